@@ -1,0 +1,42 @@
+//! Pillion's engine: tools, the registry that holds them, the executor that runs them,
+//! the filter that decides which model sees which tool, the formats of the model
+//! providers, and an MCP client.
+//!
+//! One call runs like this: a [`ToolCall`](tool::ToolCall) goes through the stages of
+//! [`Executor`](executor::Executor), which finds the tool in a
+//! [`ToolRegistry`](registry::ToolRegistry), calls it and answers with exactly one
+//! [`ToolResult`](tool::ToolResult).
+//!
+//! ```
+//! use std::sync::Arc;
+//! use pillion_core::executor::{Executor, ExecutorConfig};
+//! use pillion_core::registry::ToolRegistry;
+//! use pillion_core::tool::{CallContext, FnTool, ParameterType, ToolCall, ToolDefinition, ToolOutput, ToolParameter};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = Arc::new(ToolRegistry::new());
+//! let greet = ToolDefinition::builder("greet", "Greet someone")
+//!     .parameter(ToolParameter::new("name", ParameterType::String))
+//!     .build()?;
+//! registry.register(Arc::new(FnTool::new(greet, |arguments, _context| async move {
+//!     let name = arguments["name"].as_str().unwrap_or_default().to_owned();
+//!     Ok(ToolOutput::text(format!("Hello, {name}")))
+//! })))?;
+//!
+//! let executor = Executor::new(registry, ExecutorConfig::default());
+//! let call = ToolCall::new("call_1", "greet", json!({"name": "Ada"}));
+//! let result = executor.execute_one(call, &CallContext::default()).await;
+//! assert_eq!(result.to_message(), "Hello, Ada");
+//! # Ok(()) }
+//! ```
+//!
+//! `tool` is pure data; `capability` and `provider` do no I/O; `mcp` and `executor` do.
+
+pub mod capability;
+pub mod executor;
+pub mod mcp;
+pub mod provider;
+pub mod registry;
+pub mod schema;
+pub mod tool;

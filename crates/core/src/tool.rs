@@ -1,0 +1,27 @@
+//! What a tool is: its definition, a call to it, the result of that call.
+//!
+//! Everything here is plain data but for the [`Tool`] trait, which is what a tool
+//! implements. Nothing here does I/O.
+
+mod call;
+mod context;
+mod definition;
+mod error_code;
+mod handler;
+mod name;
+mod origin;
+mod parameter;
+mod result;
+
+pub use call::ToolCall;
+pub use context::CallContext;
+pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
+pub use error_code::ErrorCode;
+pub use handler::{FnTool, Tool, ToolFailure, ToolFuture, ToolOutput};
+pub use name::{InvalidToolName, ToolName};
+pub use origin::ToolOrigin;
+pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
+pub use result::ToolResult;
+
+/// A JSON object that keeps the order of its keys: the arguments of a call.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;

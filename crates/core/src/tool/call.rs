@@ -1,0 +1,60 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A tool call as a model asked for it (requirement A6).
+///
+/// `arguments` is kept as it came: an object, or a string that holds JSON. The executor
+/// parses it, so that bad JSON becomes a failed result and nothing else.
+///
+/// ```
+/// use pillion_core::tool::ToolCall;
+/// let call: ToolCall = serde_json::from_str(
+///     r#"{"id": "call_1", "name": "calculator", "arguments": "{\"expression\": \"1+1\"}"}"#,
+/// ).unwrap();
+/// assert_eq!(call.kind, "function");
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id of the call; the result carries it back.
+    pub id: String,
+    /// The name of the tool, or an alias of it.
+    pub name: String,
+    /// The arguments: an object, or a string of JSON.
+    #[serde(default)]
+    pub arguments: Value,
+    /// Always `function` today.
+    #[serde(default = "function", rename = "type")]
+    pub kind: String,
+    /// The place of the call among those of one answer, where the provider says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+}
+
+fn function() -> String {
+    "function".to_owned()
+}
+
+impl ToolCall {
+    /// A call of kind `function` without an index.
+    #[must_use]
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            arguments,
+            kind: function(),
+            index: None,
+        }
+    }
+
+    /// The arguments as the string of JSON that OpenAI's formats carry. A string is taken
+    /// to be JSON already; nothing at all becomes `{}`.
+    #[must_use]
+    pub fn arguments_text(&self) -> String {
+        match &self.arguments {
+            Value::String(text) => text.clone(),
+            Value::Null => "{}".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+use super::JsonObject;
+
+/// Who calls, and from where: what a tool may know beside its arguments (requirement C1).
+///
+/// ```
+/// use pillion_core::tool::CallContext;
+/// let context = CallContext::for_user("alice");
+/// assert_eq!(context.user.as_deref(), Some("alice"));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CallContext {
+    /// The user on whose behalf the call runs. Cooldowns and rate limits count per user;
+    /// calls without one are counted together.
+    pub user: Option<String>,
+    /// The channel or conversation the call came from.
+    pub channel: Option<String>,
+    /// The id of the call; the executor sets it before the tool sees the context.
+    pub call_id: String,
+    /// Whatever else the caller wants its tools to see.
+    pub extra: JsonObject,
+}
+
+impl CallContext {
+    /// A context that names its user and nothing else.
+    #[must_use]
+    pub fn for_user(user: impl Into<String>) -> Self {
+        Self {
+            user: Some(user.into()),
+            ..Self::default()
+        }
+    }
+}

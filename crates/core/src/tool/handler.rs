@@ -1,0 +1,167 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
+
+/// What [`Tool::call`] returns: a boxed future, so that the trait can be used as `dyn Tool`.
+pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
+
+/// Something that a model can call.
+///
+/// Implement it for a tool with state; for a single function [`FnTool`] is shorter.
+pub trait Tool: Send + Sync + 'static {
+    /// The definition. It must not change while the tool is registered: to change it,
+    /// register a new tool in its place.
+    fn definition(&self) -> &ToolDefinition;
+
+    /// Where the tool comes from; `Native` unless it says otherwise.
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Native
+    }
+
+    /// Runs the tool. The arguments have been validated against the definition's schema
+    /// and defaults are filled in. The future is dropped when the deadline passes; a panic
+    /// in it becomes `internal_error`.
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture;
+}
+
+/// What a tool gives back when it worked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolOutput {
+    /// The text for the model, or any JSON value (`result` of the tool result).
+    pub result: Value,
+    /// The machine-readable form, where it differs from `result`.
+    pub data: Option<Value>,
+    /// Facts about the run, such as a type or a source.
+    pub metadata: JsonObject,
+}
+
+impl ToolOutput {
+    /// An output that is text only.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::value(Value::String(text.into()))
+    }
+
+    /// An output that is one JSON value.
+    #[must_use]
+    pub fn value(result: Value) -> Self {
+        Self {
+            result,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the machine-readable form.
+    #[must_use]
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Adds one fact to the metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.metadata.insert(key.into(), value);
+        self
+    }
+}
+
+/// What a tool gives back when it failed: a code, a message that is safe to show, and
+/// what there is of a result.
+///
+/// ```
+/// use pillion_core::tool::{ErrorCode, ToolFailure};
+/// let failure = ToolFailure::new(ErrorCode::InvalidInput, "No expression provided");
+/// assert_eq!(failure.to_string(), "No expression provided");
+/// ```
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolFailure {
+    /// The reason, from the fixed set.
+    pub code: ErrorCode,
+    /// The reason in words, without internals.
+    pub message: String,
+    /// What the tool returned all the same, such as the content of an MCP result with
+    /// `isError`.
+    pub result: Value,
+    /// How long to wait before a new try, for `rate_limited` and `unavailable`.
+    pub retry_after: Option<Duration>,
+}
+
+impl ToolFailure {
+    /// A failure without a result.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            result: Value::Null,
+            retry_after: None,
+        }
+    }
+
+    /// The arguments were wrong in a way that the schema could not say.
+    #[must_use]
+    pub fn invalid_input(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidInput, message)
+    }
+
+    /// The tool failed, or we did.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InternalError, message)
+    }
+
+    /// Adds what the tool returned all the same.
+    #[must_use]
+    pub fn with_result(mut self, result: Value) -> Self {
+        self.result = result;
+        self
+    }
+
+    /// Says when a new try makes sense.
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+}
+
+/// A tool made of a definition and an async function.
+pub struct FnTool<F> {
+    definition: ToolDefinition,
+    function: F,
+}
+
+impl<F, Fut> FnTool<F>
+where
+    F: Fn(JsonObject, CallContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutput, ToolFailure>> + Send + 'static,
+{
+    /// Puts the two together.
+    pub fn new(definition: ToolDefinition, function: F) -> Self {
+        Self {
+            definition,
+            function,
+        }
+    }
+}
+
+impl<F, Fut> Tool for FnTool<F>
+where
+    F: Fn(JsonObject, CallContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutput, ToolFailure>> + Send + 'static,
+{
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin((self.function)(arguments, context))
+    }
+}

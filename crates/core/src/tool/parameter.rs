@@ -1,0 +1,185 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The JSON type of a parameter (requirement A1). Read in any letter case, written in
+/// lower case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
+pub enum ParameterType {
+    /// Text.
+    String,
+    /// Any JSON number.
+    Number,
+    /// A number without a fraction; `5.0` counts, a boolean never does.
+    Integer,
+    /// `true` or `false`.
+    Boolean,
+    /// A list.
+    Array,
+    /// A map from strings to values.
+    Object,
+}
+
+/// A type name outside `string`, `number`, `integer`, `boolean`, `array`, `object`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Unknown parameter type '{0}': use string, number, integer, boolean, array or object")]
+pub struct UnknownParameterType(pub String);
+
+impl ParameterType {
+    /// The type's name in JSON Schema.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Number => "number",
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+            Self::Array => "array",
+            Self::Object => "object",
+        }
+    }
+}
+
+impl FromStr for ParameterType {
+    type Err = UnknownParameterType;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name.to_ascii_lowercase().as_str() {
+            "string" => Ok(Self::String),
+            "number" => Ok(Self::Number),
+            "integer" => Ok(Self::Integer),
+            "boolean" => Ok(Self::Boolean),
+            "array" => Ok(Self::Array),
+            "object" => Ok(Self::Object),
+            _ => Err(UnknownParameterType(name.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for ParameterType {
+    type Error = UnknownParameterType;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        name.parse()
+    }
+}
+
+impl From<ParameterType> for &'static str {
+    fn from(kind: ParameterType) -> Self {
+        kind.as_str()
+    }
+}
+
+impl fmt::Display for ParameterType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One parameter of a tool (requirement A1).
+///
+/// In JSON: `{"name": "format", "type": "STRING", "description": "...", "required": false,
+/// "default": "full", "enum": ["full", "date"]}`; only `name` and `type` must be there.
+///
+/// ```
+/// use pillion_core::tool::{ParameterType, ToolParameter};
+/// use serde_json::json;
+/// let units = ToolParameter::new("units", ParameterType::String)
+///     .describe("Unit of the temperature")
+///     .one_of([json!("celsius"), json!("fahrenheit")])
+///     .default_value(json!("celsius"));
+/// assert!(!units.required);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolParameter {
+    /// The key in the arguments object.
+    pub name: String,
+    /// The JSON type of the value.
+    #[serde(rename = "type")]
+    pub kind: ParameterType,
+    /// What the model should know about it.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Whether a call without it is refused. True unless said otherwise.
+    #[serde(default = "required_by_default")]
+    pub required: bool,
+    /// The value when the call leaves it out; `null` means there is none.
+    #[serde(default)]
+    pub default: Value,
+    /// The only values allowed; empty means any.
+    #[serde(default, rename = "enum", deserialize_with = "null_as_empty")]
+    pub allowed: Vec<Value>,
+}
+
+fn required_by_default() -> bool {
+    true
+}
+
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Value>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl ToolParameter {
+    /// A required parameter without description, default or list of values.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: ParameterType) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            description: None,
+            required: true,
+            default: Value::Null,
+            allowed: Vec::new(),
+        }
+    }
+
+    /// Says what the parameter means.
+    #[must_use]
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Lets a call leave the parameter out.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.required = false;
+        self
+    }
+
+    /// Gives the value that a call which leaves it out gets; it is then optional.
+    #[must_use]
+    pub fn default_value(mut self, default: Value) -> Self {
+        self.required = false;
+        self.default = default;
+        self
+    }
+
+    /// Allows these values and no others.
+    #[must_use]
+    pub fn one_of(mut self, allowed: impl IntoIterator<Item = Value>) -> Self {
+        self.allowed = allowed.into_iter().collect();
+        self
+    }
+
+    /// The parameter as a property of a JSON Schema: `enum` only when there are values,
+    /// `default` only when it is not null; `0`, `false` and `""` are written (A3).
+    pub(crate) fn to_property(&self) -> Value {
+        let mut property = json!({"type": self.kind.as_str()});
+        if let Some(description) = &self.description {
+            property["description"] = json!(description);
+        }
+        if !self.allowed.is_empty() {
+            property["enum"] = json!(self.allowed);
+        }
+        if !self.default.is_null() {
+            property["default"] = self.default.clone();
+        }
+        property
+    }
+}

@@ -1,0 +1,163 @@
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{ErrorCode, JsonObject};
+
+/// The one outcome of a tool call (requirement A7).
+///
+/// `result` is what the model reads: text, or any JSON value. `data` and `metadata` are
+/// what programs read. A failed result has `error` and `error_code`, and may still have a
+/// `result`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The id of the call that this answers.
+    pub tool_call_id: String,
+    /// The name that was called.
+    pub tool_name: String,
+    /// Whether the tool did what it was asked.
+    pub success: bool,
+    /// What the model reads.
+    #[serde(default)]
+    pub result: Value,
+    /// What programs read, where it differs from `result`.
+    #[serde(default)]
+    pub data: Option<Value>,
+    /// What went wrong, in words.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// What went wrong, from the fixed set (C5).
+    #[serde(default)]
+    pub error_code: Option<ErrorCode>,
+    /// Facts about the run; `execution_time` in seconds is always there after a run.
+    #[serde(default)]
+    pub metadata: JsonObject,
+}
+
+impl ToolResult {
+    /// A result that worked, without data or metadata.
+    #[must_use]
+    pub fn success(
+        tool_call_id: impl Into<String>,
+        tool_name: impl Into<String>,
+        result: Value,
+    ) -> Self {
+        Self {
+            tool_call_id: tool_call_id.into(),
+            tool_name: tool_name.into(),
+            success: true,
+            result,
+            data: None,
+            error: None,
+            error_code: None,
+            metadata: JsonObject::new(),
+        }
+    }
+
+    /// A failed result without a payload.
+    #[must_use]
+    pub fn failure(
+        tool_call_id: impl Into<String>,
+        tool_name: impl Into<String>,
+        code: ErrorCode,
+        error: impl Into<String>,
+    ) -> Self {
+        Self {
+            success: false,
+            error: Some(error.into()),
+            error_code: Some(code),
+            ..Self::success(tool_call_id, tool_name, Value::Null)
+        }
+    }
+
+    /// The text for the model as S0 has it: the result, or `Error: ` and the error (A8).
+    /// [`to_message_format`](Self::to_message_format) is the whole message instead.
+    ///
+    /// ```
+    /// use pillion_core::tool::{ErrorCode, ToolResult};
+    /// let failed = ToolResult::failure("1", "t", ErrorCode::InternalError, "boom");
+    /// assert_eq!(failed.to_message(), "Error: boom");
+    /// ```
+    #[must_use]
+    pub fn to_message(&self) -> String {
+        if self.success {
+            text_of(&self.result)
+        } else {
+            format!(
+                "Error: {}",
+                self.error.as_deref().unwrap_or("unknown error")
+            )
+        }
+    }
+
+    /// The message of role `tool` as S4 has it: `{"role", "tool_call_id", "content"}`, where
+    /// the content is the string itself, else the JSON of the result; a failure without a
+    /// result gives `{"error": "..."}` (A8).
+    #[must_use]
+    pub fn to_message_format(&self) -> Value {
+        json!({
+            "role": "tool",
+            "tool_call_id": self.tool_call_id,
+            "content": self.content(),
+        })
+    }
+
+    /// The content of a tool message: see [`to_message_format`](Self::to_message_format).
+    #[must_use]
+    pub fn content(&self) -> String {
+        if !self.success && self.result.is_null() {
+            let error = self.error.as_deref().unwrap_or("unknown error");
+            return json!({ "error": error }).to_string();
+        }
+        text_of(&self.result)
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a8_both_message_forms() {
+        let text = ToolResult::success("1", "t", json!("4"));
+        assert_eq!(text.to_message(), "4");
+        assert_eq!(
+            text.to_message_format(),
+            json!({"role": "tool", "tool_call_id": "1", "content": "4"})
+        );
+        let mixed = ToolResult::success("1", "t", json!({"total": 15}));
+        assert_eq!(
+            mixed.to_message_format()["content"],
+            json!("{\"total\":15}")
+        );
+        let failed = ToolResult::failure("1", "t", ErrorCode::InternalError, "boom");
+        assert_eq!(failed.to_message(), "Error: boom");
+        assert_eq!(
+            failed.to_message_format()["content"],
+            json!("{\"error\":\"boom\"}")
+        );
+    }
+
+    #[test]
+    fn a7_serializes_every_field() {
+        let value = serde_json::to_value(ToolResult::success("1", "t", json!(2))).unwrap();
+        for key in [
+            "tool_call_id",
+            "tool_name",
+            "success",
+            "result",
+            "data",
+            "error",
+            "error_code",
+            "metadata",
+        ] {
+            assert!(value.get(key).is_some(), "{key}");
+        }
+    }
+}
