@@ -1,1 +1,252 @@
-//! placeholder
+//! The tools there are, in the order they were registered (requirements B1 to B5, H3).
+
+mod entry;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use indexmap::IndexMap;
+use parking_lot::RwLock;
+use serde_json::Value;
+
+use crate::schema::SchemaError;
+use crate::tool::{Tool, ToolName, ToolOrigin};
+pub use entry::RegisteredTool;
+
+/// All tools by name: insertion order kept, look-up in constant time, safe to share
+/// between threads.
+///
+/// MCP tools live in the same map, told apart by their [`ToolOrigin`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use pillion_core::registry::ToolRegistry;
+/// use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
+/// let registry = ToolRegistry::new();
+/// let ping = ToolDefinition::builder("ping", "Says pong").build()?;
+/// registry.register(Arc::new(FnTool::new(ping, |_, _| async { Ok(ToolOutput::text("pong")) })))?;
+/// assert!(registry.contains("ping"));
+/// assert_eq!(registry.categories(), ["general"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct ToolRegistry {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tools: IndexMap<ToolName, Arc<RegisteredTool>>,
+    aliases: HashMap<String, ToolName>,
+}
+
+/// Why a tool or an alias cannot be registered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The name is taken (B1); [`ToolRegistry::replace`] is for doing it on purpose.
+    #[error("Tool '{0}' already registered")]
+    AlreadyRegistered(ToolName),
+    /// The tool's schema is no valid JSON Schema.
+    #[error("Tool '{name}': {source}")]
+    InvalidSchema {
+        /// The tool's name.
+        name: ToolName,
+        /// What is wrong with the schema.
+        #[source]
+        source: SchemaError,
+    },
+    /// An alias points at a tool that is not there.
+    #[error("Tool '{0}' is not registered")]
+    UnknownAliasTarget(String),
+    /// An alias would hide a tool of that name.
+    #[error("The alias '{0}' is the name of a registered tool")]
+    AliasIsTool(String),
+}
+
+static GLOBAL: LazyLock<Arc<ToolRegistry>> = LazyLock::new(Arc::default);
+
+impl ToolRegistry {
+    /// An empty registry.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The one registry of this process (B2). Prefer to pass a registry around; this is
+    /// for places that cannot be handed one.
+    #[must_use]
+    pub fn global() -> Arc<Self> {
+        Arc::clone(&GLOBAL)
+    }
+
+    /// Adds a tool after all others.
+    ///
+    /// # Errors
+    /// [`RegistryError::AlreadyRegistered`] when the name is taken;
+    /// [`RegistryError::InvalidSchema`] when a tool that is not from an MCP server has a
+    /// schema that cannot be compiled. (An MCP tool is kept all the same: its server
+    /// validates, and one odd schema must not hide a tool.)
+    pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        let entry = RegisteredTool::new(tool)?;
+        let mut inner = self.inner.write();
+        if inner.tools.contains_key(entry.name()) {
+            return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
+        }
+        inner.tools.insert(entry.name().clone(), Arc::new(entry));
+        Ok(())
+    }
+
+    /// Adds a tool, in place of the one with its name if there is one, which is returned.
+    /// A call that is running goes on with the old tool.
+    ///
+    /// # Errors
+    /// [`RegistryError::InvalidSchema`], as for [`register`](Self::register).
+    pub fn replace(
+        &self,
+        tool: Arc<dyn Tool>,
+    ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
+        let entry = RegisteredTool::new(tool)?;
+        let mut inner = self.inner.write();
+        Ok(inner.tools.insert(entry.name().clone(), Arc::new(entry)))
+    }
+
+    /// Adds those tools whose names are free and returns the names it added: start-up code
+    /// may run twice (B3).
+    ///
+    /// # Errors
+    /// [`RegistryError::InvalidSchema`]; the tools before it stay registered.
+    pub fn register_missing(
+        &self,
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+    ) -> Result<Vec<ToolName>, RegistryError> {
+        let mut added = Vec::new();
+        for tool in tools {
+            let name = tool.definition().name().clone();
+            match self.register(tool) {
+                Ok(()) => added.push(name),
+                Err(RegistryError::AlreadyRegistered(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(added)
+    }
+
+    /// Lets calls name `target` as `alias` too (H3). Setting an alias again moves it.
+    ///
+    /// # Errors
+    /// [`RegistryError::UnknownAliasTarget`] or [`RegistryError::AliasIsTool`].
+    pub fn alias(&self, alias: &str, target: &str) -> Result<(), RegistryError> {
+        let mut inner = self.inner.write();
+        if inner.tools.contains_key(alias) {
+            return Err(RegistryError::AliasIsTool(alias.to_owned()));
+        }
+        let Some((name, _)) = inner.tools.get_key_value(target) else {
+            return Err(RegistryError::UnknownAliasTarget(target.to_owned()));
+        };
+        let name = name.clone();
+        inner.aliases.insert(alias.to_owned(), name);
+        Ok(())
+    }
+
+    /// Removes a tool and the aliases that point at it; says whether it was there.
+    pub fn unregister(&self, name: &str) -> bool {
+        let mut inner = self.inner.write();
+        let removed = inner.tools.shift_remove(name).is_some();
+        if removed {
+            inner.aliases.retain(|_, target| target.as_str() != name);
+        }
+        removed
+    }
+
+    /// Removes every tool and alias.
+    pub fn clear(&self) {
+        let mut inner = self.inner.write();
+        inner.tools.clear();
+        inner.aliases.clear();
+    }
+
+    /// The tool with that name or alias; a tool's own name wins over an alias.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+        let inner = self.inner.read();
+        inner
+            .tools
+            .get(name)
+            .or_else(|| inner.tools.get(inner.aliases.get(name)?))
+            .cloned()
+    }
+
+    /// Whether there is a tool with that name or alias.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// How many tools there are; aliases do not count.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.read().tools.len()
+    }
+
+    /// Whether there is no tool at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tools in order of registration; those of one category if it is named.
+    #[must_use]
+    pub fn tools(&self, category: Option<&str>) -> Vec<Arc<RegisteredTool>> {
+        self.matching(|entry| category.is_none_or(|wanted| entry.definition().category() == wanted))
+    }
+
+    /// The tools from MCP servers (B4).
+    #[must_use]
+    pub fn mcp_tools(&self) -> Vec<Arc<RegisteredTool>> {
+        self.matching(|entry| entry.origin().is_mcp())
+    }
+
+    /// The tools that are not from MCP servers.
+    #[must_use]
+    pub fn native_tools(&self) -> Vec<Arc<RegisteredTool>> {
+        self.matching(|entry| matches!(entry.origin(), ToolOrigin::Native))
+    }
+
+    /// The names of all tools.
+    #[must_use]
+    pub fn names(&self) -> Vec<ToolName> {
+        self.inner.read().tools.keys().cloned().collect()
+    }
+
+    /// The categories, each once, in the order of their first tool.
+    #[must_use]
+    pub fn categories(&self) -> Vec<String> {
+        let mut categories = Vec::new();
+        for entry in self.inner.read().tools.values() {
+            let category = entry.definition().category();
+            if !categories.iter().any(|known| known == category) {
+                categories.push(category.to_owned());
+            }
+        }
+        categories
+    }
+
+    /// The schemas of [`tools`](Self::tools) in the nested form of requirement A3.
+    #[must_use]
+    pub fn schemas(&self, category: Option<&str>) -> Vec<Value> {
+        self.tools(category)
+            .iter()
+            .map(|entry| entry.definition().to_schema())
+            .collect()
+    }
+
+    fn matching(&self, wanted: impl Fn(&RegisteredTool) -> bool) -> Vec<Arc<RegisteredTool>> {
+        let inner = self.inner.read();
+        let tools = inner.tools.values();
+        tools.filter(|entry| wanted(entry)).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

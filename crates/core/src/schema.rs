@@ -1,1 +1,200 @@
-//! placeholder
+//! A tool's JSON Schema, compiled once, and the words for what it finds wrong.
+//!
+//! The schema is judged by the `jsonschema` crate with its network and file access off: a
+//! remote `$ref` is never fetched. What it finds is put into the sentences of requirement
+//! C3, in the order of the parameters.
+
+mod python_repr;
+mod violation;
+
+use serde_json::Value;
+
+use crate::tool::JsonObject;
+pub use violation::InvalidArguments;
+
+/// A compiled JSON Schema for the arguments of one tool.
+///
+/// ```
+/// use pillion_core::schema::CompiledSchema;
+/// use serde_json::json;
+/// let schema = CompiledSchema::compile(&json!({
+///     "type": "object",
+///     "properties": {"n": {"type": "integer"}, "unit": {"type": "string", "default": "m"}},
+///     "required": ["n"],
+/// }))?;
+/// let mut arguments = json!({"n": 5.0}).as_object().cloned().unwrap_or_default();
+/// schema.validate(&mut arguments).unwrap();
+/// assert_eq!(arguments["unit"], "m");
+/// # Ok::<(), pillion_core::schema::SchemaError>(())
+/// ```
+#[derive(Debug)]
+pub struct CompiledSchema {
+    validator: jsonschema::Validator,
+    /// The properties in their order, with the default of each.
+    properties: Vec<(String, Option<Value>)>,
+}
+
+/// A schema that cannot be compiled: it is no valid JSON Schema, or refers to a document
+/// that would have to be fetched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid JSON Schema at '{path}': {reason}")]
+pub struct SchemaError {
+    /// Where in the schema, as a JSON pointer; empty for the schema as a whole.
+    pub path: String,
+    /// What is wrong there.
+    pub reason: String,
+}
+
+impl CompiledSchema {
+    /// Compiles `schema`; draft 2020-12 unless its `$schema` says otherwise.
+    ///
+    /// # Errors
+    /// [`SchemaError`] when it is no valid schema or has a `$ref` to another document.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        let validator = jsonschema::options()
+            .offline()
+            .build(schema)
+            .map_err(|error| SchemaError {
+                path: error.instance_path().as_str().to_owned(),
+                reason: error.to_string(),
+            })?;
+        let properties = schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .map(|properties| {
+                properties
+                    .iter()
+                    .map(|(name, property)| (name.clone(), property.get("default").cloned()))
+                    .collect()
+            })
+            .unwrap_or_default();
+        Ok(Self {
+            validator,
+            properties,
+        })
+    }
+
+    /// Checks `arguments`, then fills in the defaults of what they leave out.
+    ///
+    /// # Errors
+    /// The first violation in the order of the parameters; `arguments` is then unchanged.
+    pub fn validate(&self, arguments: &mut JsonObject) -> Result<(), InvalidArguments> {
+        let instance = Value::Object(std::mem::take(arguments));
+        let verdict = if self.validator.is_valid(&instance) {
+            Ok(())
+        } else {
+            Err(self.first_violation(&instance))
+        };
+        if let Value::Object(taken) = instance {
+            *arguments = taken;
+        }
+        verdict?;
+        for (name, default) in &self.properties {
+            if let Some(default) = default.as_ref().filter(|default| !default.is_null())
+                && !arguments.contains_key(name)
+            {
+                arguments.insert(name.clone(), default.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn first_violation(&self, instance: &Value) -> InvalidArguments {
+        let rank = |parameter: &str| {
+            self.properties
+                .iter()
+                .position(|(name, _)| name == parameter)
+                .unwrap_or(self.properties.len())
+        };
+        self.validator
+            .iter_errors(instance)
+            .map(|error| InvalidArguments::from_error(&error))
+            .min_by_key(|violation| rank(violation.parameter()))
+            .unwrap_or_else(InvalidArguments::unexplained)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(schema: &Value, arguments: Value) -> Result<Value, String> {
+        let mut arguments = match arguments {
+            Value::Object(arguments) => arguments,
+            other => panic!("{other} is no object"),
+        };
+        CompiledSchema::compile(schema)
+            .unwrap()
+            .validate(&mut arguments)
+            .map(|()| Value::Object(arguments))
+            .map_err(|violation| violation.to_string())
+    }
+
+    fn search() -> Value {
+        json!({"type": "object", "properties": {
+            "query": {"type": "string"},
+            "num_results": {"type": "integer", "default": 5},
+            "format": {"type": "string", "enum": ["full", "date", "time"]},
+            "nested": {"type": "object", "properties": {"list": {"type": "array", "items": {"type": "number"}}}},
+        }, "required": ["query"]})
+    }
+
+    #[test]
+    fn c3_missing_and_wrong_parameters_have_the_seeds_words() {
+        let schema = search();
+        let error = |arguments| check(&schema, arguments).unwrap_err();
+        assert_eq!(error(json!({})), "Missing required parameter: query");
+        assert_eq!(
+            error(json!({"query": "x", "num_results": "5"})),
+            "Invalid type for num_results: expected integer"
+        );
+        assert_eq!(
+            error(json!({"query": "x", "num_results": true})),
+            "Invalid type for num_results: expected integer"
+        );
+        assert_eq!(
+            error(json!({"query": "x", "format": "iso"})),
+            "Invalid value for format: must be one of ['full', 'date', 'time']"
+        );
+        assert_eq!(
+            error(json!({"query": "x", "nested": {"list": [1, "2"]}})),
+            "Invalid type for nested.list[1]: expected number"
+        );
+    }
+
+    #[test]
+    fn c3_the_first_parameter_wins() {
+        let message = check(&search(), json!({"format": "x", "num_results": "y"})).unwrap_err();
+        assert_eq!(message, "Missing required parameter: query");
+        let message = check(
+            &search(),
+            json!({"format": "x", "num_results": "y", "query": "q"}),
+        )
+        .unwrap_err();
+        assert_eq!(message, "Invalid type for num_results: expected integer");
+    }
+
+    #[test]
+    fn c3_whole_floats_are_integers_and_defaults_are_filled_in() {
+        let filled = check(&search(), json!({"query": "x", "num_results": 5.0})).unwrap();
+        assert_eq!(filled["num_results"], json!(5.0));
+        let filled = check(&search(), json!({"query": "x"})).unwrap();
+        assert_eq!(filled["num_results"], json!(5));
+    }
+
+    #[test]
+    fn a_remote_reference_is_never_fetched() {
+        for reference in ["http://127.0.0.1:9/schema.json", "file:///etc/hostname"] {
+            let schema = json!({"type": "object", "properties": {"a": {"$ref": reference}}});
+            assert!(CompiledSchema::compile(&schema).is_err(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn a_message_never_repeats_a_long_value() {
+        let long = "x".repeat(100_000);
+        let message = check(&search(), json!({"query": "x", "format": long})).unwrap_err();
+        assert!(message.len() < 300, "{}", message.len());
+    }
+}

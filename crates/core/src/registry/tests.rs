@@ -1,0 +1,139 @@
+use super::*;
+use crate::tool::{FnTool, ToolDefinition, ToolOutput};
+use serde_json::json;
+
+fn tool(name: &str, category: &str) -> Arc<dyn Tool> {
+    let definition = ToolDefinition::builder(name, format!("The tool {name}"))
+        .category(category)
+        .build()
+        .unwrap();
+    Arc::new(FnTool::new(definition, |_, _| async {
+        Ok(ToolOutput::text("ok"))
+    }))
+}
+
+#[test]
+fn b1_a_duplicate_is_refused_and_replace_is_explicit() {
+    let registry = ToolRegistry::new();
+    registry.register(tool("test", "a")).unwrap();
+    let error = registry.register(tool("test", "b")).unwrap_err();
+    assert_eq!(error.to_string(), "Tool 'test' already registered");
+    let old = registry.replace(tool("test", "b")).unwrap().unwrap();
+    assert_eq!(old.definition().category(), "a");
+    assert_eq!(registry.get("test").unwrap().definition().category(), "b");
+    assert_eq!(registry.len(), 1);
+}
+
+#[test]
+fn b2_order_categories_and_removal() {
+    let registry = ToolRegistry::new();
+    for (name, category) in [("one", "math"), ("two", "fun"), ("three", "math")] {
+        registry.register(tool(name, category)).unwrap();
+    }
+    assert_eq!(registry.categories(), ["math", "fun"]);
+    let math: Vec<_> = registry
+        .tools(Some("math"))
+        .iter()
+        .map(|t| t.name().to_string())
+        .collect();
+    assert_eq!(math, ["one", "three"]);
+    assert_eq!(registry.schemas(Some("fun")).len(), 1);
+    assert!(!registry.unregister("nope"));
+    assert!(registry.unregister("one"));
+    let names: Vec<_> = registry.names().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["two", "three"]);
+    assert!(Arc::ptr_eq(
+        &ToolRegistry::global(),
+        &ToolRegistry::global()
+    ));
+}
+
+#[test]
+fn b2_many_threads_register_and_look_up_at_once() {
+    let registry = Arc::new(ToolRegistry::new());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let registry = &registry;
+            scope.spawn(move || {
+                for number in 0..50 {
+                    let name = format!("t{thread}_{number}");
+                    registry.register(tool(&name, "x")).unwrap();
+                    assert!(registry.contains(&name));
+                }
+            });
+        }
+    });
+    assert_eq!(registry.len(), 400);
+}
+
+#[test]
+fn b3_defaults_can_be_registered_twice() {
+    let registry = ToolRegistry::new();
+    let defaults = || [tool("a", "x"), tool("b", "x")];
+    assert_eq!(registry.register_missing(defaults()).unwrap().len(), 2);
+    assert_eq!(registry.register_missing(defaults()).unwrap().len(), 0);
+    assert_eq!(registry.len(), 2);
+}
+
+#[test]
+fn b4_mcp_tools_are_kept_apart() {
+    struct Remote(ToolDefinition);
+    impl Tool for Remote {
+        fn definition(&self) -> &ToolDefinition {
+            &self.0
+        }
+        fn origin(&self) -> ToolOrigin {
+            ToolOrigin::Mcp {
+                server_label: "dmcp".into(),
+                server_url: "https://x.example/sse".into(),
+            }
+        }
+        fn call(
+            self: Arc<Self>,
+            _: crate::tool::JsonObject,
+            _: crate::tool::CallContext,
+        ) -> crate::tool::ToolFuture {
+            Box::pin(async { Ok(ToolOutput::value(Value::Null)) })
+        }
+    }
+    let remote_ref =
+        json!({"type": "object", "properties": {"a": {"$ref": "https://x.example/s"}}});
+    let odd = ToolDefinition::builder("remote", "d")
+        .schema(remote_ref.clone())
+        .build()
+        .unwrap();
+    let registry = ToolRegistry::new();
+    registry.register(tool("native", "x")).unwrap();
+    registry.register(Arc::new(Remote(odd))).unwrap();
+    assert_eq!(registry.mcp_tools()[0].name().as_str(), "remote");
+    assert!(registry.mcp_tools()[0].schema().is_none());
+    assert_eq!(registry.native_tools()[0].name().as_str(), "native");
+
+    let native = ToolDefinition::builder("n2", "d")
+        .schema(remote_ref)
+        .build()
+        .unwrap();
+    let native = Arc::new(FnTool::new(native, |_, _| async {
+        Ok(ToolOutput::text(""))
+    }));
+    assert!(matches!(
+        registry.register(native),
+        Err(RegistryError::InvalidSchema { .. })
+    ));
+}
+
+#[test]
+fn h3_aliases_find_their_tool_and_go_with_it() {
+    let registry = ToolRegistry::new();
+    registry.register(tool("get_time", "utility")).unwrap();
+    registry.alias("time_tool", "get_time").unwrap();
+    assert_eq!(
+        registry.get("time_tool").unwrap().name().as_str(),
+        "get_time"
+    );
+    assert_eq!(registry.len(), 1);
+    assert!(registry.alias("x", "nope").is_err());
+    assert!(registry.alias("get_time", "get_time").is_err());
+    registry.unregister("get_time");
+    assert!(!registry.contains("time_tool"));
+}
