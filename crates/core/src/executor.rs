@@ -1,1 +1,141 @@
-//! placeholder
+//! Runs tool calls: every call ends in exactly one [`ToolResult`], and a failure never
+//! affects a sibling (requirements C1 to C7).
+//!
+//! The stages of a call are the lines of [`Executor::run_pipeline`], in order, each in a
+//! file of its own. Approval and the result cache belong between those that are there;
+//! the comments mark the places.
+
+mod arguments;
+mod config;
+mod output;
+mod permit;
+mod rate_limit;
+mod record;
+mod resolve;
+mod run;
+mod validate;
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use tokio::sync::Semaphore;
+
+use crate::registry::ToolRegistry;
+use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOutput, ToolResult};
+pub use config::{ExecutorConfig, RateLimits, RateWindows};
+use rate_limit::RateLimiter;
+
+/// Takes calls through the pipeline. Cheap to clone; clones share limits and permits.
+///
+/// It must be used inside a tokio runtime: each tool runs as a task of its own, so that a
+/// tool that blocks its thread cannot keep a caller past its deadline.
+///
+/// The [crate root](crate) has an example.
+#[derive(Clone)]
+pub struct Executor {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    registry: Arc<ToolRegistry>,
+    config: ExecutorConfig,
+    permits: Arc<Semaphore>,
+    limiter: RateLimiter,
+}
+
+impl Executor {
+    /// An executor over the tools of `registry`, present and future.
+    #[must_use]
+    pub fn new(registry: Arc<ToolRegistry>, config: ExecutorConfig) -> Self {
+        let permits = Arc::new(Semaphore::new(config.max_concurrent.get()));
+        let limiter = RateLimiter::new(config.rate_limits.clone());
+        Self {
+            shared: Arc::new(Shared {
+                registry,
+                config,
+                permits,
+                limiter,
+            }),
+        }
+    }
+
+    /// The registry that the tools come from.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<ToolRegistry> {
+        &self.shared.registry
+    }
+
+    /// Runs one call. Dropping the future cancels the call.
+    pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        let recorder = record::Recorder::start(&call);
+        let outcome = self.run_pipeline(call, context).await;
+        recorder.finish(outcome)
+    }
+
+    /// Runs calls one after the other (C1); the results are in the order of the calls.
+    pub async fn execute(&self, calls: Vec<ToolCall>, context: &CallContext) -> Vec<ToolResult> {
+        let mut results = Vec::with_capacity(calls.len());
+        for call in calls {
+            results.push(self.execute_one(call, context).await);
+        }
+        results
+    }
+
+    /// Runs calls side by side, at most `max_concurrent` at once (C1); the results are in
+    /// the order of the calls, whichever ended first.
+    pub async fn execute_parallel(
+        &self,
+        calls: Vec<ToolCall>,
+        context: &CallContext,
+    ) -> Vec<ToolResult> {
+        let at_once = self.shared.config.max_concurrent.get();
+        let runs = calls
+            .into_iter()
+            .enumerate()
+            .map(|(place, call)| async move { (place, self.execute_one(call, context).await) });
+        let mut results: Vec<_> = stream::iter(runs).buffer_unordered(at_once).collect().await;
+        results.sort_by_key(|(place, _)| *place);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// The pipeline. A stage either hands on what the next one needs or ends the call.
+    async fn run_pipeline(
+        &self,
+        call: ToolCall,
+        context: &CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Shared {
+            registry,
+            config,
+            permits,
+            limiter,
+        } = &*self.shared;
+
+        let tool = resolve::tool(registry, &call.name)?;
+        let arguments = arguments::parse(call.arguments)?;
+        let arguments = validate::against_schema(&tool, arguments)?;
+        // The approval policy (G1, G2) belongs here.
+        limiter.admit(&tool, context.user.as_deref())?;
+        // The result cache belongs here.
+        let _permit = permit::acquire(permits, &tool, config.queue_timeout).await?;
+        let context = CallContext {
+            call_id: call.id,
+            ..context.clone()
+        };
+        let deadline = config.timeout_of(tool.name().as_str());
+        let output = run::within(deadline, &tool, arguments, context).await?;
+        output::cap(&tool, output, config.max_output_bytes)
+    }
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor")
+            .field("config", &self.shared.config)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

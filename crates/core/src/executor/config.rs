@@ -1,0 +1,73 @@
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+/// How an [`Executor`](super::Executor) runs its calls.
+///
+/// ```
+/// use std::time::Duration;
+/// use pillion_core::executor::ExecutorConfig;
+/// let config = ExecutorConfig { timeout: Duration::from_secs(5), ..ExecutorConfig::default() };
+/// assert_eq!(config.max_concurrent.get(), 5);
+/// ```
+#[derive(Debug, Clone)]
+pub struct ExecutorConfig {
+    /// How long a tool may run (C2). Default 30 s.
+    pub timeout: Duration,
+    /// Other times for single tools, by name.
+    pub tool_timeouts: HashMap<String, Duration>,
+    /// How many tools run at once (C1). Default 5.
+    pub max_concurrent: NonZeroUsize,
+    /// How long a call waits for one of those places before it ends as `unavailable`; it
+    /// does not count towards `timeout`. Default 30 s.
+    pub queue_timeout: Duration,
+    /// The largest output, as JSON, in bytes. Default 16 MiB.
+    pub max_output_bytes: usize,
+    /// Rate limits (C7). None by default.
+    pub rate_limits: RateLimits,
+}
+
+impl Default for ExecutorConfig {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(30),
+            tool_timeouts: HashMap::new(),
+            max_concurrent: NonZeroUsize::new(5).unwrap_or(NonZeroUsize::MIN),
+            queue_timeout: Duration::from_secs(30),
+            max_output_bytes: 16 * 1024 * 1024,
+            rate_limits: RateLimits::default(),
+        }
+    }
+}
+
+impl ExecutorConfig {
+    pub(super) fn timeout_of(&self, tool: &str) -> Duration {
+        self.tool_timeouts
+            .get(tool)
+            .copied()
+            .unwrap_or(self.timeout)
+    }
+}
+
+/// Which rate limits hold (C7). Each counts per user; calls that name no user count as one.
+#[derive(Debug, Clone, Default)]
+pub struct RateLimits {
+    /// For each tool that `tools` does not name.
+    pub every_tool: RateWindows,
+    /// For single tools, by name; in place of `every_tool`.
+    pub tools: HashMap<String, RateWindows>,
+    /// For all tools of one MCP server together, by the server's label; beside the limit
+    /// of the tool.
+    pub servers: HashMap<String, RateWindows>,
+}
+
+/// At most so many calls in any minute, hour and day. An absent number is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RateWindows {
+    /// Calls in any 60 seconds.
+    pub per_minute: Option<u32>,
+    /// Calls in any 60 minutes.
+    pub per_hour: Option<u32>,
+    /// Calls in any 24 hours.
+    pub per_day: Option<u32>,
+}

@@ -1,0 +1,159 @@
+//! Cooldowns (C6) and rate limits (C7).
+
+mod window;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::RateLimits;
+use crate::registry::RegisteredTool;
+use crate::tool::{ErrorCode, ToolFailure, ToolOrigin};
+use window::CallTimes;
+
+/// Counts calls per user and tool, and per user and server.
+///
+/// The windows slide: `10 per minute` means at most 10 in any 60 seconds, not a bucket that
+/// lets nearly twice as many through (ADR 0002).
+pub(super) struct RateLimiter {
+    limits: RateLimits,
+    ledger: Mutex<Ledger>,
+}
+
+#[derive(Default)]
+struct Ledger {
+    times: HashMap<Key, CallTimes>,
+    admissions_since_sweep: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    user: String,
+    subject: Subject,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    Tool(String),
+    Server(String),
+}
+
+/// After so many admissions the ledger drops what no window can see any more, so that it
+/// does not grow with every user there ever was.
+const SWEEP_EVERY: usize = 1024;
+
+impl RateLimiter {
+    pub(super) fn new(limits: RateLimits) -> Self {
+        Self {
+            limits,
+            ledger: Mutex::default(),
+        }
+    }
+
+    /// Lets the call through and counts it, or says how long to wait. A call that is not
+    /// let through counts nowhere.
+    pub(super) fn admit(
+        &self,
+        tool: &RegisteredTool,
+        user: Option<&str>,
+    ) -> Result<(), ToolFailure> {
+        let cooldown = tool.definition().cooldown();
+        let name = tool.name().as_str();
+        let tool_windows = self
+            .limits
+            .tools
+            .get(name)
+            .unwrap_or(&self.limits.every_tool);
+        let server = match tool.origin() {
+            ToolOrigin::Mcp { server_label, .. } => {
+                let windows = self.limits.servers.get(server_label);
+                windows.map(|windows| (server_label, windows))
+            }
+            ToolOrigin::Native => None,
+        };
+        let key = |subject| Key {
+            user: user.unwrap_or_default().to_owned(),
+            subject,
+        };
+        let mut checks = Vec::with_capacity(2);
+        if !cooldown.is_zero() || tool_windows.any() {
+            checks.push((key(Subject::Tool(name.to_owned())), *tool_windows, cooldown));
+        }
+        if let Some((label, windows)) = server.filter(|(_, windows)| windows.any()) {
+            checks.push((
+                key(Subject::Server(label.clone())),
+                *windows,
+                Duration::ZERO,
+            ));
+        }
+        if checks.is_empty() {
+            return Ok(());
+        }
+
+        let now = Instant::now();
+        let mut ledger = self.ledger.lock();
+        for (key, windows, cooldown) in &checks {
+            if let Some(times) = ledger.times.get_mut(key) {
+                cool(times, *cooldown, name, now)?;
+                within(times, windows, now)?;
+            }
+        }
+        for (key, windows, cooldown) in checks {
+            let horizon = windows.longest().max(cooldown);
+            ledger.times.entry(key).or_default().add(now, horizon);
+        }
+        ledger.sweep(now);
+        Ok(())
+    }
+}
+
+impl Ledger {
+    fn sweep(&mut self, now: Instant) {
+        self.admissions_since_sweep += 1;
+        if self.admissions_since_sweep >= SWEEP_EVERY {
+            self.admissions_since_sweep = 0;
+            self.times.retain(|_, times| !times.is_over(now));
+        }
+    }
+}
+
+fn cool(
+    times: &CallTimes,
+    cooldown: Duration,
+    name: &str,
+    now: Instant,
+) -> Result<(), ToolFailure> {
+    let wait = times.last().map_or(Duration::ZERO, |last| {
+        (last + cooldown).saturating_duration_since(now)
+    });
+    if cooldown.is_zero() || wait.is_zero() {
+        return Ok(());
+    }
+    Err(limited(format!("Tool '{name}' is cooling down."), wait))
+}
+
+fn within(
+    times: &mut CallTimes,
+    windows: &super::RateWindows,
+    now: Instant,
+) -> Result<(), ToolFailure> {
+    times.forget_before(now);
+    for (label, length, limit) in windows.each() {
+        if let Some(wait) = times.wait_for(limit, length, now) {
+            return Err(limited(format!("Rate limit exceeded (per-{label})."), wait));
+        }
+    }
+    Ok(())
+}
+
+fn limited(what: String, wait: Duration) -> ToolFailure {
+    let seconds = wait.as_secs_f64().ceil() as u64;
+    let unit = if seconds == 1 { "second" } else { "seconds" };
+    ToolFailure::new(
+        ErrorCode::RateLimited,
+        format!("{what} Retry after {seconds} {unit}."),
+    )
+    .with_retry_after(wait)
+}

@@ -1,0 +1,83 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::executor::RateWindows;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl RateWindows {
+    /// Whether there is any limit at all.
+    pub(super) fn any(&self) -> bool {
+        self.each().next().is_some()
+    }
+
+    /// The limits that are set: name, length and number, the shortest window first.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, Duration, u32)> {
+        [
+            ("minute", MINUTE, self.per_minute),
+            ("hour", HOUR, self.per_hour),
+            ("day", DAY, self.per_day),
+        ]
+        .into_iter()
+        .filter_map(|(label, length, limit)| Some((label, length, limit?)))
+    }
+
+    /// The longest window that is set; zero when none is.
+    pub(super) fn longest(&self) -> Duration {
+        self.each()
+            .map(|(_, length, _)| length)
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+/// When the calls of one user to one tool or server were let through, oldest first.
+///
+/// Never more entries than the largest limit that applies: a call over the limit is not
+/// added, and what the longest window cannot see is dropped.
+#[derive(Default)]
+pub(super) struct CallTimes {
+    times: VecDeque<Instant>,
+    horizon: Duration,
+}
+
+impl CallTimes {
+    pub(super) fn last(&self) -> Option<Instant> {
+        self.times.back().copied()
+    }
+
+    pub(super) fn add(&mut self, now: Instant, horizon: Duration) {
+        self.horizon = horizon;
+        self.forget_before(now);
+        self.times.push_back(now);
+    }
+
+    pub(super) fn forget_before(&mut self, now: Instant) {
+        while let Some(oldest) = self.times.front()
+            && *oldest + self.horizon <= now
+        {
+            self.times.pop_front();
+        }
+    }
+
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.last().is_none_or(|last| last + self.horizon <= now)
+    }
+
+    /// How long until one more call fits into `limit` calls in any `length`; none when it
+    /// fits now.
+    pub(super) fn wait_for(&self, limit: u32, length: Duration, now: Instant) -> Option<Duration> {
+        let limit = limit as usize;
+        if limit == 0 {
+            return Some(length);
+        }
+        // The call that has to leave the window before another one fits.
+        let blocking = self.times.len().checked_sub(limit)?;
+        let wait = (*self.times.get(blocking)? + length).saturating_duration_since(now);
+        (!wait.is_zero()).then_some(wait)
+    }
+}

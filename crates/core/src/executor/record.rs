@@ -1,0 +1,77 @@
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::tool::{ToolCall, ToolFailure, ToolOutput, ToolResult};
+
+/// Turns the outcome of the other stages into the one result of the call, with its
+/// `execution_time` in seconds (C4), and logs it. Arguments and results are not logged.
+pub(super) struct Recorder {
+    id: String,
+    name: String,
+    started: Instant,
+}
+
+impl Recorder {
+    pub(super) fn start(call: &ToolCall) -> Self {
+        Self {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            started: Instant::now(),
+        }
+    }
+
+    pub(super) fn finish(self, outcome: Result<ToolOutput, ToolFailure>) -> ToolResult {
+        let elapsed = self.started.elapsed();
+        let Self { id, name, .. } = self;
+        let mut result = match outcome {
+            Ok(output) => succeeded(id, name, output),
+            Err(failure) => failed(id, name, failure),
+        };
+        let seconds = (elapsed.as_secs_f64() * 1e6).round() / 1e6;
+        result
+            .metadata
+            .insert("execution_time".to_owned(), json!(seconds));
+        log(&result, elapsed);
+        result
+    }
+}
+
+fn succeeded(id: String, name: String, output: ToolOutput) -> ToolResult {
+    ToolResult {
+        data: output.data,
+        metadata: output.metadata,
+        ..ToolResult::success(id, name, output.result)
+    }
+}
+
+fn failed(id: String, name: String, failure: ToolFailure) -> ToolResult {
+    let mut result = ToolResult::failure(id, name, failure.code, failure.message);
+    result.result = failure.result;
+    if let Some(wait) = failure.retry_after {
+        result
+            .metadata
+            .insert("retry_after".to_owned(), retry_after(wait));
+    }
+    result
+}
+
+/// Whole seconds, rounded up: waiting so long is always enough.
+fn retry_after(wait: Duration) -> Value {
+    json!(wait.as_secs_f64().ceil() as u64)
+}
+
+fn log(result: &ToolResult, elapsed: Duration) {
+    let name = &result.tool_name;
+    let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    match result.error_code {
+        None => tracing::info!(
+            tool.name = %name, call.id = %result.tool_call_id, duration_ms,
+            "Tool `{name}` succeeded"
+        ),
+        Some(code) => tracing::warn!(
+            tool.name = %name, call.id = %result.tool_call_id, duration_ms, error_code = %code,
+            "Tool `{name}` failed: {code}"
+        ),
+    }
+}

@@ -1,0 +1,47 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::registry::RegisteredTool;
+use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolOutput};
+
+/// Runs the tool as a task of its own and waits for it no longer than `limit` (C2).
+///
+/// The task is aborted when the limit passes or the caller goes away. A panic ends the
+/// task, and with it this call, and nothing else.
+pub(super) async fn within(
+    limit: Duration,
+    tool: &RegisteredTool,
+    arguments: JsonObject,
+    context: CallContext,
+) -> Result<ToolOutput, ToolFailure> {
+    let name = tool.name();
+    let handler = Arc::clone(tool.tool());
+    // The call itself is made inside the task: it may panic before there is a future.
+    let task = AbortOnDropHandle::new(tokio::spawn(async move {
+        handler.call(arguments, context).await
+    }));
+    match tokio::time::timeout(limit, task).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(join_error)) if join_error.is_panic() => {
+            tracing::error!(tool.name = %name, "Tool `{name}` panicked");
+            Err(ToolFailure::internal(format!(
+                "Tool '{name}' failed unexpectedly"
+            )))
+        }
+        Ok(Err(_)) => Err(ToolFailure::new(
+            ErrorCode::Cancelled,
+            format!("Tool '{name}' was cancelled"),
+        )),
+        Err(_) => Err(ToolFailure::new(
+            ErrorCode::Timeout,
+            format!("Tool '{name}' timed out after {}", seconds_text(limit)),
+        )),
+    }
+}
+
+/// A duration as Python prints a float of seconds: `30.0s`, `0.5s` (C2).
+pub(super) fn seconds_text(duration: Duration) -> String {
+    format!("{:?}s", duration.as_secs_f64())
+}

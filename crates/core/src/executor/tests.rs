@@ -1,0 +1,325 @@
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tool::{
+    ErrorCode, FnTool, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder, ToolParameter,
+};
+
+fn define(name: &str) -> ToolDefinitionBuilder {
+    ToolDefinition::builder(name, format!("The tool {name}"))
+}
+
+/// `add(a, b)`, `fail()`, `panic()`, `sleep(ms)`, `who()`.
+fn registry() -> Arc<ToolRegistry> {
+    let registry = ToolRegistry::new();
+    let number = |name: &str| ToolParameter::new(name, ParameterType::Number);
+    let add = define("add").parameter(number("a")).parameter(number("b"));
+    let sleep = define("sleep").parameter(number("ms"));
+    let tools: [Arc<dyn Tool>; 5] = [
+        Arc::new(FnTool::new(
+            add.build().unwrap(),
+            |arguments, _| async move {
+                let sum = arguments["a"].as_i64().unwrap() + arguments["b"].as_i64().unwrap();
+                Ok(ToolOutput::value(json!(sum)))
+            },
+        )),
+        Arc::new(FnTool::new(define("fail").build().unwrap(), |_, _| async {
+            Err(ToolFailure::internal("division by zero"))
+        })),
+        Arc::new(FnTool::new(
+            define("panic").build().unwrap(),
+            |_, _| async { panic!("with a secret inside") },
+        )),
+        Arc::new(FnTool::new(
+            sleep.build().unwrap(),
+            |arguments, _| async move {
+                let pause = arguments["ms"].as_u64().unwrap();
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                Ok(ToolOutput::value(json!(pause)))
+            },
+        )),
+        Arc::new(FnTool::new(
+            define("who").build().unwrap(),
+            |_, context| async move { Ok(ToolOutput::value(json!([context.user, context.call_id]))) },
+        )),
+    ];
+    for tool in tools {
+        registry.register(tool).unwrap();
+    }
+    Arc::new(registry)
+}
+
+fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
+    ToolCall::new(id, name, arguments)
+}
+
+async fn run_one(config: ExecutorConfig, name: &str, arguments: Value) -> ToolResult {
+    Executor::new(registry(), config)
+        .execute_one(call("c", name, arguments), &CallContext::for_user("u"))
+        .await
+}
+
+#[tokio::test]
+async fn c1_one_failure_never_affects_siblings() {
+    let executor = Executor::new(registry(), ExecutorConfig::default());
+    let calls = || {
+        vec![
+            call("1", "add", json!({"a": 1, "b": 1})),
+            call("2", "fail", json!({})),
+            call("3", "panic", json!({})),
+            call("4", "nope", json!({})),
+            call("5", "add", json!({"a": 2, "b": 2})),
+        ]
+    };
+    let context = CallContext::default();
+    for results in [
+        executor.execute(calls(), &context).await,
+        executor.execute_parallel(calls(), &context).await,
+    ] {
+        let successes: Vec<_> = results.iter().map(|result| result.success).collect();
+        assert_eq!(successes, [true, false, false, false, true]);
+        let ids: Vec<_> = results.iter().map(|r| r.tool_call_id.as_str()).collect();
+        assert_eq!(ids, ["1", "2", "3", "4", "5"]);
+        assert_eq!(results[2].error_code, Some(ErrorCode::InternalError));
+        assert!(!results[2].error.as_ref().unwrap().contains("secret"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_parallel_keeps_order_and_runs_at_most_n_at_once() {
+    let running = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (r, m) = (Arc::clone(&running), Arc::clone(&most));
+    let registry = ToolRegistry::new();
+    let definition = define("track")
+        .parameter(ToolParameter::new("ms", ParameterType::Integer))
+        .build()
+        .unwrap();
+    let track = FnTool::new(definition, move |arguments, _| {
+        let (running, most) = (Arc::clone(&r), Arc::clone(&m));
+        async move {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(arguments["ms"].as_u64().unwrap())).await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(ToolOutput::value(arguments["ms"].clone()))
+        }
+    });
+    registry.register(Arc::new(track)).unwrap();
+    let config = ExecutorConfig {
+        max_concurrent: NonZeroUsize::new(3).unwrap(),
+        ..ExecutorConfig::default()
+    };
+    let executor = Executor::new(Arc::new(registry), config);
+    let calls = (0..20u64)
+        .map(|n| call(&n.to_string(), "track", json!({"ms": 100 - n})))
+        .collect();
+    let results = executor
+        .execute_parallel(calls, &CallContext::default())
+        .await;
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    for (n, result) in (0..20u64).zip(&results) {
+        assert_eq!(result.result, json!(100 - n));
+    }
+}
+
+#[tokio::test]
+async fn c1_the_context_gains_the_call_id() {
+    let result = run_one(ExecutorConfig::default(), "who", json!({})).await;
+    assert_eq!(result.result, json!(["u", "c"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c2_a_slow_tool_times_out_with_the_seeds_text() {
+    let config = |seconds| ExecutorConfig {
+        timeout: Duration::from_secs_f64(seconds),
+        ..ExecutorConfig::default()
+    };
+    let result = run_one(config(1.0), "sleep", json!({"ms": 3000})).await;
+    assert_eq!(
+        result.error.as_deref(),
+        Some("Tool 'sleep' timed out after 1.0s")
+    );
+    assert_eq!(result.error_code, Some(ErrorCode::Timeout));
+    let result = run_one(config(0.5), "sleep", json!({"ms": 3000})).await;
+    assert!(result.error.unwrap().ends_with("after 0.5s"));
+    let other = ExecutorConfig {
+        tool_timeouts: [("sleep".to_owned(), Duration::from_secs(9))].into(),
+        ..config(1.0)
+    };
+    assert!(run_one(other, "sleep", json!({"ms": 3000})).await.success);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c2_a_tool_that_blocks_its_thread_does_not_hold_the_caller() {
+    let registry = ToolRegistry::new();
+    let block = FnTool::new(define("block").build().unwrap(), |_, _| async {
+        std::thread::sleep(Duration::from_secs(2));
+        Ok(ToolOutput::text("late"))
+    });
+    registry.register(Arc::new(block)).unwrap();
+    let config = ExecutorConfig {
+        timeout: Duration::from_millis(100),
+        ..ExecutorConfig::default()
+    };
+    let executor = Executor::new(Arc::new(registry), config);
+    let started = std::time::Instant::now();
+    let result = executor
+        .execute_one(call("1", "block", json!({})), &CallContext::default())
+        .await;
+    assert_eq!(result.error_code, Some(ErrorCode::Timeout));
+    assert!(started.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn c3_invalid_arguments_never_reach_the_tool() {
+    let result = run_one(ExecutorConfig::default(), "add", json!({"a": 1})).await;
+    assert_eq!(
+        result.error.as_deref(),
+        Some("Missing required parameter: b")
+    );
+    assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+    let result = run_one(ExecutorConfig::default(), "add", json!({"a": "1", "b": 2})).await;
+    assert_eq!(
+        result.error.as_deref(),
+        Some("Invalid type for a: expected number")
+    );
+}
+
+#[tokio::test]
+async fn a6_arguments_come_as_an_object_or_as_a_string() {
+    let run = |arguments| run_one(ExecutorConfig::default(), "add", arguments);
+    assert_eq!(run(json!(r#"{"a": 2, "b": 3}"#)).await.result, json!(5));
+    for bad in [json!("{bad"), json!("[1]"), json!(7), json!([1])] {
+        let result = run(bad.clone()).await;
+        assert_eq!(result.error_code, Some(ErrorCode::InvalidInput), "{bad}");
+    }
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    assert_eq!(
+        run(json!(deep)).await.error_code,
+        Some(ErrorCode::InvalidInput)
+    );
+    let no_arguments = |arguments| run_one(ExecutorConfig::default(), "who", arguments);
+    for empty in [
+        json!(null),
+        json!(""),
+        json!([]),
+        json!("{}"),
+        json!("null"),
+    ] {
+        assert!(no_arguments(empty.clone()).await.success, "{empty}");
+    }
+}
+
+#[tokio::test]
+async fn c4_c5_a_failure_has_its_message_code_and_execution_time() {
+    let result = run_one(ExecutorConfig::default(), "fail", json!({})).await;
+    assert_eq!(result.error.as_deref(), Some("division by zero"));
+    assert_eq!(result.error_code, Some(ErrorCode::InternalError));
+    assert!(result.metadata["execution_time"].is_f64());
+}
+
+#[tokio::test]
+async fn b5_an_unknown_tool_has_the_seeds_text() {
+    let result = run_one(ExecutorConfig::default(), "nope", json!({})).await;
+    assert_eq!(result.error.as_deref(), Some("Unknown tool: nope"));
+    assert_eq!(result.error_code, Some(ErrorCode::NotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_cooldown_holds_per_user_and_tool() {
+    let registry = ToolRegistry::new();
+    for name in ["one", "two"] {
+        let definition = define(name)
+            .cooldown(Duration::from_secs(5))
+            .build()
+            .unwrap();
+        let tool = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("ok")) });
+        registry.register(Arc::new(tool)).unwrap();
+    }
+    let executor = Executor::new(Arc::new(registry), ExecutorConfig::default());
+    let run = async |user: &str, tool: &str| {
+        let context = CallContext::for_user(user);
+        executor
+            .execute_one(call("c", tool, json!({})), &context)
+            .await
+    };
+    assert!(run("alice", "one").await.success);
+    let refused = run("alice", "one").await;
+    assert_eq!(refused.error_code, Some(ErrorCode::RateLimited));
+    assert_eq!(refused.metadata["retry_after"], json!(5));
+    assert_eq!(
+        refused.error.as_deref(),
+        Some("Tool 'one' is cooling down. Retry after 5 seconds.")
+    );
+    assert!(run("alice", "two").await.success);
+    assert!(run("bob", "one").await.success);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert!(run("alice", "one").await.success);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c7_rate_limits_hold_in_any_window() {
+    let limits = RateLimits {
+        every_tool: RateWindows {
+            per_minute: Some(10),
+            per_hour: Some(15),
+            per_day: Some(500),
+        },
+        ..RateLimits::default()
+    };
+    let config = ExecutorConfig {
+        rate_limits: limits,
+        ..ExecutorConfig::default()
+    };
+    let executor = Executor::new(registry(), config);
+    let run = async |user: &str| {
+        let context = CallContext::for_user(user);
+        executor
+            .execute_one(call("c", "who", json!({})), &context)
+            .await
+    };
+    for _ in 0..10 {
+        assert!(run("alice").await.success);
+    }
+    let refused = run("alice").await;
+    assert_eq!(
+        refused.error.as_deref(),
+        Some("Rate limit exceeded (per-minute). Retry after 60 seconds.")
+    );
+    assert_eq!(refused.metadata["retry_after"], json!(60));
+    assert!(run("bob").await.success);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    for _ in 0..5 {
+        assert!(run("alice").await.success);
+    }
+    let refused = run("alice").await;
+    assert_eq!(
+        refused.error.as_deref(),
+        Some("Rate limit exceeded (per-hour). Retry after 3540 seconds.")
+    );
+}
+
+#[tokio::test]
+async fn an_output_over_the_limit_is_an_error_not_a_cut() {
+    let registry = ToolRegistry::new();
+    let big = FnTool::new(define("big").build().unwrap(), |_, _| async {
+        Ok(ToolOutput::text("x".repeat(2000)))
+    });
+    registry.register(Arc::new(big)).unwrap();
+    let config = ExecutorConfig {
+        max_output_bytes: 1000,
+        ..ExecutorConfig::default()
+    };
+    let result = Executor::new(Arc::new(registry), config)
+        .execute_one(call("1", "big", json!({})), &CallContext::default())
+        .await;
+    assert_eq!(result.error_code, Some(ErrorCode::InternalError));
+    assert_eq!(
+        result.error.as_deref(),
+        Some("Tool 'big' returned 2002 bytes; the limit is 1000")
+    );
+}
