@@ -1,1 +1,44 @@
-//! placeholder
+//! The request and response bodies of the sidecar's API, and the names of its routes and
+//! headers.
+//!
+//! Plain data for both ends of the socket: `pillion serve` writes these, the client and
+//! the PHP extension read them. The shapes are those of requirements I1, I2 and B5: an
+//! envelope says whether the tool was *found and run*, and inside it the
+//! [`Outcome`] says whether the tool *did what it was asked*.
+//!
+//! ```
+//! use pillion_wire::{Answer, Outcome};
+//! let body = r#"{
+//!     "success": true,
+//!     "tool": "calculator",
+//!     "result": {
+//!         "success": true,
+//!         "data": {"expression": "2 + 2", "result": 4},
+//!         "error": null,
+//!         "metadata": {"execution_time": 0.001}
+//!     }
+//! }"#;
+//! let Answer::Ran(execution) = serde_json::from_str(body)? else { unreachable!() };
+//! assert_eq!(execution.result.data["result"], 4);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! With the feature `openapi` every body derives its OpenAPI schema.
+
+mod batch;
+mod caller;
+mod execution;
+mod failure;
+mod health;
+mod listing;
+pub mod route;
+
+pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
+pub use caller::{CHANNEL_HEADER, REQUEST_ID_HEADER, USER_HEADER};
+pub use execution::{Answer, Execution, Outcome};
+pub use failure::Failure;
+pub use health::Health;
+pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
+
+/// A JSON object that keeps the order of its keys.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;

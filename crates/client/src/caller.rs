@@ -1,0 +1,49 @@
+use pillion_wire::{CHANNEL_HEADER, REQUEST_ID_HEADER, USER_HEADER};
+
+/// On whose behalf a call runs; goes out as request headers.
+///
+/// ```
+/// use pillion_client::Caller;
+/// let caller = Caller::default().user("alice").channel("support");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caller {
+    user: Option<String>,
+    channel: Option<String>,
+    request_id: Option<String>,
+}
+
+impl Caller {
+    /// Names the user: cooldowns and rate limits count per user.
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Names the channel or conversation.
+    #[must_use]
+    pub fn channel(mut self, channel: impl Into<String>) -> Self {
+        self.channel = Some(channel.into());
+        self
+    }
+
+    /// Gives the request an id of the caller's own, which the sidecar's logs then carry.
+    #[must_use]
+    pub fn request_id(mut self, id: impl Into<String>) -> Self {
+        self.request_id = Some(id.into());
+        self
+    }
+
+    /// The headers to send, as name and value.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let pairs = [
+            (USER_HEADER, &self.user),
+            (CHANNEL_HEADER, &self.channel),
+            (REQUEST_ID_HEADER, &self.request_id),
+        ];
+        pairs
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+}

@@ -1,0 +1,209 @@
+mod builder;
+
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use pillion_wire::{Answer, BatchAnswer, BatchRequest, Health, SchemaList, ToolList};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::Agent;
+use ureq::http::{HeaderValue, Request};
+
+pub use builder::ClientBuilder;
+
+use crate::transport::{ConnectError, InterruptHook, Interrupted, NoResolver, UnixConnector};
+use crate::{Caller, ClientError, Raw};
+
+/// The host of every request. The socket makes it meaningless, but HTTP wants one.
+const HOST: &str = "http://pillion";
+
+/// Calls tools through the sidecar. See the [crate's page](crate) for an example.
+///
+/// One client may be shared between threads. Making one does no I/O.
+#[derive(Debug)]
+pub struct Client {
+    settings: ClientBuilder,
+    /// The agent, and the process that made it: a child of a fork must not speak on its
+    /// parent's connections.
+    agent: Mutex<Option<(u32, Agent)>>,
+}
+
+impl Client {
+    /// A client for the socket at `path`, with the defaults of [`ClientBuilder`].
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::builder(path).build()
+    }
+
+    /// Starts a client for the socket at `path`.
+    #[must_use]
+    pub fn builder(path: impl Into<PathBuf>) -> ClientBuilder {
+        ClientBuilder::new(path.into())
+    }
+
+    /// The socket's path.
+    #[must_use]
+    pub fn socket_path(&self) -> &Path {
+        &self.settings.path
+    }
+
+    /// The same calls with bodies as bytes.
+    #[must_use]
+    pub fn raw(&self) -> Raw<'_> {
+        Raw::new(self)
+    }
+
+    /// Whether the sidecar is up, its version and the number of its tools.
+    ///
+    /// # Errors
+    /// [`ClientError`]: nobody listens, the deadline passed, the connection broke, or the
+    /// answer is not what it should be.
+    pub fn health(&self) -> Result<Health, ClientError> {
+        decode(&self.raw().health()?)
+    }
+
+    /// Every tool with its parameters, or those of one category.
+    ///
+    /// # Errors
+    /// As for [`health`](Self::health).
+    pub fn list_tools(&self, category: Option<&str>) -> Result<ToolList, ClientError> {
+        decode(&self.raw().list_tools(category)?)
+    }
+
+    /// Every tool's schema in OpenAI's form, or those of one category.
+    ///
+    /// # Errors
+    /// As for [`health`](Self::health).
+    pub fn schemas(&self, category: Option<&str>) -> Result<SchemaList, ClientError> {
+        decode(&self.raw().schemas(category)?)
+    }
+
+    /// Runs one tool. A tool that fails, or is not there, has an answer that says so.
+    ///
+    /// # Errors
+    /// As for [`health`](Self::health); also [`ClientError::Encode`] for arguments that
+    /// are no JSON, and [`ClientError::Status`] when the sidecar refuses the request: 400
+    /// for arguments that are no object, 413 for a body over its limit.
+    pub fn execute<A: Serialize + ?Sized>(
+        &self,
+        tool: &str,
+        arguments: &A,
+        caller: &Caller,
+    ) -> Result<Answer, ClientError> {
+        decode(&self.raw().execute(tool, &encode(arguments)?, caller)?)
+    }
+
+    /// Runs several calls in one request; the results keep their order.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    pub fn batch(
+        &self,
+        request: &BatchRequest,
+        caller: &Caller,
+    ) -> Result<BatchAnswer, ClientError> {
+        decode(&self.raw().batch(&encode(request)?, caller)?)
+    }
+
+    /// Sends one request: `POST` if there is a body, else `GET`.
+    pub(crate) fn send(
+        &self,
+        path: &str,
+        body: Option<&[u8]>,
+        caller: &Caller,
+    ) -> Result<(u16, Vec<u8>), ClientError> {
+        let agent = self.agent();
+        let mut request = Request::builder().uri(format!("{HOST}{path}"));
+        for (header, value) in caller.headers() {
+            let value = HeaderValue::from_bytes(value.as_bytes())
+                .map_err(|_| ClientError::InvalidHeader { header })?;
+            request = request.header(header, value);
+        }
+        let response = match body {
+            Some(body) => request
+                .method("POST")
+                .header("content-type", "application/json")
+                .body(body)
+                .map_err(ureq::Error::from)
+                .and_then(|request| agent.run(request)),
+            None => request
+                .body(())
+                .map_err(ureq::Error::from)
+                .and_then(|request| agent.run(request)),
+        };
+        let mut response = response.map_err(|error| self.translate(error))?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(self.settings.max_response_bytes)
+            .read_to_vec()
+            .map_err(|error| self.translate(error))?;
+        Ok((response.status().as_u16(), body))
+    }
+
+    fn agent(&self) -> Agent {
+        let process = std::process::id();
+        let mut slot = self.agent.lock();
+        match &*slot {
+            Some((owner, agent)) if *owner == process => agent.clone(),
+            _ => {
+                // Dropping the parent's agent closes this process's copies of its
+                // connections; the parent's stay open.
+                let agent = self.settings.agent();
+                *slot = Some((process, agent.clone()));
+                agent
+            }
+        }
+    }
+
+    fn translate(&self, error: ureq::Error) -> ClientError {
+        let path = || self.settings.path.clone();
+        match error {
+            ureq::Error::Timeout(_) => ClientError::Timeout {
+                after: self.settings.timeout,
+            },
+            ureq::Error::BodyExceedsLimit(limit_bytes) => ClientError::TooLarge { limit_bytes },
+            ureq::Error::Io(source) if is_interrupt(&source) => ClientError::Interrupted,
+            ureq::Error::Io(source) => ClientError::Disconnected { source },
+            ureq::Error::Other(source) => match source.downcast::<ConnectError>() {
+                Ok(error) if is_absence(&error.0) => ClientError::NotRunning {
+                    path: path(),
+                    source: error.0,
+                },
+                Ok(error) => ClientError::Connect {
+                    path: path(),
+                    source: error.0,
+                },
+                Err(source) => ClientError::Protocol { source },
+            },
+            other => ClientError::Protocol {
+                source: Box::new(other),
+            },
+        }
+    }
+}
+
+fn is_interrupt(error: &std::io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<Interrupted>())
+}
+
+fn is_absence(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(error.kind(), NotFound | ConnectionRefused)
+}
+
+fn encode<A: Serialize + ?Sized>(value: &A) -> Result<Vec<u8>, ClientError> {
+    serde_json::to_vec(value).map_err(|source| ClientError::Encode { source })
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(body).map_err(|source| ClientError::Decode {
+        status: 200,
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests;

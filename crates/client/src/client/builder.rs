@@ -1,0 +1,100 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ureq::Agent;
+
+use super::{Client, InterruptHook, NoResolver, UnixConnector};
+
+/// Collects the settings of a [`Client`].
+///
+/// ```
+/// use std::time::Duration;
+/// use pillion_client::Client;
+/// let client = Client::builder("/run/pillion/pillion.sock")
+///     .timeout(Duration::from_secs(5))
+///     .build();
+/// ```
+#[derive(Clone)]
+pub struct ClientBuilder {
+    pub(super) path: PathBuf,
+    pub(super) timeout: Duration,
+    pub(super) max_response_bytes: u64,
+    interrupt: Option<InterruptHook>,
+}
+
+impl ClientBuilder {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            timeout: Duration::from_secs(60),
+            max_response_bytes: 16 * 1024 * 1024,
+            interrupt: None,
+        }
+    }
+
+    /// The time one call may take, from connecting to the last byte of the answer; 60
+    /// seconds unless set. The sidecar's own limits for a tool should be shorter, so that
+    /// its answer, which says more, comes first.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The longest body that the client reads; 16 MiB unless set.
+    #[must_use]
+    pub fn max_response_bytes(mut self, limit: u64) -> Self {
+        self.max_response_bytes = limit;
+        self
+    }
+
+    /// Asks `hook` at least five times a second, and after every signal, while a call
+    /// waits; true ends the call with
+    /// [`ClientError::Interrupted`](crate::ClientError::Interrupted).
+    #[must_use]
+    pub fn interrupt_when(mut self, hook: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.interrupt = Some(Arc::new(hook));
+        self
+    }
+
+    /// Makes the client. Nothing is connected yet.
+    #[must_use]
+    pub fn build(self) -> Client {
+        Client {
+            settings: self,
+            agent: None.into(),
+        }
+    }
+
+    pub(super) fn agent(&self) -> Agent {
+        let config = Agent::config_builder()
+            .timeout_global(Some(self.timeout))
+            .http_status_as_error(false)
+            // A redirect or a proxy from the environment has no meaning on a socket.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .user_agent(concat!("pillion-client/", env!("CARGO_PKG_VERSION")))
+            .max_idle_connections_per_host(4)
+            // Below the sidecar's own idle limit, so that it seldom hangs up first.
+            .max_idle_age(Duration::from_secs(60))
+            .build();
+        let connector = UnixConnector {
+            path: self.path.clone(),
+            interrupt: self.interrupt.clone(),
+        };
+        Agent::with_parts(config, connector, NoResolver)
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("path", &self.path)
+            .field("timeout", &self.timeout)
+            .field("max_response_bytes", &self.max_response_bytes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use pillion_wire::{Failure, route};
+
+use crate::{Caller, Client, ClientError};
+
+/// The calls of a [`Client`] without the decoding: bodies are JSON as bytes, both ways.
+/// Made by [`Client::raw`].
+///
+/// A body that comes back is that of an answer with HTTP status 200; every other status is
+/// a [`ClientError::Status`]. Each method fails as the client's method of that name does,
+/// but for [`ClientError::Decode`].
+#[derive(Debug, Clone, Copy)]
+pub struct Raw<'a> {
+    client: &'a Client,
+}
+
+/// What may not stand in a query value as it is.
+const QUERY: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'&')
+    .add(b'+')
+    .add(b'=')
+    .add(b'%');
+
+/// What may not stand in a path segment as it is; stricter than it has to be.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
+
+impl<'a> Raw<'a> {
+    pub(crate) fn new(client: &'a Client) -> Self {
+        Self { client }
+    }
+
+    /// `GET /healthz`.
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::health`].
+    pub fn health(&self) -> Result<Vec<u8>, ClientError> {
+        self.get(route::HEALTH)
+    }
+
+    /// `GET /api/v1/tools/`, of one category if it is named.
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::list_tools`].
+    pub fn list_tools(&self, category: Option<&str>) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_category(route::TOOLS, category))
+    }
+
+    /// `GET /api/v1/tools/schemas`, of one category if it is named.
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::schemas`].
+    pub fn schemas(&self, category: Option<&str>) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_category(route::SCHEMAS, category))
+    }
+
+    /// `POST /api/v1/tools/execute/{tool}` with `arguments` as the body: an object as JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::execute`].
+    pub fn execute(
+        &self,
+        tool: &str,
+        arguments: &[u8],
+        caller: &Caller,
+    ) -> Result<Vec<u8>, ClientError> {
+        let tool = utf8_percent_encode(tool, SEGMENT);
+        self.post(&format!("{}{tool}", route::EXECUTE), arguments, caller)
+    }
+
+    /// `POST /api/v1/tools/batch-execute`; the body is a
+    /// [`BatchRequest`](pillion_wire::BatchRequest) as JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::batch`].
+    pub fn batch(&self, request: &[u8], caller: &Caller) -> Result<Vec<u8>, ClientError> {
+        self.post(route::BATCH_EXECUTE, request, caller)
+    }
+
+    fn get(&self, path: &str) -> Result<Vec<u8>, ClientError> {
+        let (status, body) = self.client.send(path, None, &Caller::default())?;
+        body_of(status, body)
+    }
+
+    fn post(&self, path: &str, body: &[u8], caller: &Caller) -> Result<Vec<u8>, ClientError> {
+        let (status, body) = self.client.send(path, Some(body), caller)?;
+        body_of(status, body)
+    }
+}
+
+fn with_category(path: &str, category: Option<&str>) -> String {
+    match category {
+        Some(category) => {
+            let category = utf8_percent_encode(category, QUERY);
+            format!("{path}?category={category}")
+        }
+        None => path.to_owned(),
+    }
+}
+
+fn body_of(status: u16, body: Vec<u8>) -> Result<Vec<u8>, ClientError> {
+    if status == 200 {
+        return Ok(body);
+    }
+    match serde_json::from_slice::<Failure>(&body) {
+        Ok(failure) => Err(ClientError::Status {
+            status,
+            failure: Box::new(failure),
+        }),
+        Err(source) => Err(ClientError::Decode { status, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names_stay_one_segment() {
+        let encode = |name| utf8_percent_encode(name, SEGMENT).to_string();
+        assert_eq!(encode("get-x_2"), "get-x_2");
+        assert_eq!(encode("a/b?c#d e"), "a%2Fb%3Fc%23d%20e");
+        assert_eq!(encode("ü.."), "%C3%BC%2E%2E");
+        assert_eq!(with_category("/t", Some("a&b")), "/t?category=a%26b");
+    }
+}

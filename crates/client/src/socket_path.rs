@@ -1,0 +1,52 @@
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the socket.
+pub const SOCKET_VARIABLE: &str = "PILLION_SOCKET";
+
+/// Where the sidecar listens, and its clients look, when nobody says otherwise:
+///
+/// 1. `$PILLION_SOCKET`,
+/// 2. `/run/pillion/pillion.sock` for root,
+/// 3. `$XDG_RUNTIME_DIR/pillion/pillion.sock`,
+/// 4. `/run/pillion/pillion.sock`.
+///
+/// Root comes before the runtime directory because a root shell has one and a service of
+/// root has none: both must find the same socket.
+#[must_use]
+pub fn default_socket_path() -> PathBuf {
+    resolve(
+        std::env::var_os(SOCKET_VARIABLE),
+        std::env::var_os("XDG_RUNTIME_DIR"),
+        nix::unistd::geteuid().is_root(),
+    )
+}
+
+fn resolve(socket: Option<OsString>, runtime_dir: Option<OsString>, is_root: bool) -> PathBuf {
+    if let Some(path) = socket.filter(|path| !path.is_empty()) {
+        return path.into();
+    }
+    let runtime_dir = runtime_dir.filter(|dir| !is_root && Path::new(dir).is_absolute());
+    let directory = runtime_dir.map_or_else(|| PathBuf::from("/run"), PathBuf::from);
+    directory.join("pillion/pillion.sock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_the_places() {
+        let some = |text: &str| Some(OsString::from(text));
+        let shared = Path::new("/run/pillion/pillion.sock");
+        let own = Path::new("/run/user/1000/pillion/pillion.sock");
+        assert_eq!(
+            resolve(some("/a/b"), some("/run/user/0"), true),
+            Path::new("/a/b")
+        );
+        assert_eq!(resolve(some(""), some("/run/user/0"), true), shared);
+        assert_eq!(resolve(None, some("/run/user/1000"), false), own);
+        assert_eq!(resolve(None, some(""), false), shared);
+        assert_eq!(resolve(None, None, false), shared);
+    }
+}

@@ -1,0 +1,69 @@
+//! HTTP over a Unix socket, as a transport of `ureq`.
+
+mod connect;
+mod connection;
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{ConnectionDetails, Connector, LazyBuffers, NextTimeout};
+
+pub(crate) use connect::ConnectError;
+use connection::Connection;
+pub(crate) use connection::Interrupted;
+
+/// Asked now and then while a call waits; true ends the wait.
+pub(crate) type InterruptHook = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Opens connections to one socket, whatever host the URI names.
+pub(crate) struct UnixConnector {
+    pub(crate) path: PathBuf,
+    pub(crate) interrupt: Option<InterruptHook>,
+}
+
+impl Connector for UnixConnector {
+    type Out = Connection;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        _chained: Option<()>,
+    ) -> Result<Option<Self::Out>, ureq::Error> {
+        let stream = connect::connect(&self.path, details.timeout, self.interrupt.as_ref())?;
+        let config = details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        let interrupt = self.interrupt.clone();
+        Ok(Some(Connection::new(stream, buffers, interrupt)))
+    }
+}
+
+impl fmt::Debug for UnixConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnixConnector")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Resolves every host to a placeholder, because `ureq` wants an address: without this it
+/// would ask DNS, on a thread of its own.
+#[derive(Debug)]
+pub(crate) struct NoResolver;
+
+impl Resolver for NoResolver {
+    fn resolve(
+        &self,
+        _uri: &Uri,
+        _config: &Config,
+        _timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addresses = self.empty();
+        addresses.push(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        Ok(addresses)
+    }
+}

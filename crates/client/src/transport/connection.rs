@@ -1,0 +1,156 @@
+use std::fmt;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
+use ureq::unversioned::transport::{Buffers, LazyBuffers, NextTimeout, Transport};
+
+use super::InterruptHook;
+
+/// How long a wait may last before the interrupt hook is asked again. A signal usually
+/// ends a wait at once; this is for one that comes just before the wait begins.
+pub(super) const SLICE: Duration = Duration::from_millis(200);
+
+/// The error in an `ureq::Error::Io` that says the interrupt hook ended a wait.
+pub(crate) const INTERRUPTED: Interrupted = Interrupted;
+
+/// See [`INTERRUPTED`].
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
+/// One connection to the socket.
+pub(crate) struct Connection {
+    stream: UnixStream,
+    buffers: LazyBuffers,
+    interrupt: Option<InterruptHook>,
+    /// The peer has stopped reading. It may have answered before it did, as with a body
+    /// over its limit, so writing goes on as if all were well and reading decides.
+    peer_stopped_reading: bool,
+}
+
+/// What to do after one slice of waiting.
+enum Wait {
+    Again,
+    Done(usize),
+}
+
+impl Connection {
+    pub(super) fn new(
+        stream: UnixStream,
+        buffers: LazyBuffers,
+        interrupt: Option<InterruptHook>,
+    ) -> Self {
+        Self {
+            stream,
+            buffers,
+            interrupt,
+            peer_stopped_reading: false,
+        }
+    }
+
+    /// Runs `attempt`, which waits at most as long as it is told, until it is done or the
+    /// deadline has passed.
+    fn wait(
+        &mut self,
+        timeout: NextTimeout,
+        mut attempt: impl FnMut(&mut Self, Duration) -> io::Result<Wait>,
+    ) -> Result<usize, ureq::Error> {
+        let started = Instant::now();
+        loop {
+            let left = (*timeout.after).saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Err(ureq::Error::Timeout(timeout.reason));
+            }
+            let slice = if self.interrupt.is_some() {
+                left.min(SLICE)
+            } else {
+                left
+            };
+            match attempt(self, slice) {
+                Ok(Wait::Done(amount)) => return Ok(amount),
+                Ok(Wait::Again) => {}
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    _ => return Err(error.into()),
+                },
+            }
+            if self.interrupt.as_ref().is_some_and(|hook| hook()) {
+                return Err(io::Error::other(INTERRUPTED).into());
+            }
+        }
+    }
+
+    fn send_some(&mut self, from: usize, to: usize, slice: Duration) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(slice))?;
+        let output = &self.buffers.output()[from..to];
+        // `write` would raise SIGPIPE, and what that does is up to the host process.
+        match send(self.stream.as_raw_fd(), output, MsgFlags::MSG_NOSIGNAL) {
+            Ok(sent) => Ok(sent),
+            Err(Errno::EPIPE | Errno::ECONNRESET) => {
+                self.peer_stopped_reading = true;
+                Ok(to - from)
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn probe(&mut self) -> io::Result<bool> {
+        self.stream.set_nonblocking(true)?;
+        let silent = matches!(
+            self.stream.read(&mut [0]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock
+        );
+        self.stream.set_nonblocking(false)?;
+        Ok(silent)
+    }
+}
+
+impl Transport for Connection {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        if self.peer_stopped_reading {
+            return Ok(());
+        }
+        let mut sent = 0;
+        self.wait(timeout.for_write(), |connection, slice| {
+            sent += connection.send_some(sent, amount, slice)?;
+            Ok(if sent == amount {
+                Wait::Done(sent)
+            } else {
+                Wait::Again
+            })
+        })?;
+        Ok(())
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let amount = self.wait(timeout.for_read(), |connection, slice| {
+            connection.stream.set_read_timeout(Some(slice))?;
+            let input = connection.buffers.input_append_buf();
+            connection.stream.read(input).map(Wait::Done)
+        })?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    /// Open means that nothing is there to read: neither an end nor bytes nobody asked for.
+    fn is_open(&mut self) -> bool {
+        !self.peer_stopped_reading && self.probe().unwrap_or(false)
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("stream", &self.stream)
+            .field("peer_stopped_reading", &self.peer_stopped_reading)
+            .finish_non_exhaustive()
+    }
+}

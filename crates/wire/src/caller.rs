@@ -1,0 +1,11 @@
+/// The header that names the user on whose behalf a call runs: cooldowns and rate limits
+/// count per user. UTF-8, at most 256 bytes; percent signs are not special.
+pub const USER_HEADER: &str = "x-pillion-user";
+
+/// The header that names the channel or conversation a call comes from. UTF-8, at most
+/// 256 bytes.
+pub const CHANNEL_HEADER: &str = "x-pillion-channel";
+
+/// The header that identifies a request in the logs. A request may bring its own (visible
+/// ASCII, at most 128 bytes); else the sidecar makes one. The response carries it back.
+pub const REQUEST_ID_HEADER: &str = "x-request-id";

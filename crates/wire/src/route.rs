@@ -1,0 +1,21 @@
+//! The paths of the API. Each also works with its trailing slash added or left out.
+
+/// `GET`: every tool with its parameters, as a [`ToolList`](crate::ToolList).
+pub const TOOLS: &str = "/api/v1/tools/";
+
+/// `GET`: every tool's schema in OpenAI's form, as a [`SchemaList`](crate::SchemaList).
+pub const SCHEMAS: &str = "/api/v1/tools/schemas";
+
+/// `POST`, with the tool's name (percent-encoded) appended: runs one tool and answers
+/// with an [`Answer`](crate::Answer). The body is the arguments object.
+pub const EXECUTE: &str = "/api/v1/tools/execute/";
+
+/// `POST`: runs the calls of a [`BatchRequest`](crate::BatchRequest) and answers with a
+/// [`BatchAnswer`](crate::BatchAnswer).
+pub const BATCH_EXECUTE: &str = "/api/v1/tools/batch-execute";
+
+/// `GET`: whether the sidecar is up, as a [`Health`](crate::Health).
+pub const HEALTH: &str = "/healthz";
+
+/// `GET`: the OpenAPI document of all this.
+pub const OPENAPI: &str = "/openapi.json";
