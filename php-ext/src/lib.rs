@@ -1,1 +1,21 @@
-//! placeholder
+//! The PHP extension `pillion`: native classes over the engine of `pillion-core`, in the
+//! PHP process, and over the client of the sidecar.
+//!
+//! `stubs/pillion.stub.php` describes the classes as PHP sees them; a test holds the two
+//! together. Here is how it is made:
+//!
+//! - [`zend`] is the layer on Zend's API; each class is a file of [`classes`].
+//! - [`runtime`] owns the state of the process, [`wait`](mod@wait) is how a PHP thread
+//!   waits for it without stopping signals, timeouts and callbacks.
+//! - [`json`] turns JSON into PHP values and back.
+
+#![expect(unsafe_code, reason = "Zend's API is C")]
+
+mod classes;
+mod exception;
+mod json;
+mod module;
+mod runtime;
+mod settings;
+mod wait;
+mod zend;

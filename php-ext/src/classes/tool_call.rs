@@ -1,0 +1,205 @@
+//! `ToolCall` (requirements A6, J1).
+
+use ext_php_rs::error::Result;
+use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
+use pillion_core::tool::ToolCall;
+use serde_json::Value;
+
+use crate::exception;
+use crate::json::{encode_arguments, to_value};
+use crate::zend::{
+    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, array_of,
+    empty_array, json_serializable, new_object, read_property, set_property, string_of,
+};
+
+pub const NAME: &str = "Pillion\\ToolCall";
+static CLASS: ClassSlot = ClassSlot::new();
+
+const ARGUMENTS: Type = Type::ARRAY.or(Type::STRING);
+
+pub(super) fn register() -> Result<()> {
+    Class::new(NAME)
+        .implements(json_serializable())
+        .property(Property::readonly("id", Type::STRING))
+        .property(Property::readonly("name", Type::STRING))
+        .property(Property::readonly("arguments", ARGUMENTS))
+        .property(Property::readonly("type", Type::STRING))
+        .property(Property::readonly("index", Type::INT.nullable()))
+        .method(Method::new("__construct", construct).parameters(&[
+            Parameter::required("id", Type::STRING),
+            Parameter::required("name", Type::STRING),
+            Parameter::optional("arguments", ARGUMENTS, "[]"),
+            Parameter::optional("type", Type::STRING, "'function'"),
+            Parameter::optional("index", Type::INT.nullable(), "null"),
+        ]))
+        .method(
+            Method::new("fromArray", from_array)
+                .make_static()
+                .parameters(&[Parameter::required("call", Type::ARRAY)])
+                .returns(Type::class(NAME)),
+        )
+        .method(Method::new("toArray", to_array).returns(Type::ARRAY))
+        .method(Method::new("jsonSerialize", json_serialize).returns(Type::ARRAY))
+        .register(&CLASS)
+}
+
+/// What the properties hold.
+struct Parts {
+    id: String,
+    name: String,
+    /// An array, or a string of JSON.
+    arguments: Zval,
+    kind: String,
+    index: Option<i64>,
+}
+
+fn construct(call: &mut Call<'_>) -> Outcome {
+    let arguments = match call.value(2) {
+        None => empty_array(),
+        Some(value) if value.is_array() || value.is_string() => value.shallow_clone(),
+        Some(_) => return Err(call.type_error(2, "array|string")),
+    };
+    let kind = call.value(3).map_or(Ok("function"), |_| call.string(3))?;
+    let parts = Parts {
+        id: call.string(0)?.to_owned(),
+        name: call.string(1)?.to_owned(),
+        arguments,
+        kind: kind.to_owned(),
+        index: call.optional_int(4)?,
+    };
+    parts.fill(call.this());
+    Ok(Zval::new())
+}
+
+/// Takes `{id, name, arguments}` (S0), and OpenAI's form with the name and arguments under
+/// `function`.
+fn from_array(call: &mut Call<'_>) -> Outcome {
+    let parts = Parts::of_array(call.array(0)?)?;
+    let object = new_object(CLASS.get())?;
+    if let Some(this) = object.object() {
+        parts.fill(this);
+    }
+    Ok(object)
+}
+
+/// An object of PHP, or an array as `fromArray` takes it, as a call of the engine.
+pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
+    let value = value.dereference();
+    let parts = match (value.object(), value.array()) {
+        (Some(object), _) if object.instance_of(CLASS.get()) => Parts::of_object(object)?,
+        (_, Some(table)) => Parts::of_array(table)?,
+        _ => {
+            return Err(exception::invalid_input(format!(
+                "A call must be a {NAME} or an array"
+            )));
+        }
+    };
+    parts.into_call()
+}
+
+impl Parts {
+    fn of_array(table: &ZendHashTable) -> std::result::Result<Self, Failure> {
+        let inner = table
+            .get("function")
+            .and_then(|function| function.dereference().array());
+        let find = |key: &str| {
+            let value = inner
+                .and_then(|inner| inner.get(key))
+                .or_else(|| table.get(key));
+            value.map(Zval::dereference)
+        };
+        let text = |key: &str| {
+            find(key).and_then(Zval::string).ok_or_else(|| {
+                exception::invalid_input(format!("A tool call needs a string '{key}'"))
+            })
+        };
+        let arguments = match find("arguments") {
+            None => empty_array(),
+            Some(value) if value.is_null() => empty_array(),
+            Some(value) if value.is_array() || value.is_string() => value.shallow_clone(),
+            Some(_) => {
+                return Err(exception::invalid_input(
+                    "The 'arguments' of a tool call must be an array or a string of JSON",
+                ));
+            }
+        };
+        Ok(Self {
+            id: text("id")?,
+            name: text("name")?,
+            arguments,
+            kind: "function".to_owned(),
+            index: find("index").and_then(Zval::long),
+        })
+    }
+
+    fn of_object(this: &ZendObject) -> std::result::Result<Self, Failure> {
+        let property = |name: &str| read_property(CLASS.get(), this, name);
+        let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
+        Ok(Self {
+            id: text("id")?,
+            name: text("name")?,
+            arguments: property("arguments")?,
+            kind: text("type")?,
+            index: property("index")?.long(),
+        })
+    }
+
+    fn fill(self, this: &ZendObject) {
+        let mut index = Zval::new();
+        if let Some(place) = self.index {
+            index.set_long(place);
+        }
+        let values = [
+            ("id", string_of(self.id)),
+            ("name", string_of(self.name)),
+            ("arguments", self.arguments),
+            ("type", string_of(self.kind)),
+            ("index", index),
+        ];
+        for (name, value) in values {
+            set_property(CLASS.get(), this, name, value);
+        }
+    }
+
+    fn into_call(self) -> std::result::Result<ToolCall, Failure> {
+        let arguments = match self.arguments.str() {
+            Some(json) => Value::String(json.to_owned()),
+            None => to_value(&self.arguments)?,
+        };
+        Ok(ToolCall {
+            kind: self.kind,
+            index: self.index.and_then(|index| u32::try_from(index).ok()),
+            ..ToolCall::new(self.id, self.name, arguments)
+        })
+    }
+}
+
+fn to_array(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let property = |name: &str| read_property(CLASS.get(), this, name);
+    Ok(array_of([
+        ("id", property("id")?),
+        ("type", property("type")?),
+        ("name", property("name")?),
+        ("arguments", property("arguments")?),
+        ("index", property("index")?),
+    ]))
+}
+
+/// OpenAI's form, with the arguments as a string of JSON (A6, E11).
+fn json_serialize(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let property = |name: &str| read_property(CLASS.get(), this, name);
+    let mut arguments = property("arguments")?;
+    if arguments.is_array() {
+        arguments = string_of(encode_arguments(&arguments)?.get());
+    }
+    Ok(array_of([
+        ("id", property("id")?),
+        ("type", property("type")?),
+        (
+            "function",
+            array_of([("name", property("name")?), ("arguments", arguments)]),
+        ),
+    ]))
+}

@@ -1,0 +1,221 @@
+//! `ToolDefinition` (requirements A1 to A4, H1, J1).
+
+use std::time::Duration;
+
+use ext_php_rs::error::Result;
+use ext_php_rs::types::{ZendObject, Zval};
+use pillion_core::tool::{ToolDefinition, ToolParameter};
+use serde_json::{Value, json};
+
+use crate::exception;
+use crate::json::{EmptyObject, decode_value, to_value};
+use crate::zend::{
+    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, array_of, bool_of,
+    new_object, read_property, set_property, string_of,
+};
+
+pub const NAME: &str = "Pillion\\ToolDefinition";
+static CLASS: ClassSlot = ClassSlot::new();
+
+pub(super) fn register() -> Result<()> {
+    Class::new(NAME)
+        .property(Property::readonly("name", Type::STRING))
+        .property(Property::readonly("description", Type::STRING))
+        .property(Property::readonly("parameters", Type::ARRAY))
+        .property(Property::readonly("strict", Type::BOOL))
+        .property(Property::readonly("category", Type::STRING))
+        .property(Property::readonly("requiresConfirmation", Type::BOOL))
+        .property(Property::readonly("cooldownSeconds", Type::FLOAT))
+        .method(Method::new("__construct", construct).parameters(&[
+            Parameter::required("name", Type::STRING),
+            Parameter::required("description", Type::STRING),
+            Parameter::optional("parameters", Type::ARRAY, "[]"),
+            Parameter::optional("strict", Type::BOOL, "false"),
+            Parameter::optional("category", Type::STRING, "'general'"),
+            Parameter::optional("requiresConfirmation", Type::BOOL, "false"),
+            Parameter::optional("cooldownSeconds", Type::INT.or(Type::FLOAT), "0"),
+        ]))
+        .method(Method::new("toOpenAiFormat", to_open_ai_format).returns(Type::ARRAY))
+        .method(Method::new("toOpenAiResponsesFormat", to_responses_format).returns(Type::ARRAY))
+        .method(Method::new("toGoogleFormat", to_google_format).returns(Type::ARRAY))
+        .method(Method::new("toAnthropicFormat", to_anthropic_format).returns(Type::ARRAY))
+        .method(Method::new("toArray", to_array).returns(Type::ARRAY))
+        .register(&CLASS)
+}
+
+/// Takes the parameters as a JSON Schema, which is kept as it is, or as a list of
+/// parameters, of which the schema is made.
+fn construct(call: &mut Call<'_>) -> Outcome {
+    let name = call.string(0)?;
+    let description = call.string(1)?;
+    let parameters = match call.value(2) {
+        Some(_) => {
+            call.array(2)?;
+            call.value(2).map(Zval::shallow_clone)
+        }
+        None => None,
+    };
+    let strict = call.bool_or(3, false)?;
+    let category = call.value(4).map_or(Ok("general"), |_| call.string(4))?;
+    let requires_confirmation = call.bool_or(5, false)?;
+    let cooldown = seconds("cooldownSeconds", call.number_or(6, 0.0)?)?;
+
+    let raw = parameters.as_ref().map_or(Ok(json!([])), to_value)?;
+    let from_list = is_parameter_list(&raw);
+    let definition = with_parameters(ToolDefinition::builder(name, description), raw)?
+        .strict(strict)
+        .category(category)
+        .requires_confirmation(requires_confirmation)
+        .cooldown(cooldown)
+        .build()
+        .map_err(|error| exception::invalid_input(error.to_string()))?;
+    let shown = match parameters {
+        Some(schema) if !from_list => schema,
+        _ => decode_value(definition.input_schema(), EmptyObject::Array)?,
+    };
+    fill(call.this(), &definition, shown);
+    Ok(Zval::new())
+}
+
+/// A duration in seconds from PHP; an hour-long wait is fine, an endless one is not.
+pub(super) fn seconds(parameter: &str, seconds: f64) -> std::result::Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        exception::invalid_input(format!(
+            "{parameter} must be a number of seconds, not negative"
+        ))
+    })
+}
+
+/// Whether this is a list of parameters (A1) rather than a schema.
+fn is_parameter_list(raw: &Value) -> bool {
+    raw.as_array().is_some_and(|items| !items.is_empty())
+}
+
+fn with_parameters(
+    builder: pillion_core::tool::ToolDefinitionBuilder,
+    raw: Value,
+) -> std::result::Result<pillion_core::tool::ToolDefinitionBuilder, Failure> {
+    if !is_parameter_list(&raw) {
+        return Ok(builder.schema(raw));
+    }
+    let parameters: Vec<ToolParameter> = serde_json::from_value(raw).map_err(|error| {
+        exception::invalid_input(format!("The parameters are not valid: {error}"))
+    })?;
+    Ok(builder.parameters(parameters))
+}
+
+fn fill(this: &ZendObject, definition: &ToolDefinition, parameters: Zval) {
+    let class = CLASS.get();
+    let mut cooldown = Zval::new();
+    cooldown.set_double(definition.cooldown().as_secs_f64());
+    let values = [
+        ("name", string_of(definition.name().as_str())),
+        ("description", string_of(definition.description())),
+        ("parameters", parameters),
+        ("strict", bool_of(definition.strict())),
+        ("category", string_of(definition.category())),
+        (
+            "requiresConfirmation",
+            bool_of(definition.requires_confirmation()),
+        ),
+        ("cooldownSeconds", cooldown),
+    ];
+    for (name, value) in values {
+        set_property(class, this, name, value);
+    }
+}
+
+/// A definition of the engine as an object of PHP.
+pub fn new_definition(definition: &ToolDefinition) -> Outcome {
+    let object = new_object(CLASS.get())?;
+    if let Some(this) = object.object() {
+        let parameters = decode_value(definition.input_schema(), EmptyObject::Array)?;
+        fill(this, definition, parameters);
+    }
+    Ok(object)
+}
+
+/// An object of PHP as a definition of the engine; `None` when it is no `ToolDefinition`.
+pub fn definition_of(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
+    match value.object() {
+        Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn read(this: &ZendObject) -> std::result::Result<ToolDefinition, Failure> {
+    let property = |name: &str| read_property(CLASS.get(), this, name);
+    let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
+    let builder = ToolDefinition::builder(text("name")?, text("description")?);
+    with_parameters(builder, to_value(&property("parameters")?)?)?
+        .strict(property("strict")?.bool().unwrap_or_default())
+        .category(text("category")?)
+        .requires_confirmation(property("requiresConfirmation")?.bool().unwrap_or_default())
+        .cooldown(seconds(
+            "cooldownSeconds",
+            property("cooldownSeconds")?.double().unwrap_or_default(),
+        )?)
+        .build()
+        .map_err(|error| exception::invalid_input(error.to_string()))
+}
+
+/// The formats are meant to be sent as JSON, so an empty map is a `stdClass` in them.
+fn format(call: &Call<'_>, write: impl FnOnce(&ToolDefinition) -> Value) -> Outcome {
+    decode_value(&write(&read(call.this())?), EmptyObject::StdClass)
+}
+
+/// OpenAI's nested form, always with `strict` (H1).
+fn to_open_ai_format(call: &mut Call<'_>) -> Outcome {
+    format(call, |definition| {
+        let mut schema = definition.to_schema();
+        schema["function"]["strict"] = json!(definition.strict());
+        schema
+    })
+}
+
+/// The flat form of OpenAI's Responses API (H1).
+fn to_responses_format(call: &mut Call<'_>) -> Outcome {
+    format(call, |definition| {
+        json!({
+            "type": "function",
+            "name": definition.name(),
+            "description": definition.description(),
+            "parameters": definition.input_schema(),
+            "strict": definition.strict(),
+        })
+    })
+}
+
+/// Google's form (H1).
+fn to_google_format(call: &mut Call<'_>) -> Outcome {
+    format(call, |definition| {
+        json!({
+            "name": definition.name(),
+            "description": definition.description(),
+            "parameters": definition.input_schema(),
+        })
+    })
+}
+
+/// Anthropic's form (H1).
+fn to_anthropic_format(call: &mut Call<'_>) -> Outcome {
+    format(call, |definition| {
+        json!({
+            "name": definition.name(),
+            "description": definition.description(),
+            "input_schema": definition.input_schema(),
+        })
+    })
+}
+
+/// The properties that S4 has, with the parameters as they are.
+fn to_array(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let property = |name: &str| read_property(CLASS.get(), this, name);
+    Ok(array_of([
+        ("name", property("name")?),
+        ("description", property("description")?),
+        ("parameters", property("parameters")?),
+        ("strict", property("strict")?),
+    ]))
+}

@@ -1,0 +1,10 @@
+//! JSON to PHP values and back, each in one pass, without a tree in between.
+
+mod decode;
+mod encode;
+
+pub use decode::{EmptyObject, decode, decode_value};
+pub use encode::{Php, encode, encode_arguments, to_value};
+
+/// How deep arrays and objects may nest, in both directions.
+pub const DEPTH_LIMIT: usize = 128;

@@ -1,0 +1,177 @@
+use std::fmt;
+
+use ext_php_rs::types::{ZendHashTable, ZendObject, ZendStr, Zval};
+use ext_php_rs::zend::ExecutorGlobals;
+use ext_php_rs::{boxed::ZBox, convert::IntoZval};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use crate::exception;
+use crate::zend::{Failure, empty_array, guarded, string_of};
+
+/// What `{}` becomes. PHP's arrays do not tell it from `[]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmptyObject {
+    /// An empty array, as `json_decode($json, true)` has it: for values that PHP code reads.
+    Array,
+    /// An empty `stdClass`: for values that PHP code sends on as JSON, so that an empty
+    /// map stays a map.
+    StdClass,
+}
+
+/// JSON text as a PHP value: objects become associative arrays, with keys and numbers as
+/// `json_decode($json, true)` has them (an integer beyond 64 bits becomes a float).
+///
+/// # Errors
+/// An `InvalidInputException` when it is not JSON or nests too deep.
+pub fn decode(json: &str, empty: EmptyObject) -> Result<Zval, Failure> {
+    guarded(|| {
+        let mut reader = serde_json::Deserializer::from_str(json);
+        let value = Seed { empty }.deserialize(&mut reader)?;
+        reader.end()?;
+        Ok(value)
+    })?
+    .map_err(|error: serde_json::Error| {
+        exception::invalid_input(format!("The JSON cannot be read: {error}"))
+    })
+}
+
+/// A JSON tree as a PHP value.
+///
+/// # Errors
+/// A failure of the engine alone.
+pub fn decode_value(value: &Value, empty: EmptyObject) -> Result<Zval, Failure> {
+    guarded(|| Seed { empty }.deserialize(value))?.map_err(|error: serde_json::Error| {
+        exception::invalid_input(format!("The value cannot be read: {error}"))
+    })
+}
+
+#[derive(Clone, Copy)]
+struct Seed {
+    empty: EmptyObject,
+}
+
+impl<'de> DeserializeSeed<'de> for Seed {
+    type Value = Zval;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Zval, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed {
+    type Value = Zval;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Zval, E> {
+        Ok(Zval::new())
+    }
+
+    fn visit_bool<E>(self, yes: bool) -> Result<Zval, E> {
+        let mut value = Zval::new();
+        value.set_bool(yes);
+        Ok(value)
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Zval, E> {
+        let mut value = Zval::new();
+        value.set_long(number);
+        Ok(value)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "as json_decode does")]
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Zval, E> {
+        match i64::try_from(number) {
+            Ok(number) => self.visit_i64(number),
+            Err(_) => self.visit_f64(number as f64),
+        }
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Zval, E> {
+        let mut value = Zval::new();
+        value.set_double(number);
+        Ok(value)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Zval, E> {
+        Ok(string_of(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Zval, A::Error> {
+        let Some(first) = list.next_element_seed(self)? else {
+            return Ok(empty_array());
+        };
+        let mut table = ZendHashTable::new();
+        push::<A::Error>(&mut table, first)?;
+        while let Some(element) = list.next_element_seed(self)? {
+            push::<A::Error>(&mut table, element)?;
+        }
+        Ok(array(table))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Zval, A::Error> {
+        let Some(first) = map.next_key_seed(KeySeed)? else {
+            return Ok(match self.empty {
+                EmptyObject::Array => empty_array(),
+                EmptyObject::StdClass => ZendObject::new_stdclass()
+                    .into_zval(false)
+                    .unwrap_or_else(|_| empty_array()),
+            });
+        };
+        let mut table = ZendHashTable::new();
+        let mut next = Some(first);
+        while let Some(key) = next {
+            let value = map.next_value_seed(self)?;
+            table.insert(&*key, value).map_err(A::Error::custom)?;
+            stop_on_exception::<A::Error>()?;
+            next = map.next_key_seed(KeySeed)?;
+        }
+        Ok(array(table))
+    }
+}
+
+fn push<E: Error>(table: &mut ZendHashTable, element: Zval) -> Result<(), E> {
+    table.push(element).map_err(E::custom)?;
+    stop_on_exception()
+}
+
+/// A pending exception (of a destructor or a signal handler) must end the loop: memory
+/// that is taken after it would count against nobody.
+fn stop_on_exception<E: Error>() -> Result<(), E> {
+    if ExecutorGlobals::has_exception() {
+        return Err(E::custom("an exception is pending"));
+    }
+    Ok(())
+}
+
+fn array(table: ZBox<ZendHashTable>) -> Zval {
+    let mut value = Zval::new();
+    value.set_hashtable(table);
+    value
+}
+
+/// A key. Inserting it makes an integer of a numeric one, as PHP's arrays have it.
+struct KeySeed;
+
+impl<'de> DeserializeSeed<'de> for KeySeed {
+    type Value = ZBox<ZendStr>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ZBox<ZendStr>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeySeed {
+    type Value = ZBox<ZendStr>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<ZBox<ZendStr>, E> {
+        Ok(ZendStr::new(key, false))
+    }
+}

@@ -1,0 +1,224 @@
+use std::cell::{Cell, RefCell};
+
+use ext_php_rs::flags::{ClassFlags, DataType};
+use ext_php_rs::types::{ZendHashTable, Zval};
+use serde::ser::{Error, Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::DEPTH_LIMIT;
+use crate::exception;
+use crate::zend::{
+    Failure, JSON_PURPOSE, call_method, entries, guarded, json_serializable, properties_for,
+    release_properties,
+};
+
+/// A PHP value that serde can write, by the rules of `json_encode`: lists become arrays,
+/// other arrays objects, objects what `jsonSerialize()` gives or their public properties,
+/// backed enums their values. A float keeps its fraction: `1.0`, not `1`.
+pub struct Php<'a> {
+    value: &'a Zval,
+    pass: &'a Pass,
+}
+
+/// What one pass over a value keeps: how deep it is, and the failure behind a serde error,
+/// which can carry text only.
+#[derive(Default)]
+struct Pass {
+    depth: Cell<usize>,
+    failure: RefCell<Option<Failure>>,
+}
+
+/// A PHP value as JSON text.
+///
+/// # Errors
+/// An `InvalidInputException` for what JSON cannot hold: text that is not UTF-8, NAN and
+/// INF, resources, plain enums, more than 128 levels (or a value that contains itself).
+/// What `jsonSerialize()` throws passes through.
+pub fn encode(value: &Zval) -> Result<String, Failure> {
+    run(value, |php| serde_json::to_string(&php))
+}
+
+/// As [`encode`], for something that must be an object: an empty array is `{}` (E11).
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
+    let json = if arguments.array().is_some_and(ZendHashTable::is_empty) {
+        "{}".to_owned()
+    } else {
+        encode(arguments)?
+    };
+    RawValue::from_string(json).map_err(|error| exception::invalid_input(error.to_string()))
+}
+
+/// A PHP value as a JSON tree.
+///
+/// # Errors
+/// As [`encode`].
+pub fn to_value(value: &Zval) -> Result<Value, Failure> {
+    run(value, |php| serde_json::to_value(php))
+}
+
+fn run<R>(
+    value: &Zval,
+    write: impl FnOnce(Php<'_>) -> Result<R, serde_json::Error>,
+) -> Result<R, Failure> {
+    let pass = Pass::default();
+    let written = write(Php { value, pass: &pass });
+    if let Some(failure) = pass.failure.take() {
+        return Err(failure);
+    }
+    written.map_err(|error| exception::invalid_input(format!("The value is not JSON: {error}")))
+}
+
+impl Pass {
+    fn child<'a>(&'a self, value: &'a Zval) -> Php<'a> {
+        Php { value, pass: self }
+    }
+
+    /// Runs one level deeper.
+    fn nested<R, E: Error>(&self, write: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+        let depth = self.depth.get() + 1;
+        if depth > DEPTH_LIMIT {
+            return Err(E::custom(format_args!(
+                "it nests deeper than {DEPTH_LIMIT} levels, or contains itself"
+            )));
+        }
+        self.depth.set(depth);
+        let written = write();
+        self.depth.set(depth - 1);
+        written
+    }
+
+    fn fail<E: Error>(&self, failure: Failure) -> E {
+        self.failure.replace(Some(failure));
+        E::custom("PHP code failed")
+    }
+}
+
+impl Serialize for Php<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = self.value.dereference();
+        if let Some(text) = value.zend_str() {
+            return serializer.serialize_str(utf8::<S::Error>(text.as_bytes())?);
+        }
+        if let Some(number) = value.long() {
+            return serializer.serialize_i64(number);
+        }
+        if let Some(table) = value.array() {
+            return self.pass.nested(|| self.table(table, serializer));
+        }
+        if let Some(yes) = value.bool() {
+            return serializer.serialize_bool(yes);
+        }
+        if let Some(number) = value.double() {
+            if !number.is_finite() {
+                return Err(S::Error::custom("it holds NAN or INF"));
+            }
+            return serializer.serialize_f64(number);
+        }
+        if value.is_object() {
+            return self.pass.nested(|| self.object(value, serializer));
+        }
+        if value.is_resource() {
+            return Err(S::Error::custom("it holds a resource"));
+        }
+        serializer.serialize_unit()
+    }
+}
+
+impl Php<'_> {
+    fn table<S: Serializer>(
+        &self,
+        table: &ZendHashTable,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        if is_list(table) {
+            let mut list = serializer.serialize_seq(Some(table.len()))?;
+            for (_, value) in entries(table) {
+                list.serialize_element(&self.pass.child(value))?;
+            }
+            return list.end();
+        }
+        let mut map = serializer.serialize_map(Some(table.len()))?;
+        for (key, value) in entries(table) {
+            self.entry::<S>(&mut map, &key, value)?;
+        }
+        map.end()
+    }
+
+    fn entry<S: Serializer>(
+        &self,
+        map: &mut S::SerializeMap,
+        key: &Zval,
+        value: &Zval,
+    ) -> Result<(), S::Error> {
+        let value = &self.pass.child(value);
+        match key.zend_str() {
+            Some(name) => map.serialize_entry(utf8::<S::Error>(name.as_bytes())?, value),
+            None => map.serialize_entry(&key.long().unwrap_or_default().to_string(), value),
+        }
+    }
+
+    fn object<S: Serializer>(&self, value: &Zval, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(object) = value.object() else {
+            return serializer.serialize_unit();
+        };
+        if object.instance_of(json_serializable()) {
+            let shown = call_method(object, "jsonSerialize", &[])
+                .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
+            let itself = shown
+                .object()
+                .is_some_and(|shown| std::ptr::eq(shown, object));
+            if !itself {
+                return self.pass.child(&shown).serialize(serializer);
+            }
+        }
+        if object.get_class_entry().flags().contains(ClassFlags::Enum) {
+            let backing = object
+                .get_property::<&Zval>("value")
+                .map_err(|_| S::Error::custom("it holds an enum without values"))?;
+            return self.pass.child(backing).serialize(serializer);
+        }
+        let properties = guarded(|| properties_for(value, JSON_PURPOSE))
+            .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
+        let Some(properties) = properties else {
+            return serializer.serialize_map(Some(0))?.end();
+        };
+        let written = self.properties(properties, serializer);
+        release_properties(properties);
+        written
+    }
+
+    /// The public properties: the names of others start with a NUL byte.
+    fn properties<S: Serializer>(
+        &self,
+        table: &ZendHashTable,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in entries(table) {
+            let hidden = key
+                .zend_str()
+                .is_some_and(|name| name.as_bytes().first() == Some(&0));
+            let value = value.indirect().unwrap_or(value);
+            let unset = value.get_type() == DataType::Undef;
+            if !hidden && !unset {
+                self.entry::<S>(&mut map, &key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+fn utf8<E: Error>(bytes: &[u8]) -> Result<&str, E> {
+    std::str::from_utf8(bytes).map_err(|_| E::custom("it holds text that is not valid UTF-8"))
+}
+
+/// `array_is_list`: the keys are 0, 1, 2 and so on, in that order.
+fn is_list(table: &ZendHashTable) -> bool {
+    entries(table)
+        .zip(0..)
+        .all(|((key, _), index)| key.long() == Some(index))
+}

@@ -1,0 +1,48 @@
+//! The ini settings `pillion.*`.
+
+use ext_php_rs::flags::IniEntryPermission;
+use ext_php_rs::zend::{IniEntryDef, IniEntryDefs};
+
+use crate::zend::setting;
+
+static SETTINGS: IniEntryDefs<3> = IniEntryDefs::new([
+    IniEntryDef::new(c"pillion.log_level", c"warning", IniEntryPermission::All),
+    IniEntryDef::new(c"pillion.sidecar_socket", c"", IniEntryPermission::All),
+    IniEntryDef::end(),
+]);
+
+/// Registers the settings at module start-up.
+pub fn register(module: i32) {
+    IniEntryDef::register(SETTINGS.as_slice(), module);
+}
+
+/// How much goes to PHP's error log: `pillion.log_level`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Nothing.
+    Off,
+    /// Failures that the caller does not see as an exception or a result.
+    Error,
+    /// The default: also what is odd but works.
+    Warning,
+    /// Also what tools are run.
+    Info,
+    /// Also every request to an MCP server.
+    Debug,
+}
+
+/// `pillion.log_level`; anything unknown counts as the default.
+pub fn log_level() -> LogLevel {
+    match setting(c"pillion.log_level") {
+        "off" | "" => LogLevel::Off,
+        "error" => LogLevel::Error,
+        "info" => LogLevel::Info,
+        "debug" => LogLevel::Debug,
+        _ => LogLevel::Warning,
+    }
+}
+
+/// `pillion.sidecar_socket`; empty means the default path.
+pub fn sidecar_socket() -> &'static str {
+    setting(c"pillion.sidecar_socket")
+}

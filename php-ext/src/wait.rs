@@ -1,0 +1,129 @@
+//! How a PHP thread waits for the engine.
+//!
+//! The work runs on the runtime's thread; the PHP thread sleeps on a channel, in slices of
+//! 20 ms. Between slices, and outside the runtime, it does what the engine does between
+//! opcodes (signal handlers, `max_execution_time`), and it runs the PHP functions that
+//! tools ask for. However the wait ends, the work ends with it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use pillion_core::tool::{JsonObject, ToolFailure, ToolOutput};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::runtime::{self, Bound};
+use crate::zend::{Failure, check_interrupt};
+
+/// How long a signal may go unnoticed.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// A tool that is a PHP function asks the PHP thread to run it.
+pub struct Job {
+    /// The tool's own name.
+    pub tool: String,
+    /// The arguments, validated.
+    pub arguments: JsonObject,
+    /// The id of the call.
+    pub call_id: String,
+    reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
+}
+
+impl Job {
+    /// A request, and where its answer will come.
+    pub fn new(
+        tool: String,
+        arguments: JsonObject,
+        call_id: String,
+    ) -> (Self, oneshot::Receiver<Result<ToolOutput, ToolFailure>>) {
+        let (reply, answer) = oneshot::channel();
+        (
+            Self {
+                tool,
+                arguments,
+                call_id,
+                reply,
+            },
+            answer,
+        )
+    }
+
+    /// Whether nobody waits for the answer any more: the deadline has passed.
+    pub fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    /// Answers. An answer that comes too late is dropped.
+    pub fn answer(self, outcome: Result<ToolOutput, ToolFailure>) {
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// Hands jobs to the PHP thread that waits; it can be cloned and used from any thread.
+pub type JobSender = Arc<dyn Fn(Job) + Send + Sync>;
+
+enum Event<T> {
+    Job(Job),
+    Done(T),
+}
+
+/// Runs `work` on the runtime and waits for it.
+///
+/// # Errors
+/// What a signal handler threw, the end of the request, or that the work panicked.
+pub fn wait<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Failure> {
+    wait_serving(|_| work, |_| Ok(()))
+}
+
+/// As [`wait`], for work that can send [`Job`]s, which `serve` answers on this thread.
+///
+/// # Errors
+/// As [`wait`], and what `serve` fails with.
+pub fn wait_serving<T, W>(
+    work: impl FnOnce(JobSender) -> W,
+    serve: impl Fn(Job) -> Result<(), Failure>,
+) -> Result<T, Failure>
+where
+    T: Send + 'static,
+    W: Future<Output = T> + Send + 'static,
+{
+    let (events, inbox) = mpsc::channel();
+    let jobs = events.clone();
+    let work = work(Arc::new(move |job| {
+        // When nobody listens the job is dropped, and with it the place for its answer.
+        let _ = jobs.send(Event::Job(job));
+    }));
+    let process = std::process::id();
+    let _task = Bound::new(AbortOnDrop(runtime::handle()?.spawn(async move {
+        let _ = events.send(Event::Done(work.await));
+    })));
+    loop {
+        match inbox.recv_timeout(SLICE) {
+            Ok(Event::Done(value)) => return Ok(value),
+            Ok(Event::Job(job)) => {
+                serve(job)?;
+                if process != std::process::id() {
+                    return Err(Failure::error(
+                        "Pillion: the process was forked inside a tool; only the parent goes on with the call",
+                    ));
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => check_interrupt()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::error("Pillion: the work ended unexpectedly"));
+            }
+        }
+    }
+}
+
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,254 @@
+use std::ffi::CString;
+use std::panic::AssertUnwindSafe;
+
+use ext_php_rs::ffi::{zend_string, zend_wrong_parameters_count_error};
+use ext_php_rs::flags::DataType;
+use ext_php_rs::types::{ZendHashTable, ZendObject, ZendStr, Zval};
+use ext_php_rs::zend::{ExecuteData, run_handler};
+
+use super::{Failure, ffi};
+use crate::exception;
+
+/// What a native method gives back.
+pub type Outcome = Result<Zval, Failure>;
+
+/// A method as the engine calls it.
+pub(super) type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
+
+/// The C function that runs `body`. `body` is a function item: it has no size, so that the
+/// C function needs no pointer to it.
+pub(super) fn handler<F>(_body: F) -> Handler
+where
+    F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
+{
+    extern "C" fn run<F>(frame: &mut ExecuteData, result: &mut Zval)
+    where
+        F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
+    {
+        const {
+            assert!(
+                size_of::<F>() == 0,
+                "a method body must not capture anything"
+            )
+        };
+        // SAFETY: `F` has no size, and a value of it was given to `handler`.
+        let body: F = unsafe { std::mem::zeroed() };
+        enter(frame, result, &body);
+    }
+    run::<F>
+}
+
+fn enter(frame: &mut ExecuteData, result: &mut Zval, body: &dyn Fn(&mut Call<'_>) -> Outcome) {
+    run_handler(AssertUnwindSafe(|| {
+        let mut call = Call { frame };
+        match call.check_count().and_then(|()| body(&mut call)) {
+            Ok(value) => *result = value,
+            Err(failure) => failure.raise(),
+        }
+    }));
+}
+
+/// One call of a native method: `$this` and the arguments.
+///
+/// The arguments follow PHP's rules: in a file without `strict_types` scalars are
+/// converted as for any function, in a file with it they must have the type.
+pub struct Call<'a> {
+    frame: &'a mut ExecuteData,
+}
+
+impl<'a> Call<'a> {
+    fn given(&self) -> usize {
+        // SAFETY: in a call frame `u2` holds the number of arguments.
+        unsafe { self.frame.This.u2.num_args as usize }
+    }
+
+    fn check_count(&self) -> Result<(), Failure> {
+        // SAFETY: the engine sets `func` for every call, and each variant starts with
+        // the common part.
+        let (least, most) = unsafe {
+            let common = (*self.frame.func).common;
+            (common.required_num_args, common.num_args)
+        };
+        if (least as usize..=most as usize).contains(&self.given()) {
+            return Ok(());
+        }
+        // SAFETY: throws an ArgumentCountError for the function that runs.
+        unsafe { zend_wrong_parameters_count_error(least, most) };
+        Err(Failure::Pending)
+    }
+
+    /// `$this`.
+    ///
+    /// # Panics
+    /// In a static method, which has none.
+    pub fn this(&self) -> &'a ZendObject {
+        let object = self.frame.This.object().expect("methods have $this");
+        // SAFETY: the frame holds a reference to the object for the length of the call.
+        unsafe { &*std::ptr::from_ref(object) }
+    }
+
+    /// An argument as it was given; `None` when it was left out.
+    pub fn value(&self, index: usize) -> Option<&'a Zval> {
+        if index >= self.given() {
+            return None;
+        }
+        // SAFETY: the index is in range, and arguments live as long as the call.
+        let value: &'a mut Zval = unsafe { self.frame.zend_call_arg(index) }?;
+        let value = value.dereference();
+        (value.get_type() != DataType::Undef).then_some(value)
+    }
+
+    /// As [`value`](Self::value), with null taken as left out.
+    pub fn some(&self, index: usize) -> Option<&'a Zval> {
+        self.value(index).filter(|value| !value.is_null())
+    }
+
+    /// A string argument, as UTF-8.
+    ///
+    /// # Errors
+    /// A `TypeError`, or an `InvalidInputException` when it is not UTF-8.
+    pub fn string(&self, index: usize) -> Result<&'a str, Failure> {
+        let value = self.value(index).ok_or_else(missing)?;
+        let text: *const ZendStr = match value.zend_str() {
+            Some(text) => text,
+            None => {
+                let mut converted: *mut zend_string = std::ptr::null_mut();
+                // SAFETY: converts the argument in place, so that the string lives as long
+                // as the call, or refuses to.
+                if !unsafe {
+                    ffi::zend_parse_arg_str_slow(mutable(value), &raw mut converted, number(index))
+                } {
+                    return Err(self.type_error(index, "string"));
+                }
+                converted
+            }
+        };
+        // SAFETY: the argument holds the string for the length of the call.
+        let text = unsafe { &*text };
+        std::str::from_utf8(text.as_bytes()).map_err(|_| {
+            exception::invalid_input(format!("Argument #{} is not valid UTF-8", index + 1))
+        })
+    }
+
+    /// A string argument that may be null or left out.
+    ///
+    /// # Errors
+    /// As [`string`](Self::string).
+    pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
+        self.some(index).map(|_| self.string(index)).transpose()
+    }
+
+    /// A boolean argument that may be left out.
+    ///
+    /// # Errors
+    /// A `TypeError`.
+    pub fn bool_or(&self, index: usize, default: bool) -> Result<bool, Failure> {
+        let Some(value) = self.value(index) else {
+            return Ok(default);
+        };
+        if let Some(yes) = value.bool() {
+            return Ok(yes);
+        }
+        let mut converted = false;
+        // SAFETY: reads the argument and writes to a local.
+        if unsafe {
+            ffi::zend_parse_arg_bool_slow(mutable(value), &raw mut converted, number(index))
+        } {
+            Ok(converted)
+        } else {
+            Err(self.type_error(index, "bool"))
+        }
+    }
+
+    /// An integer argument that may be null or left out.
+    ///
+    /// # Errors
+    /// A `TypeError`.
+    pub fn optional_int(&self, index: usize) -> Result<Option<i64>, Failure> {
+        let Some(value) = self.some(index) else {
+            return Ok(None);
+        };
+        if let Some(integer) = value.long() {
+            return Ok(Some(integer));
+        }
+        let mut converted = 0;
+        // SAFETY: as above.
+        if unsafe {
+            ffi::zend_parse_arg_long_slow(mutable(value), &raw mut converted, number(index))
+        } {
+            Ok(Some(converted))
+        } else {
+            Err(self.type_error(index, "?int"))
+        }
+    }
+
+    /// An `int|float` argument that may be left out.
+    ///
+    /// # Errors
+    /// A `TypeError`.
+    pub fn number_or(&self, index: usize, default: f64) -> Result<f64, Failure> {
+        let Some(value) = self.value(index) else {
+            return Ok(default);
+        };
+        let mut converted: *mut Zval = mutable(value);
+        if !(value.is_long() || value.is_double())
+            // SAFETY: converts the argument in place and points at it, or refuses to.
+            && !unsafe { ffi::zend_parse_arg_number_slow(mutable(value), &raw mut converted, number(index)) }
+        {
+            return Err(self.type_error(index, "int|float"));
+        }
+        // SAFETY: the pointer is the argument itself in either case.
+        let value = unsafe { &*converted };
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "seconds: no precision is needed"
+        )]
+        Ok(value.long().map_or_else(
+            || value.double().unwrap_or(default),
+            |integer| integer as f64,
+        ))
+    }
+
+    /// An array argument.
+    ///
+    /// # Errors
+    /// A `TypeError`.
+    pub fn array(&self, index: usize) -> Result<&'a ZendHashTable, Failure> {
+        self.value(index)
+            .ok_or_else(missing)?
+            .array()
+            .ok_or_else(|| self.type_error(index, "array"))
+    }
+
+    /// Throws a `TypeError` for an argument: "must be of type X, Y given".
+    pub fn type_error(&self, index: usize, expected: &str) -> Failure {
+        if !ext_php_rs::zend::ExecutorGlobals::has_exception() {
+            let expected = CString::new(expected).unwrap_or_default();
+            let null = Zval::new();
+            let value = self.value(index).unwrap_or(&null);
+            // SAFETY: the format takes two C strings, and both live until it returns.
+            unsafe {
+                ffi::zend_argument_type_error(
+                    number(index),
+                    c"must be of type %s, %s given".as_ptr(),
+                    expected.as_ptr(),
+                    ffi::zend_zval_type_name(value),
+                );
+            }
+        }
+        Failure::Pending
+    }
+}
+
+/// The engine has checked the count, so a required argument is there.
+fn missing() -> Failure {
+    Failure::error("A required argument is missing")
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index + 1).unwrap_or(u32::MAX)
+}
+
+fn mutable(value: &Zval) -> *mut Zval {
+    std::ptr::from_ref(value).cast_mut()
+}

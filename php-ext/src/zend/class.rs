@@ -1,0 +1,309 @@
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use ext_php_rs::builders::FunctionBuilder;
+use ext_php_rs::error::{Error, Result};
+use ext_php_rs::ffi::{
+    zend_do_implement_interface, zend_register_internal_class_ex, zend_register_internal_interface,
+};
+use ext_php_rs::flags::{ClassFlags, MethodFlags, PropertyFlags};
+use ext_php_rs::types::{ZendObject, ZendStr, Zval};
+use ext_php_rs::zend::{ClassEntry, FunctionEntry};
+
+use super::call::{Call, Outcome, handler};
+use super::{Type, ffi};
+
+/// `ZEND_ACC_READONLY`, for which there is no binding.
+const READONLY: u32 = 1 << 7;
+
+/// Where the class entry of a registered class is kept.
+#[derive(Debug)]
+pub struct ClassSlot(AtomicPtr<ClassEntry>);
+
+impl ClassSlot {
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// The class entry.
+    ///
+    /// # Panics
+    /// When the class has not been registered: all are, before any PHP code runs.
+    pub fn get(&self) -> &'static ClassEntry {
+        // SAFETY: the pointer is null or a class entry that lives until module shutdown.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+            .expect("classes are registered at module start-up")
+    }
+
+    fn set(&self, entry: *mut ClassEntry) {
+        self.0.store(entry, Ordering::Release);
+    }
+}
+
+/// Makes the storage of an object: `zend_class_entry.create_object`.
+pub(super) type CreateObject = unsafe extern "C" fn(*mut ClassEntry) -> *mut ZendObject;
+
+/// A class or interface to be registered at module start-up.
+#[must_use]
+pub struct Class {
+    name: &'static str,
+    flags: ClassFlags,
+    parent: Option<&'static ClassEntry>,
+    interfaces: Vec<&'static ClassEntry>,
+    properties: Vec<Property>,
+    methods: Vec<Method>,
+    create: Option<CreateObject>,
+}
+
+impl Class {
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            flags: ClassFlags::empty(),
+            parent: None,
+            interfaces: Vec::new(),
+            properties: Vec::new(),
+            methods: Vec::new(),
+            create: None,
+        }
+    }
+
+    pub fn interface(name: &'static str) -> Self {
+        Self::new(name).flags(ClassFlags::Interface)
+    }
+
+    pub fn flags(mut self, flags: ClassFlags) -> Self {
+        self.flags |= flags;
+        self
+    }
+
+    pub fn extends(mut self, parent: &'static ClassEntry) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
+    pub fn implements(mut self, interface: &'static ClassEntry) -> Self {
+        self.interfaces.push(interface);
+        self
+    }
+
+    pub fn property(mut self, property: Property) -> Self {
+        self.properties.push(property);
+        self
+    }
+
+    pub fn method(mut self, method: Method) -> Self {
+        self.methods.push(method);
+        self
+    }
+
+    pub(super) fn create_with(mut self, create: CreateObject) -> Self {
+        self.create = Some(create);
+        self
+    }
+
+    /// Registers the class and keeps its entry in `slot`.
+    ///
+    /// # Errors
+    /// When a method cannot be built or the engine refuses the class.
+    pub fn register(self, slot: &ClassSlot) -> Result<()> {
+        let mut functions: Vec<FunctionEntry> = Vec::with_capacity(self.methods.len() + 1);
+        for method in self.methods {
+            functions.push(method.build()?);
+        }
+        functions.push(FunctionEntry::end());
+
+        // SAFETY: a class entry is a plain C struct, for which zero means "not set".
+        let mut entry: ClassEntry = unsafe { MaybeUninit::zeroed().assume_init() };
+        entry.name = ZendStr::new_interned(self.name, true).into_raw();
+        entry.ce_flags = self.flags.bits();
+        // The engine borrows from these tables as long as the module is loaded.
+        entry.info.internal.builtin_functions = Vec::leak(functions).as_ptr();
+
+        let parent = self.parent.map_or(std::ptr::null_mut(), |parent| {
+            std::ptr::from_ref(parent).cast_mut()
+        });
+        // SAFETY: this runs in MINIT with a complete entry, which the engine copies.
+        let class = unsafe {
+            if self.flags.contains(ClassFlags::Interface) {
+                zend_register_internal_interface(&raw mut entry)
+            } else {
+                zend_register_internal_class_ex(&raw mut entry, parent)
+            }
+        };
+        // SAFETY: the engine returns the entry in its class table.
+        let class = unsafe { class.as_mut() }.ok_or(Error::InvalidPointer)?;
+        for property in self.properties {
+            property.declare(class);
+        }
+        for interface in self.interfaces {
+            // SAFETY: both entries are registered; interfaces come before their classes.
+            unsafe { zend_do_implement_interface(class, std::ptr::from_ref(interface).cast_mut()) };
+        }
+        if let Some(create) = self.create {
+            class.__bindgen_anon_2.create_object = Some(create);
+            // The state is Rust's, so a copy made by unserialize() would lack it.
+            class.ce_flags |= ClassFlags::NotSerializable.bits();
+        }
+        slot.set(class);
+        Ok(())
+    }
+}
+
+/// A typed property.
+pub struct Property {
+    name: &'static str,
+    kind: Type,
+    flags: u32,
+    default: Zval,
+}
+
+impl Property {
+    /// A public property that is set once, by the constructor.
+    pub fn readonly(name: &'static str, kind: Type) -> Self {
+        Self {
+            name,
+            kind,
+            flags: PropertyFlags::Public.bits() | READONLY,
+            default: super::undefined(),
+        }
+    }
+
+    /// A property with a default, which must be a value that is not reference-counted.
+    pub fn new(flags: PropertyFlags, name: &'static str, kind: Type, default: Zval) -> Self {
+        Self {
+            name,
+            kind,
+            flags: flags.bits(),
+            default,
+        }
+    }
+
+    fn declare(mut self, class: &mut ClassEntry) {
+        // SAFETY: MINIT; the name is interned, the default not counted.
+        unsafe {
+            ffi::zend_declare_typed_property(
+                class,
+                ZendStr::new_interned(self.name, true).into_raw(),
+                &raw mut self.default,
+                self.flags as c_int,
+                std::ptr::null_mut(),
+                self.kind.of_property(),
+            );
+        }
+    }
+}
+
+/// A method: its signature and the Rust function behind it.
+#[must_use]
+pub struct Method {
+    builder: FunctionBuilder<'static>,
+    flags: MethodFlags,
+    parameters: Vec<Parameter>,
+    returns: Option<Type>,
+}
+
+/// One parameter of a method.
+#[derive(Clone, Copy)]
+pub struct Parameter {
+    name: &'static str,
+    kind: Type,
+    /// The default as PHP source; Reflection shows it, and the engine fills it in when a
+    /// named argument comes after.
+    default: Option<&'static str>,
+}
+
+impl Parameter {
+    pub const fn required(name: &'static str, kind: Type) -> Self {
+        Self {
+            name,
+            kind,
+            default: None,
+        }
+    }
+
+    pub const fn optional(name: &'static str, kind: Type, default: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            default: Some(default),
+        }
+    }
+}
+
+impl Method {
+    /// A public method that runs `body`, which must be a function, not a closure that
+    /// captures anything.
+    pub fn new<F>(name: &'static str, body: F) -> Self
+    where
+        F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
+    {
+        Self {
+            builder: FunctionBuilder::new(name, handler(body)),
+            flags: MethodFlags::Public,
+            parameters: Vec::new(),
+            returns: None,
+        }
+    }
+
+    /// A public method that implementors or subclasses must write.
+    pub fn abstract_of(name: &'static str) -> Self {
+        Self {
+            builder: FunctionBuilder::new_abstract(name),
+            flags: MethodFlags::Public | MethodFlags::Abstract,
+            parameters: Vec::new(),
+            returns: None,
+        }
+    }
+
+    pub fn make_static(mut self) -> Self {
+        self.flags |= MethodFlags::Static;
+        self
+    }
+
+    pub fn make_private(mut self) -> Self {
+        self.flags = (self.flags - MethodFlags::Public) | MethodFlags::Private;
+        self
+    }
+
+    pub fn parameters(mut self, parameters: &[Parameter]) -> Self {
+        self.parameters = parameters.to_vec();
+        self
+    }
+
+    pub fn returns(mut self, kind: Type) -> Self {
+        self.returns = Some(kind);
+        self
+    }
+
+    fn build(self) -> Result<FunctionEntry> {
+        let required = self
+            .parameters
+            .iter()
+            .take_while(|parameter| parameter.default.is_none())
+            .count();
+        let mut builder = self.builder.required_args(required);
+        for parameter in &self.parameters {
+            let mut argument = parameter.kind.argument(parameter.name);
+            if let Some(default) = parameter.default {
+                argument = argument.default(default);
+            }
+            builder = builder.arg(argument);
+        }
+        if let Some(returns) = self.returns {
+            builder = builder.returns(returns.data_type(), false, false);
+        }
+        let (mut function, information) = builder.build()?;
+        function.flags |= self.flags.bits();
+        // The engine keeps pointers into the table until the module is unloaded.
+        let information = Box::leak(information);
+        if let Some(returns) = self.returns {
+            returns.complete(&mut information[0]);
+        }
+        for (parameter, information) in self.parameters.iter().zip(&mut information[1..]) {
+            parameter.kind.complete(information);
+        }
+        Ok(function)
+    }
+}

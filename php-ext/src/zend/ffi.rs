@@ -1,0 +1,111 @@
+//! The functions of Zend that `ext-php-rs` has no binding for, and safe fronts for them.
+
+use std::ffi::{c_char, c_int};
+
+use ext_php_rs::ffi::{
+    GC_IMMUTABLE, zend_array_destroy, zend_atomic_bool, zend_class_entry, zend_object,
+    zend_property_info, zend_string, zend_type,
+};
+use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
+use ext_php_rs::zend::ClassEntry;
+
+/// `ZEND_PROP_PURPOSE_JSON`: the properties of an object as `json_encode` sees them.
+pub const JSON_PURPOSE: c_int = 4;
+
+unsafe extern "C" {
+    pub(super) fn zend_declare_typed_property(
+        class: *mut zend_class_entry,
+        name: *mut zend_string,
+        default: *mut Zval,
+        flags: c_int,
+        doc_comment: *mut zend_string,
+        kind: zend_type,
+    ) -> *mut zend_property_info;
+    pub(super) fn zend_update_property(
+        scope: *mut zend_class_entry,
+        object: *mut zend_object,
+        name: *const c_char,
+        name_length: usize,
+        value: *mut Zval,
+    );
+    pub(super) fn object_init_ex(target: *mut Zval, class: *mut zend_class_entry) -> c_int;
+
+    pub(super) fn zend_parse_arg_bool_slow(arg: *mut Zval, to: *mut bool, number: u32) -> bool;
+    pub(super) fn zend_parse_arg_long_slow(arg: *mut Zval, to: *mut i64, number: u32) -> bool;
+    pub(super) fn zend_parse_arg_number_slow(
+        arg: *mut Zval,
+        to: *mut *mut Zval,
+        number: u32,
+    ) -> bool;
+    pub(super) fn zend_parse_arg_str_slow(
+        arg: *mut Zval,
+        to: *mut *mut zend_string,
+        number: u32,
+    ) -> bool;
+    pub(super) fn zend_argument_type_error(number: u32, format: *const c_char, ...);
+    pub(super) fn zend_zval_type_name(value: *const Zval) -> *const c_char;
+
+    pub(super) fn zend_is_unwind_exit(exception: *const zend_object) -> bool;
+    pub(super) fn zend_is_graceful_exit(exception: *const zend_object) -> bool;
+    pub(super) fn zend_clear_exception();
+    pub(super) fn zend_timeout();
+    pub(super) fn zend_atomic_bool_load(flag: *const zend_atomic_bool) -> bool;
+
+    pub(super) fn php_log_err_with_severity(message: *const c_char, severity: c_int);
+    pub(super) fn zend_ini_string_ex(
+        name: *const c_char,
+        name_length: usize,
+        original: c_int,
+        exists: *mut bool,
+    ) -> *const c_char;
+
+    fn zend_get_properties_for(object: *mut Zval, purpose: c_int) -> *mut ZendHashTable;
+
+    static php_json_serializable_ce: *mut zend_class_entry;
+    static spl_ce_RuntimeException: *mut zend_class_entry;
+}
+
+/// The interface `JsonSerializable`.
+pub fn json_serializable() -> &'static ClassEntry {
+    // SAFETY: the json extension is part of every PHP 8, is loaded before shared
+    // extensions, and its class entries live as long as the process.
+    unsafe { &*php_json_serializable_ce }
+}
+
+/// The class `RuntimeException`.
+pub fn runtime_exception() -> &'static ClassEntry {
+    // SAFETY: as above, for SPL, which cannot be left out either.
+    unsafe { &*spl_ce_RuntimeException }
+}
+
+/// The properties of an object for a purpose, as a table that
+/// [`release_properties`] must be called on. `None` when the object has none.
+///
+/// This can run PHP code; call it inside [`guarded`](super::guarded).
+pub fn properties_for(object: &Zval, purpose: c_int) -> Option<&ZendHashTable> {
+    debug_assert!(object.is_object());
+    // SAFETY: the zval holds an object; the engine reads it only.
+    unsafe { zend_get_properties_for(std::ptr::from_ref(object).cast_mut(), purpose).as_ref() }
+}
+
+/// Gives a table from [`properties_for`] back: `zend_release_properties`.
+pub fn release_properties(table: &ZendHashTable) {
+    let table = std::ptr::from_ref(table).cast_mut();
+    // SAFETY: `properties_for` added one reference, which is dropped here; the table is
+    // freed with the last one.
+    unsafe {
+        if (*table).gc.u.type_info & GC_IMMUTABLE != 0 {
+            return;
+        }
+        (*table).gc.refcount -= 1;
+        if (*table).gc.refcount == 0 {
+            zend_array_destroy(table);
+        }
+    }
+}
+
+/// Whether an exception is no error but the way `exit()` or the end of a fiber unwinds.
+pub(super) fn is_unwinding(exception: &ZendObject) -> bool {
+    // SAFETY: both only compare the object's class.
+    unsafe { zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception) }
+}

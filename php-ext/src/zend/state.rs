@@ -1,0 +1,159 @@
+use std::marker::PhantomData;
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+use ext_php_rs::ffi::{
+    ext_php_rs_zend_object_alloc, object_properties_init, std_object_handlers,
+    zend_object_handlers, zend_object_std_dtor, zend_object_std_init,
+};
+use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::zend::ClassEntry;
+
+use super::class::{Class, ClassSlot};
+use super::{Failure, new_object};
+
+/// A Rust value that lives inside the objects of a PHP class.
+///
+/// It is set once, by the constructor, and dropped with the object. It must not hold PHP
+/// values: those belong into declared properties, where the garbage collector sees them.
+pub trait State: Sized + 'static {
+    /// The class of the objects.
+    fn class() -> &'static StateClass<Self>;
+}
+
+/// The class entry and object handlers of a class with state.
+pub struct StateClass<T> {
+    slot: ClassSlot,
+    handlers: OnceLock<zend_object_handlers>,
+    state: PhantomData<fn() -> T>,
+}
+
+/// An object as it lies in memory: the engine knows the address of `object`, and the
+/// declared properties follow it.
+#[repr(C)]
+struct Layout<T> {
+    state: Option<T>,
+    object: ZendObject,
+}
+
+impl<T: State> StateClass<T> {
+    pub const fn new() -> Self {
+        Self {
+            slot: ClassSlot::new(),
+            handlers: OnceLock::new(),
+            state: PhantomData,
+        }
+    }
+
+    /// The class entry.
+    pub fn get(&self) -> &'static ClassEntry {
+        self.slot.get()
+    }
+
+    /// Registers the class; its objects can be neither cloned nor serialized.
+    ///
+    /// # Errors
+    /// As [`Class::register`].
+    pub fn register(&self, class: Class) -> ext_php_rs::error::Result<()> {
+        class.create_with(create::<T>).register(&self.slot)
+    }
+
+    fn handlers(&self) -> &zend_object_handlers {
+        self.handlers.get_or_init(|| {
+            // SAFETY: a static table that the engine never changes.
+            let mut handlers = unsafe { std_object_handlers };
+            handlers.offset = i32::try_from(offset_of!(Layout<T>, object)).unwrap_or(0);
+            handlers.free_obj = Some(free::<T>);
+            handlers.clone_obj = None;
+            handlers
+        })
+    }
+}
+
+unsafe extern "C" fn create<T: State>(class: *mut ClassEntry) -> *mut ZendObject {
+    // SAFETY: the engine asks for an object of a linked class; the allocation has room for
+    // the layout and for the properties behind it, and every field is written before use.
+    unsafe {
+        let layout =
+            ext_php_rs_zend_object_alloc(size_of::<Layout<T>>(), class).cast::<Layout<T>>();
+        (&raw mut (*layout).state).write(None);
+        let object = &raw mut (*layout).object;
+        zend_object_std_init(object, class);
+        object_properties_init(object, class);
+        (*object).handlers = T::class().handlers();
+        object
+    }
+}
+
+unsafe extern "C" fn free<T: State>(object: *mut ZendObject) {
+    // SAFETY: the engine frees an object once; it was made by `create`.
+    unsafe {
+        let state = layout_of::<T>(object);
+        // A panic in a destructor must not cross into C; there is nobody to tell.
+        let _ = catch_unwind(AssertUnwindSafe(|| (*state).state = None));
+        zend_object_std_dtor(object);
+    }
+}
+
+unsafe fn layout_of<T>(object: *mut ZendObject) -> *mut Layout<T> {
+    // SAFETY: the caller promises that `object` is the field of a `Layout<T>`.
+    unsafe { object.byte_sub(offset_of!(Layout<T>, object)).cast() }
+}
+
+fn checked_layout<T: State>(object: &ZendObject) -> Option<*mut Layout<T>> {
+    let ours = std::ptr::eq(object.handlers, T::class().handlers());
+    // SAFETY: only objects that `create::<T>` made have these handlers.
+    ours.then(|| unsafe { layout_of(std::ptr::from_ref(object).cast_mut()) })
+}
+
+/// Gives an object its state, in its constructor.
+///
+/// # Errors
+/// An `Error` when the object has one already.
+pub fn construct<T: State>(object: &ZendObject, state: T) -> Result<(), Failure> {
+    let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
+    // SAFETY: the object is alive and no reference to the state exists while it is None.
+    let place = unsafe { &mut (*layout).state };
+    if place.is_some() {
+        return Err(Failure::error(format!(
+            "{} is already constructed",
+            name_of::<T>()
+        )));
+    }
+    *place = Some(state);
+    Ok(())
+}
+
+/// The state of an object.
+///
+/// # Errors
+/// An `Error` when the object has none: a subclass did not call `parent::__construct()`.
+pub fn state_of<T: State>(object: &ZendObject) -> Result<&T, Failure> {
+    let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
+    // SAFETY: the state is written once and shared from then on.
+    unsafe { (*layout).state.as_ref() }.ok_or_else(|| not_ready::<T>())
+}
+
+/// A new object with its state, for classes that PHP code does not construct.
+///
+/// # Errors
+/// [`Failure::Pending`] when the engine cannot make the object.
+pub fn new_with_state<T: State>(state: T) -> Result<Zval, Failure> {
+    let value = new_object(T::class().get())?;
+    if let Some(object) = value.object() {
+        construct(object, state)?;
+    }
+    Ok(value)
+}
+
+fn name_of<T: State>() -> &'static str {
+    T::class().get().name().unwrap_or_default()
+}
+
+fn not_ready<T: State>() -> Failure {
+    Failure::error(format!(
+        "{} is not constructed: call parent::__construct()",
+        name_of::<T>()
+    ))
+}

@@ -1,0 +1,95 @@
+use ext_php_rs::args::Arg;
+use ext_php_rs::ffi::{
+    _ZEND_TYPE_NULLABLE_BIT, IS_ARRAY, IS_CALLABLE, IS_DOUBLE, IS_LONG, IS_OBJECT, IS_STRING,
+    IS_VOID, MAY_BE_ANY, MAY_BE_BOOL, zend_internal_arg_info, zend_type,
+};
+use ext_php_rs::flags::DataType;
+use ext_php_rs::types::ZendStr;
+
+/// A PHP type as it is declared: what Reflection shows, and what typed properties hold.
+/// Unlike `DataType` it can be a union.
+#[derive(Clone, Copy)]
+pub struct Type {
+    mask: u32,
+    classes: Option<&'static str>,
+}
+
+impl Type {
+    pub const INT: Self = Self::of(1 << IS_LONG);
+    pub const FLOAT: Self = Self::of(1 << IS_DOUBLE);
+    pub const STRING: Self = Self::of(1 << IS_STRING);
+    pub const BOOL: Self = Self::of(MAY_BE_BOOL);
+    pub const ARRAY: Self = Self::of(1 << IS_ARRAY);
+    pub const OBJECT: Self = Self::of(1 << IS_OBJECT);
+    pub const CALLABLE: Self = Self::of(1 << IS_CALLABLE);
+    pub const MIXED: Self = Self::of(MAY_BE_ANY);
+    pub const VOID: Self = Self::of(1 << IS_VOID);
+
+    const fn of(mask: u32) -> Self {
+        Self {
+            mask,
+            classes: None,
+        }
+    }
+
+    /// One class, or several with `|` between them.
+    pub const fn class(names: &'static str) -> Self {
+        Self {
+            mask: 0,
+            classes: Some(names),
+        }
+    }
+
+    /// This type or that one.
+    pub const fn or(self, other: Self) -> Self {
+        Self {
+            mask: self.mask | other.mask,
+            classes: match (self.classes, other.classes) {
+                (None, classes) | (classes, None) => classes,
+                (Some(_), Some(_)) => panic!("name both classes in one Type::class"),
+            },
+        }
+    }
+
+    /// This type or null.
+    pub const fn nullable(self) -> Self {
+        Self {
+            mask: self.mask | _ZEND_TYPE_NULLABLE_BIT,
+            ..self
+        }
+    }
+
+    /// An argument of this type; [`complete`](Self::complete) must follow once it is built.
+    pub(super) fn argument(self, name: &'static str) -> Arg<'static> {
+        Arg::new(name, self.data_type())
+    }
+
+    /// The nearest type that `ext-php-rs` can express.
+    pub(super) fn data_type(self) -> DataType {
+        self.classes.map_or(DataType::Mixed, DataType::object)
+    }
+
+    /// Adds what the nearest `DataType` could not say to a built argument.
+    pub(super) fn complete(self, info: &mut zend_internal_arg_info) {
+        if self.classes.is_some() {
+            info.type_.type_mask |= self.mask;
+        } else {
+            info.type_.type_mask = self.mask;
+        }
+    }
+
+    /// The type in the form that typed properties take. The class name is interned and
+    /// lives as long as the process.
+    pub(super) fn of_property(self) -> zend_type {
+        match self.classes {
+            None => zend_type {
+                ptr: std::ptr::null_mut(),
+                type_mask: self.mask,
+            },
+            Some(name) => zend_type {
+                ptr: ZendStr::new_interned(name, true).into_raw().cast(),
+                type_mask: self.mask | ext_php_rs::ffi::_ZEND_TYPE_NAME_BIT,
+            },
+        }
+    }
+}
