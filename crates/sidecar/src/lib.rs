@@ -1,1 +1,2 @@
 //! The sidecar.
+pub mod config;

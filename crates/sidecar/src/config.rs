@@ -1,0 +1,67 @@
+//! The configuration: a tree of small structs, read from a TOML file and the environment.
+//!
+//! Later sources win: the built-in defaults, the file, `MCP_MAX_CONCURRENT_TOOLS` and
+//! `MCP_CALCULATOR_TIMEOUT` and `LOG_LEVEL`, then `PILLION__` variables, whose names are the
+//! path of the key in capitals with `__` between its parts: `PILLION__EXECUTOR__TIMEOUT_MS`
+//! sets `executor.timeout_ms`. A variable's value is read as TOML (`5000`, `true`,
+//! `["a", "b"]`, `[{label = "x", url = "..."}]`), or as plain text where it is none.
+//!
+//! A key that does not exist, a value of the wrong type and a number out of range are
+//! errors that name the key and where it stands.
+//!
+//! ```
+//! use pillion::config::Config;
+//! let config = Config::parse("[executor]\ntimeout_ms = 500", "pillion.toml")?;
+//! assert_eq!(config.executor.timeout.as_millis(), 500);
+//! let error = Config::parse("[executor]\ntimeout_ms = \"soon\"", "pillion.toml").unwrap_err();
+//! assert!(error.to_string().starts_with("pillion.toml:2: executor.timeout_ms: "));
+//! # Ok::<(), pillion::config::ConfigError>(())
+//! ```
+
+mod environment;
+mod error;
+mod executor;
+mod group;
+mod http;
+mod key_path;
+mod load;
+mod locate;
+mod log;
+mod mcp;
+mod millis;
+mod shutdown;
+mod socket;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+pub use error::ConfigError;
+pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
+pub use group::Group;
+pub use http::HttpSection;
+pub use key_path::{Key, KeyPath};
+pub use log::{LogFilter, LogFormat, LogSection};
+pub use mcp::McpSection;
+pub use shutdown::ShutdownSection;
+pub use socket::SocketSection;
+
+/// Everything `pillion serve` can be told.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where to listen and who may connect.
+    pub socket: SocketSection,
+    /// Limits of the HTTP server.
+    pub http: HttpSection,
+    /// How tools run.
+    pub executor: ExecutorSection,
+    /// Settings of single tools, by name, as in `[tools.calculator]`.
+    pub tools: BTreeMap<String, ToolSection>,
+    /// How MCP servers are asked for their tools.
+    pub mcp: McpSection,
+    /// What to log, and how.
+    pub log: LogSection,
+    /// How to stop.
+    pub shutdown: ShutdownSection,
+}

@@ -1,0 +1,108 @@
+use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use pillion_core::executor::{ExecutorConfig, RateWindows};
+use serde::Deserialize;
+
+use super::millis;
+
+/// `[executor]`: how tools run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExecutorSection {
+    /// How long a tool may run (C2). `PILLION__EXECUTOR__TIMEOUT_MS`. Default 30,000 ms.
+    #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
+    pub timeout: Duration,
+    /// How many tools run at once (C1). `PILLION__EXECUTOR__MAX_CONCURRENT`, or
+    /// `MCP_MAX_CONCURRENT_TOOLS` (N1). Default 5.
+    pub max_concurrent: NonZeroUsize,
+    /// How long a call waits for one of those places before it ends as `unavailable`.
+    /// `PILLION__EXECUTOR__QUEUE_TIMEOUT_MS`. Default 30,000 ms.
+    #[serde(rename = "queue_timeout_ms", deserialize_with = "millis::positive")]
+    pub queue_timeout: Duration,
+    /// The largest output of a tool, as JSON, in bytes.
+    /// `PILLION__EXECUTOR__MAX_OUTPUT_BYTES`. Default 16 MiB.
+    pub max_output_bytes: NonZeroUsize,
+    /// The rate limit of each tool that has none of its own (C7).
+    /// `PILLION__EXECUTOR__RATE_LIMIT__PER_MINUTE` and so on. Default none.
+    pub rate_limit: RateLimitSection,
+}
+
+impl Default for ExecutorSection {
+    fn default() -> Self {
+        let core = ExecutorConfig::default();
+        Self {
+            timeout: core.timeout,
+            max_concurrent: core.max_concurrent,
+            queue_timeout: core.queue_timeout,
+            max_output_bytes: NonZeroUsize::new(core.max_output_bytes).unwrap_or(NonZeroUsize::MIN),
+            rate_limit: RateLimitSection::default(),
+        }
+    }
+}
+
+/// `[tools.NAME]`: settings of one tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolSection {
+    /// How long this tool may run. `PILLION__TOOLS__NAME__TIMEOUT_MS`. Default
+    /// `executor.timeout_ms`, but 5,000 ms for the calculator, which
+    /// `MCP_CALCULATOR_TIMEOUT` sets in seconds (N1).
+    #[serde(rename = "timeout_ms", deserialize_with = "millis::optional")]
+    pub timeout: Option<Duration>,
+    /// This tool's rate limit, in place of `executor.rate_limit`.
+    /// `PILLION__TOOLS__NAME__RATE_LIMIT__PER_MINUTE` and so on. Default none.
+    pub rate_limit: Option<RateLimitSection>,
+}
+
+/// A rate limit: at most so many calls of one user in any minute, hour and day (C7).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateLimitSection {
+    /// Calls in any 60 seconds. Default no limit.
+    pub per_minute: Option<NonZeroU32>,
+    /// Calls in any 60 minutes. Default no limit.
+    pub per_hour: Option<NonZeroU32>,
+    /// Calls in any 24 hours. Default no limit.
+    pub per_day: Option<NonZeroU32>,
+}
+
+impl From<RateLimitSection> for RateWindows {
+    fn from(section: RateLimitSection) -> Self {
+        Self {
+            per_minute: section.per_minute.map(NonZeroU32::get),
+            per_hour: section.per_hour.map(NonZeroU32::get),
+            per_day: section.per_day.map(NonZeroU32::get),
+        }
+    }
+}
+
+/// The calculator's own time (N1).
+const CALCULATOR: (&str, Duration) = ("calculator", Duration::from_secs(5));
+
+impl ExecutorSection {
+    /// The executor's configuration, with that of single tools.
+    #[must_use]
+    pub fn to_core(&self, tools: &BTreeMap<String, ToolSection>) -> ExecutorConfig {
+        let mut config = ExecutorConfig {
+            timeout: self.timeout,
+            max_concurrent: self.max_concurrent,
+            queue_timeout: self.queue_timeout,
+            max_output_bytes: self.max_output_bytes.get(),
+            ..ExecutorConfig::default()
+        };
+        config.rate_limits.every_tool = self.rate_limit.into();
+        let (calculator, time) = CALCULATOR;
+        config.tool_timeouts.insert(calculator.to_owned(), time);
+        for (name, tool) in tools {
+            if let Some(timeout) = tool.timeout {
+                config.tool_timeouts.insert(name.clone(), timeout);
+            }
+            if let Some(limit) = tool.rate_limit {
+                config.rate_limits.tools.insert(name.clone(), limit.into());
+            }
+        }
+        config
+    }
+}

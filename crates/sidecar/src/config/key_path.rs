@@ -1,0 +1,60 @@
+use std::fmt;
+
+use serde_path_to_error::Segment;
+
+/// The way to one value of the configuration, shown as `mcp_servers[0].url`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyPath(Vec<Key>);
+
+/// One step of a [`KeyPath`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A key of a table.
+    Name(String),
+    /// A place in an array.
+    Index(usize),
+}
+
+impl KeyPath {
+    /// The steps, outermost first.
+    #[must_use]
+    pub fn keys(&self) -> &[Key] {
+        &self.0
+    }
+
+    /// Whether `above` is this path or one above it.
+    pub(super) fn starts_with(&self, above: &Self) -> bool {
+        self.0.starts_with(&above.0)
+    }
+
+    /// The path from its names, outermost first.
+    pub(super) fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names = names.into_iter();
+        Self(names.map(|name| Key::Name(name.to_owned())).collect())
+    }
+}
+
+impl From<&serde_path_to_error::Path> for KeyPath {
+    fn from(path: &serde_path_to_error::Path) -> Self {
+        let keys = path.iter().filter_map(|segment| match segment {
+            Segment::Map { key } => Some(Key::Name(key.clone())),
+            Segment::Seq { index } => Some(Key::Index(*index)),
+            // A variant's name is the value itself, not a step towards it.
+            Segment::Enum { .. } | Segment::Unknown => None,
+        });
+        Self(keys.collect())
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, key) in self.0.iter().enumerate() {
+            match key {
+                Key::Name(name) if place == 0 => f.write_str(name)?,
+                Key::Name(name) => write!(f, ".{name}")?,
+                Key::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Key, KeyPath};
+
+/// The line, from 1, on which `key` stands in the text; none when it is not there.
+pub(super) fn line_of(text: &str, key: &KeyPath) -> Option<usize> {
+    let document = DeTable::parse(text).ok()?;
+    let mut offset = 0;
+    let mut table = Some(document.get_ref());
+    let mut array: Option<&[Spanned<DeValue<'_>>]> = None;
+    for step in key.keys() {
+        let value = match step {
+            Key::Name(name) => {
+                let entry = table.and_then(|table| {
+                    table
+                        .iter()
+                        .find(|(key, _)| key.get_ref().as_ref() == name.as_str())
+                });
+                entry.map(|(key, value)| (key.span().start, value))
+            }
+            Key::Index(index) => {
+                let value = array.and_then(|array| array.get(*index));
+                value.map(|value| (value.span().start, value))
+            }
+        };
+        let (start, value) = value?;
+        offset = start;
+        (table, array) = match value.get_ref() {
+            DeValue::Table(table) => (Some(table), None),
+            DeValue::Array(array) => (None, Some(array.as_ref())),
+            _ => (None, None),
+        };
+    }
+    Some(line_at(text, offset))
+}
+
+/// The line, from 1, of the byte at `offset`.
+pub(super) fn line_at(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    1 + before.iter().filter(|&&byte| byte == b'\n').count()
+}

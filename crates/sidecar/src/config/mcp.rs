@@ -1,0 +1,33 @@
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::millis;
+
+/// `[mcp]`: how MCP servers are asked for their tools.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpSection {
+    /// How long a server may take to list its tools, connecting included.
+    /// `PILLION__MCP__DISCOVERY_TIMEOUT_MS`. Default 10,000 ms.
+    #[serde(rename = "discovery_timeout_ms", deserialize_with = "millis::positive")]
+    pub discovery_timeout: Duration,
+    /// How long a server that failed to list its tools is left alone.
+    /// `PILLION__MCP__RETRY_AFTER_MS`. Default 15,000 ms.
+    #[serde(rename = "retry_after_ms", deserialize_with = "millis::any")]
+    pub retry_after: Duration,
+    /// How old a server's list may grow before the next look asks again; 0 means that it
+    /// is asked once. `PILLION__MCP__REFRESH_AFTER_MS`. Default 300,000 ms.
+    #[serde(rename = "refresh_after_ms", deserialize_with = "millis::any")]
+    pub refresh_after: Duration,
+}
+
+impl Default for McpSection {
+    fn default() -> Self {
+        Self {
+            discovery_timeout: Duration::from_secs(10),
+            retry_after: Duration::from_secs(15),
+            refresh_after: Duration::from_secs(300),
+        }
+    }
+}

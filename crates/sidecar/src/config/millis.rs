@@ -1,0 +1,52 @@
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
+
+/// The longest time that a setting may name: a day. Longer is surely a wrong unit, and
+/// adding it to a point in time must not overflow.
+const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Reads whole milliseconds, at least one.
+pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    deserializer.deserialize_u64(Millis { least: 1 })
+}
+
+/// Reads whole milliseconds; zero is allowed.
+pub(super) fn any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    deserializer.deserialize_u64(Millis { least: 0 })
+}
+
+/// Reads whole milliseconds, at least one, where there may be none.
+pub(super) fn optional<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    positive(deserializer).map(Some)
+}
+
+struct Millis {
+    least: u64,
+}
+
+impl Visitor<'_> for Millis {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "whole milliseconds from {} to {LONGEST_MS}", self.least)
+    }
+
+    fn visit_u64<E: Error>(self, millis: u64) -> Result<Duration, E> {
+        if (self.least..=LONGEST_MS).contains(&millis) {
+            Ok(Duration::from_millis(millis))
+        } else {
+            Err(E::invalid_value(Unexpected::Unsigned(millis), &self))
+        }
+    }
+
+    fn visit_i64<E: Error>(self, millis: i64) -> Result<Duration, E> {
+        match u64::try_from(millis) {
+            Ok(millis) => self.visit_u64(millis),
+            Err(_) => Err(E::invalid_value(Unexpected::Signed(millis), &self)),
+        }
+    }
+}

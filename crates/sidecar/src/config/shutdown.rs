@@ -1,0 +1,23 @@
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::millis;
+
+/// `[shutdown]`: how to stop.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShutdownSection {
+    /// How long calls in flight may go on after SIGTERM or SIGINT before they are cut off.
+    /// `PILLION__SHUTDOWN__GRACE_MS`. Default 30,000 ms.
+    #[serde(rename = "grace_ms", deserialize_with = "millis::any")]
+    pub grace: Duration,
+}
+
+impl Default for ShutdownSection {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_secs(30),
+        }
+    }
+}
