@@ -1,0 +1,188 @@
+use serde_json::Value;
+
+use super::reader::Entry;
+use super::{DropReason, ModelConfigError};
+use crate::tool::ToolOrigin;
+
+/// One model as the configuration describes it; keys that are not listed here are ignored,
+/// and HAWKI's lists have many.
+///
+/// A list is read by [`list_from_json`](Self::list_from_json) and its siblings, a single
+/// model by [`from_json`](Self::from_json) and its siblings.
+///
+/// ```
+/// use pillion_core::capability::ModelConfig;
+/// let models = ModelConfig::list_from_toml(r#"
+///     [[models]]
+///     id = "gpt-4-turbo"
+///     provider = "openai"
+///     tools = { function_calling = true, mcp = true, enabled_tools = ["dmcp_roll_dice"] }
+/// "#)?;
+/// assert!(models[0].tools.mcp);
+/// # Ok::<(), pillion_core::capability::ModelConfigError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelConfig {
+    /// The provider's name of the model. Never empty.
+    pub id: String,
+    /// The name of the model for people.
+    pub label: Option<String>,
+    /// Who runs the model, such as `openai`.
+    pub provider: Option<String>,
+    /// What it can do with tools; a model without the key `tools` sees none.
+    pub tools: ToolCapabilities,
+}
+
+/// What a model can do with tools (H2): the key `tools` of its configuration.
+///
+/// A flag is a boolean, or `0`, `1`, or one of the strings `true`, `false` (in any letter
+/// case), `1`, `0` and `""`; a flag that is absent or `null` is false.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolCapabilities {
+    /// Whether it can call functions at all.
+    pub function_calling: bool,
+    /// Whether it may see the tools of MCP servers.
+    pub mcp: bool,
+    /// The only tools that it may see, by name; empty means all.
+    pub enabled_tools: Vec<String>,
+}
+
+impl ToolCapabilities {
+    /// Whether a model of these capabilities may see the tool of this name and origin: the
+    /// rule behind [`offer`](super::offer), for a caller that has no definition at hand.
+    ///
+    /// ```
+    /// use pillion_core::capability::{DropReason, ToolCapabilities};
+    /// use pillion_core::tool::ToolOrigin;
+    /// let none = ToolCapabilities::default();
+    /// assert_eq!(none.admit("calculator", &ToolOrigin::Native), Err(DropReason::CannotCallFunctions));
+    /// ```
+    ///
+    /// # Errors
+    /// The first rule that the tool breaks.
+    pub fn admit(&self, name: &str, origin: &ToolOrigin) -> Result<(), DropReason> {
+        if !self.function_calling {
+            return Err(DropReason::CannotCallFunctions);
+        }
+        if origin.is_mcp() && !self.mcp {
+            return Err(DropReason::NoMcpFlag);
+        }
+        if !self.enabled_tools.is_empty() && !self.enabled_tools.iter().any(|tool| tool == name) {
+            return Err(DropReason::NotEnabled);
+        }
+        match origin {
+            ToolOrigin::Mcp { server_url, .. } if server_url.trim().is_empty() => {
+                Err(DropReason::ServerWithoutUrl)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ModelConfig {
+    /// Reads one model from JSON.
+    ///
+    /// # Errors
+    /// [`ModelConfigError`]: no JSON, a value of the wrong type, or no `id`.
+    pub fn from_json(text: &str) -> Result<Self, ModelConfigError> {
+        Self::from_value(&parse_json(text)?)
+    }
+
+    /// Reads one model from TOML, its keys at the top of the document.
+    ///
+    /// # Errors
+    /// [`ModelConfigError`]: no TOML, a value of the wrong type, or no `id`.
+    pub fn from_toml(text: &str) -> Result<Self, ModelConfigError> {
+        Self::from_value(&parse_toml(text)?)
+    }
+
+    /// Reads one model from a JSON value, such as a PHP array becomes: `[]` stands for an
+    /// empty map, and a map with numbers as keys for a list.
+    ///
+    /// # Errors
+    /// [`ModelConfigError`]: a value of the wrong type, or no `id`.
+    pub fn from_value(value: &Value) -> Result<Self, ModelConfigError> {
+        Self::read(Entry::root(value))
+    }
+
+    /// Reads a list of models from JSON: an array, or an object whose `models` is one.
+    ///
+    /// # Errors
+    /// [`ModelConfigError`]: no JSON, a value of the wrong type, or a model without `id`.
+    pub fn list_from_json(text: &str) -> Result<Vec<Self>, ModelConfigError> {
+        Self::list_from_value(&parse_json(text)?)
+    }
+
+    /// Reads a list of models from TOML: the tables `[[models]]`.
+    ///
+    /// # Errors
+    /// [`ModelConfigError`]: no TOML, a value of the wrong type, or a model without `id`.
+    pub fn list_from_toml(text: &str) -> Result<Vec<Self>, ModelConfigError> {
+        Self::list_from_value(&parse_toml(text)?)
+    }
+
+    /// Reads a list of models from a JSON value: a list, or a map whose `models` is one.
+    ///
+    /// # Errors
+    /// [`ModelConfigError`]: a value of the wrong type, or a model without `id`.
+    pub fn list_from_value(value: &Value) -> Result<Vec<Self>, ModelConfigError> {
+        let root = Entry::root(value);
+        let list = root.get("models").unwrap_or(root);
+        list.items()?.into_iter().map(Self::read).collect()
+    }
+
+    fn read(entry: Entry<'_>) -> Result<Self, ModelConfigError> {
+        let entry = entry.map()?;
+        let text = |key: &str| {
+            entry
+                .get(key)
+                .map(|value| value.text().map(str::to_owned))
+                .transpose()
+        };
+        let id = text("id")?
+            .filter(|id| !id.trim().is_empty())
+            .ok_or_else(|| ModelConfigError::Missing {
+                path: entry.path_of("id"),
+            })?;
+        Ok(Self {
+            id,
+            label: text("label")?,
+            provider: text("provider")?,
+            tools: match entry.get("tools") {
+                Some(tools) => ToolCapabilities::read(tools)?,
+                None => ToolCapabilities::default(),
+            },
+        })
+    }
+}
+
+impl ToolCapabilities {
+    fn read(entry: Entry<'_>) -> Result<Self, ModelConfigError> {
+        let entry = entry.map()?;
+        let flag = |key: &str| entry.get(key).map_or(Ok(false), |value| value.flag());
+        Ok(Self {
+            function_calling: flag("function_calling")?,
+            mcp: flag("mcp")?,
+            enabled_tools: match entry.get("enabled_tools") {
+                Some(names) => names
+                    .items()?
+                    .iter()
+                    .map(|name| name.text().map(str::to_owned))
+                    .collect::<Result<_, _>>()?,
+                None => Vec::new(),
+            },
+        })
+    }
+}
+
+fn parse_json(text: &str) -> Result<Value, ModelConfigError> {
+    serde_json::from_str(text).map_err(|error| ModelConfigError::Json {
+        reason: error.to_string(),
+    })
+}
+
+fn parse_toml(text: &str) -> Result<Value, ModelConfigError> {
+    toml::from_str(text).map_err(|error| ModelConfigError::Toml {
+        reason: error.to_string().trim_end().to_owned(),
+    })
+}
