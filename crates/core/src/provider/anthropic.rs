@@ -1,0 +1,82 @@
+//! Anthropic's messages.
+
+use serde_json::{Value, json};
+
+use super::ProviderError;
+use super::node::{Node, arguments, restored};
+use crate::tool::{ToolCall, ToolDefinition, ToolResult};
+
+#[cfg(test)]
+mod tests;
+
+const CALL: &str = "tool_use";
+
+pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
+    json!({
+        "name": tool.name(),
+        "description": tool.description(),
+        "input_schema": tool.input_schema(),
+    })
+}
+
+pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, ProviderError> {
+    let mut calls = Vec::new();
+    for block in body.required("content")?.items()? {
+        if block.is_type(CALL)? {
+            calls.push(ToolCall::new(
+                block.required("id")?.text()?,
+                block.required("name")?.text()?,
+                arguments(block.optional("input")?),
+            ));
+        }
+    }
+    Ok(calls)
+}
+
+pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
+    let mut text = String::new();
+    for block in body.required("content")?.items()? {
+        if block.is_type("text")? {
+            text.push_str(block.required("text")?.text()?);
+        }
+    }
+    Ok(text)
+}
+
+/// The content as it came: the API checks the signatures of thinking blocks.
+pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
+    parse_tool_calls(body)?;
+    let mut content = Vec::new();
+    for block in body.required("content")?.items()? {
+        let is_call = block.is_type(CALL)? || block.is_type("server_tool_use")?;
+        let mut block = block.value().clone();
+        if is_call && let Some(input) = block.get_mut("input") {
+            *input = restored(input);
+        }
+        content.push(block);
+    }
+    if content.is_empty() {
+        // A turn may end without a word, and the API refuses a message without content.
+        return Ok(Vec::new());
+    }
+    Ok(vec![json!({"role": "assistant", "content": content})])
+}
+
+/// One message: the API wants the results of all the calls of a turn in the next one.
+pub(super) fn format_results(results: &[ToolResult]) -> Value {
+    let blocks: Vec<_> = results
+        .iter()
+        .map(|result| {
+            let mut block = json!({
+                "type": "tool_result",
+                "tool_use_id": result.tool_call_id,
+                "content": result.content(),
+            });
+            if !result.success {
+                block["is_error"] = json!(true);
+            }
+            block
+        })
+        .collect();
+    json!({"role": "user", "content": blocks})
+}

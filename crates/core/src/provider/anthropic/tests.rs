@@ -1,0 +1,137 @@
+use serde_json::{Value, json};
+
+use crate::provider::{
+    Provider, assistant_messages, assistant_text, format_results, format_tools, parse_tool_calls,
+};
+use crate::tool::{ErrorCode, ToolDefinition, ToolResult};
+
+const ANTHROPIC: Provider = Provider::Anthropic;
+
+/// The shape of a message with a thought, text and two parallel calls.
+fn response() -> Value {
+    json!({
+        "id": "msg_01Aq9w938a90dw8q",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "stop_reason": "tool_use",
+        "content": [
+            {"type": "thinking", "thinking": "I need both.", "signature": "EqQBCgIYAhIM"},
+            {"type": "text", "text": "I'll check."},
+            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+            {"type": "tool_use", "id": "toolu_01", "name": "get_weather",
+             "input": {"location": "San Francisco, CA"}},
+            {"type": "tool_use", "id": "toolu_02", "name": "get_time", "input": {}},
+        ],
+        "usage": {"input_tokens": 472, "output_tokens": 89},
+    })
+}
+
+#[test]
+fn h1_tools_have_an_input_schema() {
+    let schema = json!({"type": "object", "properties": {"q": {"type": "string"}},
+                        "additionalProperties": false});
+    let tool = ToolDefinition::builder("find", "Finds")
+        .schema(schema.clone())
+        .strict(true)
+        .build()
+        .unwrap();
+    assert_eq!(
+        format_tools(ANTHROPIC, [&tool]),
+        [json!({"name": "find", "description": "Finds", "input_schema": schema})]
+    );
+}
+
+#[test]
+fn a6_calls_are_the_tool_use_blocks() {
+    let calls = parse_tool_calls(ANTHROPIC, &response()).unwrap();
+    let seen: Vec<_> = calls.iter().map(|c| (&*c.id, &*c.name)).collect();
+    assert_eq!(
+        seen,
+        [("toolu_01", "get_weather"), ("toolu_02", "get_time")]
+    );
+    assert_eq!(calls[0].arguments, json!({"location": "San Francisco, CA"}));
+    assert_eq!(
+        assistant_text(ANTHROPIC, &response()).unwrap(),
+        "I'll check."
+    );
+}
+
+#[test]
+fn h5_one_user_message_has_all_the_results() {
+    assert_eq!(
+        assistant_messages(ANTHROPIC, &response()).unwrap(),
+        [json!({"role": "assistant", "content": response()["content"]})]
+    );
+    let results = [
+        ToolResult::success("toolu_01", "get_weather", json!("15 degrees")),
+        ToolResult::failure("toolu_02", "get_time", ErrorCode::Timeout, "late"),
+    ];
+    assert_eq!(
+        format_results(ANTHROPIC, &results),
+        [json!({"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "toolu_01", "content": "15 degrees"},
+            {"type": "tool_result", "tool_use_id": "toolu_02", "content": "{\"error\":\"late\"}",
+             "is_error": true},
+        ]})]
+    );
+    assert!(format_results(ANTHROPIC, &[]).is_empty());
+}
+
+/// A body that went through `json_decode(..., true)`: an empty object is `[]` then.
+#[test]
+fn e11_an_empty_input_from_php_is_an_object_again() {
+    let response =
+        json!({"content": [{"type": "tool_use", "id": "1", "name": "ping", "input": []}]});
+    let calls = parse_tool_calls(ANTHROPIC, &response).unwrap();
+    assert_eq!(calls[0].arguments, json!({}));
+    let messages = assistant_messages(ANTHROPIC, &response).unwrap();
+    assert_eq!(messages[0]["content"][0]["input"], json!({}));
+}
+
+#[test]
+fn h5_a_turn_without_a_word_is_not_sent_back() {
+    let response = json!({"role": "assistant", "content": [], "stop_reason": "end_turn"});
+    assert!(parse_tool_calls(ANTHROPIC, &response).unwrap().is_empty());
+    assert!(assistant_messages(ANTHROPIC, &response).unwrap().is_empty());
+    assert_eq!(assistant_text(ANTHROPIC, &response).unwrap(), "");
+}
+
+#[test]
+fn a6_a_malformed_body_names_the_path() {
+    for (body, place) in [
+        (json!({"type": "message"}), "content is missing"),
+        (
+            json!({"content": "text"}),
+            "content is a string, expected an array",
+        ),
+        (
+            json!({"content": [{"type": "tool_use", "name": "x"}]}),
+            "content[0].id is missing",
+        ),
+        (
+            json!({"content": [{"type": "tool_use", "id": 5}]}),
+            "content[0].id is a number, expected a string",
+        ),
+    ] {
+        let expected = format!("Malformed response of the provider 'anthropic': {place}");
+        assert_eq!(
+            parse_tool_calls(ANTHROPIC, &body).unwrap_err().to_string(),
+            expected
+        );
+        assert_eq!(
+            assistant_messages(ANTHROPIC, &body)
+                .unwrap_err()
+                .to_string(),
+            expected
+        );
+    }
+    let overloaded =
+        json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    assert_eq!(
+        parse_tool_calls(ANTHROPIC, &overloaded)
+            .unwrap_err()
+            .to_string(),
+        "The provider 'anthropic' reported an error: Overloaded"
+    );
+}

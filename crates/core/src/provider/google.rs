@@ -1,0 +1,138 @@
+//! Google's `generateContent` (Gemini).
+
+use serde_json::{Value, json};
+
+use super::ProviderError;
+use super::node::{Node, arguments, restored};
+use crate::tool::{ToolCall, ToolDefinition, ToolResult};
+
+mod schema;
+#[cfg(test)]
+mod tests;
+
+/// What the ids start with that we make up. The API refuses an id in a result whose call
+/// had none, so these must be told from its own.
+const MADE_UP: &str = "pillion_call_";
+
+/// The length in bytes up to which a response id becomes part of a made-up call id.
+const MAX_RESPONSE_ID: usize = 64;
+
+pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
+    json!({
+        "name": tool.name(),
+        "description": tool.description(),
+        "parameters": schema::parameters(tool.input_schema()),
+    })
+}
+
+pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, ProviderError> {
+    let response_id = body.value().get("responseId").and_then(Value::as_str);
+    let mut calls = Vec::new();
+    for_each_part(body, |part| {
+        let Some(call) = part.optional("functionCall")? else {
+            return Ok(());
+        };
+        let id = match call.optional("id")? {
+            Some(id) => id.text()?.to_owned(),
+            None => made_up_id(response_id, calls.len()),
+        };
+        calls.push(ToolCall::new(
+            id,
+            call.required("name")?.text()?,
+            arguments(call.optional("args")?),
+        ));
+        Ok(())
+    })?;
+    Ok(calls)
+}
+
+/// The same for the same response and place; the response's id, where there is one, keeps
+/// the calls of two turns apart.
+fn made_up_id(response_id: Option<&str>, place: usize) -> String {
+    match response_id {
+        Some(id) if !id.is_empty() && id.len() <= MAX_RESPONSE_ID => {
+            format!("{MADE_UP}{id}_{place}")
+        }
+        _ => format!("{MADE_UP}{place}"),
+    }
+}
+
+pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
+    let mut text = String::new();
+    for_each_part(body, |part| {
+        let is_thought = part.value().get("thought") == Some(&Value::Bool(true));
+        if !is_thought && let Some(part) = part.optional("text")? {
+            text.push_str(part.text()?);
+        }
+        Ok(())
+    })?;
+    Ok(text)
+}
+
+/// The content as it came: thought signatures must come back on the part they came on.
+pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
+    parse_tool_calls(body)?;
+    let mut parts = Vec::new();
+    for_each_part(body, |part| {
+        let mut part = part.value().clone();
+        if let Some(call) = part.get_mut("functionCall").and_then(Value::as_object_mut)
+            && let Some(args) = call.get_mut("args")
+        {
+            *args = restored(args);
+        }
+        parts.push(part);
+        Ok(())
+    })?;
+    if parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![json!({"role": "model", "parts": parts})])
+}
+
+pub(super) fn format_results(results: &[ToolResult]) -> Value {
+    let parts: Vec<_> = results
+        .iter()
+        .map(|result| {
+            let mut response = json!({"name": result.tool_name});
+            if !result.tool_call_id.starts_with(MADE_UP) {
+                response["id"] = json!(result.tool_call_id);
+            }
+            response["response"] = response_of(result);
+            json!({"functionResponse": response})
+        })
+        .collect();
+    json!({"role": "user", "parts": parts})
+}
+
+/// Always an object. The result goes under a key of its own, lest a result with a member
+/// `error` read as a failure.
+fn response_of(result: &ToolResult) -> Value {
+    if result.success {
+        return json!({"result": result.result});
+    }
+    let mut response = json!({"error": result.error.as_deref().unwrap_or("unknown error")});
+    if !result.result.is_null() {
+        response["result"] = result.result.clone();
+    }
+    response
+}
+
+/// Visits the parts of the first candidate. A prompt that was blocked has no candidate, and
+/// a candidate that was stopped has no content or no parts: no calls and no text then.
+fn for_each_part<'a>(
+    body: &Node<'a>,
+    mut visit: impl FnMut(&Node<'a>) -> Result<(), ProviderError>,
+) -> Result<(), ProviderError> {
+    let candidates = match body.optional("candidates")? {
+        Some(candidates) => candidates,
+        None if body.optional("promptFeedback")?.is_some() => return Ok(()),
+        None => body.required("candidates")?,
+    };
+    let Some(content) = candidates.first()?.optional("content")? else {
+        return Ok(());
+    };
+    let Some(parts) = content.optional("parts")? else {
+        return Ok(());
+    };
+    parts.items()?.try_for_each(|part| visit(&part))
+}

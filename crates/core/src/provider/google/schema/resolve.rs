@@ -1,0 +1,218 @@
+use std::sync::LazyLock;
+
+use indexmap::{IndexMap, IndexSet};
+use serde_json::Value;
+
+use crate::tool::JsonObject;
+
+/// How much of a schema is looked at, in the units of [`weight`]: a megabyte or so.
+/// References let a small schema stand for an endless one.
+const BUDGET: usize = 100_000;
+
+static OBJECT: LazyLock<Value> = LazyLock::new(|| Value::from("object"));
+
+/// Resolves `$ref` and `allOf`, and knows which references are being looked into.
+pub(super) struct Resolver<'s> {
+    root: &'s Value,
+    /// The addresses of the targets on the way from the root to the node at hand. Meeting
+    /// one again means that the schema is recursive.
+    open: IndexSet<*const Value>,
+    budget: usize,
+}
+
+/// A node with its references and `allOf` put into one. Of two values for a keyword the one
+/// nearer to the node counts; properties and required names add up.
+#[derive(Default)]
+pub(super) struct Resolved<'s> {
+    keywords: IndexMap<&'s str, &'s Value>,
+    properties: IndexMap<&'s str, &'s Value>,
+    required: IndexSet<&'s str>,
+}
+
+impl<'s> Resolver<'s> {
+    pub(super) fn new(root: &'s Value) -> Self {
+        Self {
+            root,
+            open: IndexSet::from([std::ptr::from_ref(root)]),
+            budget: BUDGET,
+        }
+    }
+
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.budget == 0
+    }
+
+    /// Takes the weight of something off the budget; false if that is too much, and then
+    /// nothing else is looked at either.
+    pub(super) fn pay_for(&mut self, value: &Value) -> bool {
+        let cost = weight(value);
+        let affordable = cost <= self.budget;
+        self.budget = self.budget.saturating_sub(cost);
+        affordable
+    }
+
+    pub(super) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn close_down_to(&mut self, count: usize) {
+        self.open.truncate(count);
+    }
+
+    pub(super) fn resolve(&mut self, schema: &'s Value) -> Resolved<'s> {
+        let mut node = Resolved::default();
+        self.merge(schema, &mut node);
+        node
+    }
+
+    /// Adds what `schema` says to `node`. The targets of its references stay open until the
+    /// caller closes them.
+    pub(super) fn merge(&mut self, schema: &'s Value, node: &mut Resolved<'s>) {
+        // Not recursive: a chain of references may be as long as the schema.
+        let mut pending = vec![schema];
+        while let Some(schema) = pending.pop() {
+            if !self.pay_for(schema) {
+                return;
+            }
+            let Value::Object(keywords) = schema else {
+                continue;
+            };
+            if !keywords.values().all(|value| self.pay_for(value)) {
+                return;
+            }
+            node.add(keywords);
+            if let Some(Value::Array(parts)) = keywords.get("allOf") {
+                pending.extend(parts.iter().rev());
+            }
+            match keywords.get("$ref").map(|target| self.find(target)) {
+                None => {}
+                Some(Some(target)) if self.open.insert(target) => pending.push(target),
+                Some(Some(target)) => node.add_outline(target),
+                Some(None) => node.add_default("type", &OBJECT),
+            }
+        }
+    }
+
+    /// The target of a reference within the schema: `#` or `#/$defs/Name`.
+    fn find(&self, target: &Value) -> Option<&'s Value> {
+        let pointer = target.as_str()?.strip_prefix('#')?;
+        self.root.pointer(pointer)
+    }
+}
+
+/// About how long a value would be to write, without the values within its values.
+fn weight(value: &Value) -> usize {
+    let text = |text: &str| 1 + text.len() / 16;
+    match value {
+        Value::String(string) => text(string),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str().map_or(1, text))
+            .sum::<usize>()
+            .max(1),
+        Value::Object(members) => members.keys().map(|key| text(key)).sum::<usize>().max(1),
+        _ => 1,
+    }
+}
+
+impl<'s> Resolved<'s> {
+    fn add(&mut self, schema: &'s JsonObject) {
+        for (key, value) in schema {
+            match (key.as_str(), value) {
+                ("$ref" | "allOf", _) => {}
+                ("properties", Value::Object(properties)) => {
+                    for (name, property) in properties {
+                        self.properties.entry(name).or_insert(property);
+                    }
+                }
+                ("required", Value::Array(names)) => {
+                    self.required.extend(names.iter().filter_map(Value::as_str));
+                }
+                (key, value) => self.add_default(key, value),
+            }
+        }
+    }
+
+    /// Adds only what says what the target is, not what is in it.
+    fn add_outline(&mut self, target: &'s Value) {
+        for key in ["type", "title", "description"] {
+            if let Some(value) = target.get(key) {
+                self.add_default(key, value);
+            }
+        }
+        self.add_default("type", &OBJECT);
+    }
+
+    fn add_default(&mut self, key: &'s str, value: &'s Value) {
+        self.keywords.entry(key).or_insert(value);
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'s Value> {
+        self.keywords.get(key).copied()
+    }
+
+    pub(super) fn properties(&self) -> impl Iterator<Item = (&'s str, &'s Value)> + '_ {
+        self.properties
+            .iter()
+            .map(|(name, property)| (*name, *property))
+    }
+
+    pub(super) fn required(&self) -> Vec<&'s str> {
+        self.required.iter().copied().collect()
+    }
+
+    pub(super) fn ordering(&self) -> Vec<&'s str> {
+        match self.get("propertyOrdering") {
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The branches of `anyOf` or `oneOf`, which the node then no longer has.
+    pub(super) fn take_union(&mut self) -> Option<&'s Vec<Value>> {
+        ["anyOf", "oneOf"]
+            .into_iter()
+            .filter_map(|key| self.keywords.shift_remove(key))
+            .find_map(Value::as_array)
+    }
+
+    pub(super) fn has_own_type(&self) -> bool {
+        self.keywords.contains_key("type") || !self.properties.is_empty()
+    }
+
+    /// The schema of the items; of a tuple, that of the first one.
+    pub(super) fn items(&self) -> Option<&'s Value> {
+        match self.get("items") {
+            Some(items @ Value::Object(_)) => Some(items),
+            Some(Value::Array(tuple)) if !tuple.is_empty() => tuple.first(),
+            _ => self.get("prefixItems")?.as_array()?.first(),
+        }
+    }
+
+    /// The values of `enum` or `const`.
+    pub(super) fn values(&self) -> Option<Vec<&'s Value>> {
+        match self.get("enum") {
+            Some(Value::Array(values)) => Some(values.iter().collect()),
+            _ => self.get("const").map(|value| vec![value]),
+        }
+    }
+
+    pub(super) fn allows_null(&self) -> bool {
+        self.values()
+            .is_some_and(|values| values.iter().any(|value| value.is_null()))
+    }
+
+    /// The values, if they can stand in a Gemini `enum`: strings, with `null` and the empty
+    /// string left out.
+    pub(super) fn string_values(&self) -> Option<Vec<&'s str>> {
+        let strings: Option<Vec<_>> = self
+            .values()?
+            .into_iter()
+            .filter(|value| !value.is_null())
+            .map(Value::as_str)
+            .collect();
+        let mut strings = strings?;
+        strings.retain(|text| !text.is_empty());
+        (!strings.is_empty()).then_some(strings)
+    }
+}

@@ -1,0 +1,91 @@
+//! OpenAI's chat completions, and the many servers that imitate them.
+
+use serde_json::{Value, json};
+
+use super::node::{Node, arguments, arguments_text, restored};
+use super::{ProviderError, StrictFlag};
+use crate::tool::{ToolCall, ToolDefinition};
+
+#[cfg(test)]
+mod tests;
+
+pub(super) fn format_tool(tool: &ToolDefinition, strict_flag: StrictFlag) -> Value {
+    let mut schema = tool.to_schema();
+    if strict_flag == StrictFlag::Always {
+        schema["function"]["strict"] = json!(tool.strict());
+    }
+    schema
+}
+
+pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, ProviderError> {
+    let Some(calls) = message(body)?.optional("tool_calls")? else {
+        return Ok(Vec::new());
+    };
+    let mut parsed = Vec::new();
+    for call in calls.items()? {
+        // Some imitations leave the type out. Calls of type `custom` are answers to tools
+        // that are not ours.
+        let is_function = match call.optional("type")? {
+            Some(kind) => kind.text()? == "function",
+            None => true,
+        };
+        if is_function {
+            parsed.push(parse_call(&call)?);
+        }
+    }
+    Ok(parsed)
+}
+
+fn parse_call(call: &Node<'_>) -> Result<ToolCall, ProviderError> {
+    let function = call.required("function")?;
+    let mut parsed = ToolCall::new(
+        call.required("id")?.text()?,
+        function.required("name")?.text()?,
+        arguments(function.optional("arguments")?),
+    );
+    parsed.index = call
+        .optional("index")?
+        .and_then(|index| index.value().as_u64())
+        .and_then(|index| u32::try_from(index).ok());
+    Ok(parsed)
+}
+
+pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
+    let Some(content) = message(body)?.optional("content")? else {
+        return Ok(String::new());
+    };
+    if content.value().is_string() {
+        return content.text().map(str::to_owned);
+    }
+    let mut text = String::new();
+    for part in content.items()? {
+        if part.is_type("text")? {
+            text.push_str(part.required("text")?.text()?);
+        }
+    }
+    Ok(text)
+}
+
+pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
+    // Reading the calls first means that a message is only passed on if it is sound.
+    parse_tool_calls(body)?;
+    let mut message = restored(message(body)?.value());
+    if let Some(message) = message.as_object_mut() {
+        message.entry("role").or_insert(json!("assistant"));
+    }
+    let functions = message
+        .get_mut("tool_calls")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .filter_map(|call| call.get_mut("function")?.as_object_mut());
+    for function in functions {
+        let text = arguments_text(function.get("arguments"));
+        function.insert("arguments".to_owned(), text);
+    }
+    Ok(vec![message])
+}
+
+fn message<'a>(body: &Node<'a>) -> Result<Node<'a>, ProviderError> {
+    body.required("choices")?.first()?.required("message")
+}

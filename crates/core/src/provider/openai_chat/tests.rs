@@ -1,0 +1,203 @@
+use serde_json::{Value, json};
+
+use crate::provider::{
+    Provider, ProviderError, StrictFlag, assistant_messages, assistant_text, format_results,
+    format_tool, format_tools, parse_tool_calls,
+};
+use crate::tool::{ErrorCode, ParameterType, ToolDefinition, ToolParameter, ToolResult};
+
+const CHAT: Provider = Provider::OpenAiChat;
+
+/// The shape of a chat completion with two parallel calls.
+fn response() -> Value {
+    json!({
+        "id": "chatcmpl-abc123",
+        "object": "chat.completion",
+        "created": 1_741_569_952,
+        "model": "gpt-4.1-2025-04-14",
+        "choices": [{
+            "index": 0,
+            "message": {
+                "role": "assistant",
+                "content": null,
+                "tool_calls": [
+                    {"id": "call_abc", "type": "function",
+                     "function": {"name": "get_time", "arguments": "{\n\"timezone\": \"Asia/Tokyo\"\n}"}},
+                    {"id": "call_def", "type": "function",
+                     "function": {"name": "roll_dice", "arguments": "{bad"}},
+                ],
+                "refusal": null,
+                "annotations": [],
+            },
+            "logprobs": null,
+            "finish_reason": "tool_calls",
+        }],
+        "usage": {"prompt_tokens": 82, "completion_tokens": 17, "total_tokens": 99},
+    })
+}
+
+fn tool(strict: bool) -> ToolDefinition {
+    ToolDefinition::builder("get_time", "Tells the time")
+        .parameter(ToolParameter::new("timezone", ParameterType::String))
+        .strict(strict)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn h1_tools_are_nested_and_strict_is_the_callers_choice() {
+    let schema = |strict: Option<bool>| {
+        let mut function = json!({
+            "name": "get_time",
+            "description": "Tells the time",
+            "parameters": {"type": "object", "properties": {"timezone": {"type": "string"}},
+                           "required": ["timezone"]},
+        });
+        if let Some(strict) = strict {
+            function["strict"] = json!(strict);
+        }
+        json!({"type": "function", "function": function})
+    };
+    assert_eq!(format_tools(CHAT, [&tool(false)]), [schema(None)]);
+    assert_eq!(format_tools(CHAT, [&tool(true)]), [schema(Some(true))]);
+    for strict in [false, true] {
+        assert_eq!(
+            format_tool(CHAT, &tool(strict), StrictFlag::Always),
+            schema(Some(strict))
+        );
+    }
+}
+
+#[test]
+fn a6_calls_keep_their_arguments_as_they_came() {
+    let calls = parse_tool_calls(CHAT, &response()).unwrap();
+    assert_eq!(calls.len(), 2);
+    assert_eq!((&*calls[0].id, &*calls[0].name), ("call_abc", "get_time"));
+    assert_eq!(
+        calls[0].arguments,
+        json!("{\n\"timezone\": \"Asia/Tokyo\"\n}")
+    );
+    assert_eq!(calls[1].arguments, json!("{bad"));
+    assert_eq!(calls[1].index, None);
+}
+
+/// What servers do that imitate the API: no type, arguments as an object, an index.
+#[test]
+fn a6_imitations_are_read_and_put_right() {
+    let response = json!({"choices": [{"message": {"content": "", "tool_calls": [
+        {"id": "1", "index": 0, "function": {"name": "a", "arguments": {"x": 1}}},
+        {"id": "2", "type": "function", "function": {"name": "b"}},
+        {"id": "3", "type": "custom", "custom": {"name": "c", "input": "text"}},
+        {"id": "4", "type": "function", "function": {"name": "d", "arguments": []}},
+    ]}}]});
+    let calls = parse_tool_calls(CHAT, &response).unwrap();
+    assert_eq!(calls.len(), 3);
+    assert_eq!(calls[0].arguments, json!({"x": 1}));
+    assert_eq!(calls[0].index, Some(0));
+    assert_eq!(calls[1].arguments, json!({}));
+    assert_eq!(calls[2].arguments, json!({}));
+
+    let messages = assistant_messages(CHAT, &response).unwrap();
+    assert_eq!(messages[0]["role"], "assistant");
+    let written = |n: usize| &messages[0]["tool_calls"][n]["function"]["arguments"];
+    assert_eq!(*written(0), json!("{\"x\":1}"));
+    assert_eq!(*written(1), json!("{}"));
+    assert_eq!(*written(3), json!("{}"));
+}
+
+#[test]
+fn h5_the_assistant_message_then_one_message_per_call_in_order() {
+    let message = response()["choices"][0]["message"].clone();
+    assert_eq!(assistant_messages(CHAT, &response()).unwrap(), [message]);
+    let results = [
+        ToolResult::success("call_abc", "get_time", json!({"hour": 9})),
+        ToolResult::failure("call_def", "roll_dice", ErrorCode::InvalidInput, "bad"),
+    ];
+    assert_eq!(
+        format_results(CHAT, &results),
+        [
+            json!({"role": "tool", "tool_call_id": "call_abc", "content": "{\"hour\":9}"}),
+            json!({"role": "tool", "tool_call_id": "call_def", "content": "{\"error\":\"bad\"}"}),
+        ]
+    );
+}
+
+#[test]
+fn h5_text_and_no_calls() {
+    for (content, text) in [
+        (json!("Hi"), "Hi"),
+        (json!(null), ""),
+        (
+            json!([{"type": "text", "text": "H"}, {"type": "refusal", "refusal": "no"}, {"type": "text", "text": "i"}]),
+            "Hi",
+        ),
+    ] {
+        let response = json!({"choices": [{"message": {"role": "assistant", "content": content}}]});
+        assert_eq!(assistant_text(CHAT, &response).unwrap(), text);
+        assert!(parse_tool_calls(CHAT, &response).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a6_a_malformed_body_names_the_path() {
+    let with_call = |call: Value| json!({"choices": [{"message": {"tool_calls": [call]}}]});
+    for (body, place) in [
+        (json!("text"), "the body is a string, expected an object"),
+        (json!({}), "choices is missing"),
+        (json!({"choices": []}), "choices[0] is missing"),
+        (json!({"choices": [{}]}), "choices[0].message is missing"),
+        (
+            json!({"choices": [{"message": {"tool_calls": {}}}]}),
+            "choices[0].message.tool_calls is an object, expected an array",
+        ),
+        (
+            with_call(json!(7)),
+            "choices[0].message.tool_calls[0] is a number, expected an object",
+        ),
+        (
+            with_call(json!({"function": {"name": "x"}})),
+            "choices[0].message.tool_calls[0].id is missing",
+        ),
+        (
+            with_call(json!({"id": "1", "type": "function"})),
+            "choices[0].message.tool_calls[0].function is missing",
+        ),
+        (
+            with_call(json!({"id": "1", "function": {"name": ["x"]}})),
+            "choices[0].message.tool_calls[0].function.name is an array, expected a string",
+        ),
+    ] {
+        let expected = format!("Malformed response of the provider 'openai': {place}");
+        assert_eq!(
+            parse_tool_calls(CHAT, &body).unwrap_err().to_string(),
+            expected
+        );
+        assert_eq!(
+            assistant_messages(CHAT, &body).unwrap_err().to_string(),
+            expected
+        );
+    }
+    // PHP's empty array, which is an empty object too.
+    let empty = json!({"choices": [{"message": []}]});
+    assert_eq!(
+        assistant_messages(CHAT, &empty).unwrap(),
+        [json!({"role": "assistant"})]
+    );
+}
+
+#[test]
+fn a6_an_error_of_the_provider_is_reported() {
+    let body = json!({"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}});
+    assert_eq!(
+        parse_tool_calls(CHAT, &body),
+        Err(ProviderError::Reported {
+            provider: CHAT,
+            message: "Rate limit reached".to_owned()
+        })
+    );
+    let body = json!({"error": "model not found"});
+    assert_eq!(
+        assistant_text(CHAT, &body).unwrap_err().to_string(),
+        "The provider 'openai' reported an error: model not found"
+    );
+}

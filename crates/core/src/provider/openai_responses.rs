@@ -1,0 +1,81 @@
+//! OpenAI's Responses.
+
+use serde_json::{Value, json};
+
+use super::ProviderError;
+use super::node::{Node, arguments, arguments_text};
+use crate::tool::{ToolCall, ToolDefinition, ToolResult};
+
+#[cfg(test)]
+mod tests;
+
+const CALL: &str = "function_call";
+
+pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
+    json!({
+        "type": "function",
+        "name": tool.name(),
+        "description": tool.description(),
+        "parameters": tool.input_schema(),
+        "strict": tool.strict(),
+    })
+}
+
+pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, ProviderError> {
+    let mut calls = Vec::new();
+    for item in body.required("output")?.items()? {
+        if item.is_type(CALL)? {
+            calls.push(ToolCall::new(
+                // `id` is the item's own id; results refer to `call_id`.
+                item.required("call_id")?.text()?,
+                item.required("name")?.text()?,
+                arguments(item.optional("arguments")?),
+            ));
+        }
+    }
+    Ok(calls)
+}
+
+pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
+    let mut text = String::new();
+    for item in body.required("output")?.items()? {
+        if !item.is_type("message")? {
+            continue;
+        }
+        for part in item.required("content")?.items()? {
+            if part.is_type("output_text")? {
+                text.push_str(part.required("text")?.text()?);
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// All the items: a call of a reasoning model is refused without the reasoning before it.
+pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
+    parse_tool_calls(body)?;
+    let mut items = Vec::new();
+    for item in body.required("output")?.items()? {
+        let is_call = item.is_type(CALL)?;
+        let mut item = item.value().clone();
+        if is_call && let Some(call) = item.as_object_mut() {
+            let text = arguments_text(call.get("arguments"));
+            call.insert("arguments".to_owned(), text);
+        }
+        items.push(item);
+    }
+    Ok(items)
+}
+
+pub(super) fn format_results(results: &[ToolResult]) -> Vec<Value> {
+    results
+        .iter()
+        .map(|result| {
+            json!({
+                "type": "function_call_output",
+                "call_id": result.tool_call_id,
+                "output": result.content(),
+            })
+        })
+        .collect()
+}

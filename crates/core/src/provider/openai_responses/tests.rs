@@ -1,0 +1,127 @@
+use serde_json::{Value, json};
+
+use crate::provider::{
+    Provider, StrictFlag, assistant_messages, assistant_text, format_results, format_tool,
+    parse_tool_calls,
+};
+use crate::tool::{ErrorCode, ToolDefinition, ToolResult};
+
+const RESPONSES: Provider = Provider::OpenAiResponses;
+
+/// The shape of a response of a reasoning model that calls a function.
+fn response() -> Value {
+    json!({
+        "id": "resp_67ca09c5efe0819096d0511c92b8c890",
+        "object": "response",
+        "status": "completed",
+        "error": null,
+        "model": "gpt-5",
+        "output": [
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAABo"},
+            {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+             "content": [{"type": "output_text", "text": "Let me look.", "annotations": []}]},
+            {"type": "function_call", "id": "fc_1", "call_id": "call_unPY", "status": "completed",
+             "name": "get_weather", "arguments": "{\"location\":\"Paris\"}"},
+            {"type": "mcp_call", "id": "mcp_1", "server_label": "dmcp", "name": "roll",
+             "arguments": "{}", "output": "4"},
+        ],
+    })
+}
+
+#[test]
+fn h1_tools_are_flat_and_always_say_whether_they_are_strict() {
+    let parameters = json!({"type": "object", "properties": {}, "required": []});
+    for strict in [false, true] {
+        let tool = ToolDefinition::builder("ping", "Says pong")
+            .strict(strict)
+            .build()
+            .unwrap();
+        for flag in [StrictFlag::WhenTrue, StrictFlag::Always] {
+            assert_eq!(
+                format_tool(RESPONSES, &tool, flag),
+                json!({"type": "function", "name": "ping", "description": "Says pong",
+                       "parameters": parameters, "strict": strict})
+            );
+        }
+    }
+}
+
+#[test]
+fn a6_calls_have_the_call_id() {
+    let calls = parse_tool_calls(RESPONSES, &response()).unwrap();
+    assert_eq!(calls.len(), 1);
+    assert_eq!(
+        (&*calls[0].id, &*calls[0].name),
+        ("call_unPY", "get_weather")
+    );
+    assert_eq!(calls[0].arguments, json!("{\"location\":\"Paris\"}"));
+    assert_eq!(
+        assistant_text(RESPONSES, &response()).unwrap(),
+        "Let me look."
+    );
+}
+
+#[test]
+fn h5_every_output_item_goes_back_then_the_outputs() {
+    let items = assistant_messages(RESPONSES, &response()).unwrap();
+    assert_eq!(json!(items), response()["output"]);
+    let results = [
+        ToolResult::success("call_unPY", "get_weather", json!("Sunny")),
+        ToolResult::failure("call_2", "x", ErrorCode::Timeout, "late"),
+    ];
+    assert_eq!(
+        format_results(RESPONSES, &results),
+        [
+            json!({"type": "function_call_output", "call_id": "call_unPY", "output": "Sunny"}),
+            json!({"type": "function_call_output", "call_id": "call_2",
+                   "output": "{\"error\":\"late\"}"}),
+        ]
+    );
+}
+
+#[test]
+fn a6_arguments_go_back_as_a_string() {
+    let response = json!({"output": [
+        {"type": "function_call", "call_id": "1", "name": "a", "arguments": {"x": 1}},
+        {"type": "function_call", "call_id": "2", "name": "b"},
+    ]});
+    let items = assistant_messages(RESPONSES, &response).unwrap();
+    assert_eq!(items[0]["arguments"], "{\"x\":1}");
+    assert_eq!(items[1]["arguments"], "{}");
+}
+
+#[test]
+fn a6_a_malformed_body_names_the_path() {
+    for (body, place) in [
+        (json!({"object": "response"}), "output is missing"),
+        (
+            json!({"output": "x"}),
+            "output is a string, expected an array",
+        ),
+        (json!({"output": [{}]}), "output[0].type is missing"),
+        (
+            json!({"output": [{"type": "function_call", "id": "fc_1"}]}),
+            "output[0].call_id is missing",
+        ),
+    ] {
+        let expected = format!("Malformed response of the provider 'openai-responses': {place}");
+        assert_eq!(
+            parse_tool_calls(RESPONSES, &body).unwrap_err().to_string(),
+            expected
+        );
+        assert_eq!(
+            assistant_messages(RESPONSES, &body)
+                .unwrap_err()
+                .to_string(),
+            expected
+        );
+    }
+    let failed = json!({"status": "failed", "output": [],
+                        "error": {"code": "server_error", "message": "The model failed"}});
+    assert_eq!(
+        parse_tool_calls(RESPONSES, &failed)
+            .unwrap_err()
+            .to_string(),
+        "The provider 'openai-responses' reported an error: The model failed"
+    );
+}
