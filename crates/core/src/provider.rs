@@ -49,6 +49,11 @@ use serde_json::Value;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult};
 use node::Node;
 
+/// Runs the examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/PROVIDERS.md")]
+struct Guide;
+
 /// Whether `strict` is written in the format of [`Provider::OpenAiChat`]. The other formats
 /// have no such choice: see [`format_tool`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
