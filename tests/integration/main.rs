@@ -1,1 +1,17 @@
-//! Integration tests.
+//! Integration tests of the doors: each module mirrors a route, a command or a part of the
+//! sidecar. `sidecar` runs one inside the test's process, `program` runs the real binary.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, and what it calls may do so too"
+)]
+
+mod cli;
+mod config;
+mod http;
+mod program;
+mod routes;
+mod shutdown;
+mod sidecar;
+mod socket;

@@ -1,2 +1,28 @@
-//! The sidecar.
+//! The sidecar: a daemon on a Unix socket that runs tools for every process of a host, and
+//! the command line that starts it and speaks to it.
+//!
+//! [`config`] says what to serve, [`socket`] makes the socket, [`server`] serves
+//! [`routes`] on it until told to stop, and [`cli`] is the program `pillion`.
+//!
+//! ```no_run
+//! use pillion::{config::Config, server, socket::Socket, tools};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::default();
+//! let app = config.build(tools::registry()?);
+//! let socket = Socket::bind("/tmp/pillion/pillion.sock".as_ref(), None).await?;
+//! let (listener, guard) = socket.into_parts();
+//! let until_ctrl_c = async { drop(tokio::signal::ctrl_c().await) };
+//! server::run(listener, app, config.shutdown.grace, until_ctrl_c).await;
+//! guard.remove()?;
+//! # Ok(()) }
+//! ```
+
+pub mod app;
+pub mod cli;
 pub mod config;
+pub mod logging;
+pub mod routes;
+pub mod server;
+pub mod socket;
+pub mod tools;

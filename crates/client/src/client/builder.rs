@@ -28,13 +28,13 @@ impl ClientBuilder {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
-            timeout: Duration::from_secs(60),
-            max_response_bytes: 16 * 1024 * 1024,
+            timeout: Duration::from_secs(65),
+            max_response_bytes: 64 * 1024 * 1024,
             interrupt: None,
         }
     }
 
-    /// The time one call may take, from connecting to the last byte of the answer; 60
+    /// The time one call may take, from connecting to the last byte of the answer; 65
     /// seconds unless set. The sidecar's own limits for a tool should be shorter, so that
     /// its answer, which says more, comes first.
     #[must_use]
@@ -43,7 +43,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The longest body that the client reads; 16 MiB unless set.
+    /// The longest body that the client reads; 64 MiB unless set.
     #[must_use]
     pub fn max_response_bytes(mut self, limit: u64) -> Self {
         self.max_response_bytes = limit;

@@ -1,0 +1,67 @@
+//! The command line. A command is a file: its struct is what it parses, `apply` what it
+//! does.
+//!
+//! Exit codes: 0 when all went well, 1 when something failed, 2 when the command line or
+//! the configuration is wrong.
+
+mod error;
+mod serve;
+mod tools;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use error::CliError;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "pillion",
+    version,
+    about = "Tools for applications that talk to language models"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the sidecar until SIGTERM or SIGINT
+    Serve(serve::Serve),
+    /// Lists and calls the tools of a running sidecar
+    Tools(tools::Tools),
+}
+
+/// The socket's path, which every command takes.
+#[derive(Debug, Args)]
+struct SocketOption {
+    /// The sidecar's socket [default: /run/pillion/pillion.sock for root, else
+    /// $XDG_RUNTIME_DIR/pillion/pillion.sock]
+    #[arg(long, env = pillion_client::SOCKET_VARIABLE, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+/// Runs the program on the arguments of this process.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Serve(serve) => serve.apply(),
+        Command::Tools(tools) => tools.apply(),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&error.to_string());
+            error.exit_code()
+        }
+    }
+}
+
+/// Tells the user what went wrong. That standard error is closed cannot be told.
+fn complain(what: &str) {
+    drop(writeln!(std::io::stderr(), "pillion: {what}"));
+}

@@ -1,0 +1,47 @@
+use std::io;
+use std::process::ExitCode;
+
+use pillion_client::ClientError;
+use pillion_core::registry::RegistryError;
+
+use crate::config::ConfigError;
+use crate::socket::SocketError;
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CliError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    #[error("cannot start the runtime: {0}")]
+    Runtime(#[source] io::Error),
+    #[error("cannot listen for signals: {0}")]
+    Signals(#[source] io::Error),
+    #[error("{0} ({code})", code = .0.code())]
+    Client(#[from] ClientError),
+    #[error("cannot read the arguments from standard input: {0}")]
+    Input(#[source] io::Error),
+    #[error("cannot write to standard output: {0}")]
+    Output(#[source] io::Error),
+    #[error("the sidecar's answer is not the JSON it should be: {0}")]
+    Answer(#[source] serde_json::Error),
+}
+
+impl CliError {
+    pub(super) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(_) => ExitCode::from(2),
+            Self::Socket(_)
+            | Self::Registry(_)
+            | Self::Runtime(_)
+            | Self::Signals(_)
+            | Self::Client(_)
+            | Self::Input(_)
+            | Self::Output(_)
+            | Self::Answer(_) => ExitCode::FAILURE,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+mod call;
+mod list;
+mod schemas;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pillion_client::Client;
+use serde::de::DeserializeOwned;
+
+use super::{CliError, SocketOption, complain};
+
+/// `pillion tools`
+#[derive(Debug, Args)]
+pub(super) struct Tools {
+    #[command(flatten)]
+    socket: SocketOption,
+    /// How long to wait for the sidecar's answer
+    #[arg(long, value_name = "MS", default_value_t = 65_000, value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    timeout_ms: u64,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the tools
+    List(list::List),
+    /// Prints the tools' schemas in OpenAI's form, as JSON
+    Schemas(schemas::Schemas),
+    /// Calls a tool and prints its result
+    Call(call::Call),
+}
+
+impl Tools {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let path = self.socket.socket;
+        let client = Client::builder(path.unwrap_or_else(pillion_client::default_socket_path))
+            .timeout(Duration::from_millis(self.timeout_ms))
+            .build();
+        match self.command {
+            Command::List(list) => list.apply(&client),
+            Command::Schemas(schemas) => schemas.apply(&client),
+            Command::Call(call) => call.apply(&client),
+        }
+    }
+}
+
+/// Writes the text and ends the line.
+fn print(text: &str) -> Result<(), CliError> {
+    let mut output = std::io::stdout().lock();
+    match writeln!(output, "{text}").and_then(|()| output.flush()) {
+        // The reader has seen enough, as in `pillion tools list | head -1`.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(CliError::Output),
+    }
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CliError> {
+    serde_json::from_slice(body).map_err(CliError::Answer)
+}
+
+/// Names the MCP servers whose tools are missing.
+fn warn_of(unavailable: &[pillion_wire::UnavailableServer]) {
+    for server in unavailable {
+        complain(&format!(
+            "MCP server '{}' is unavailable: {}",
+            server.label, server.error
+        ));
+    }
+}

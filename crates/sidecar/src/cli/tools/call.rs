@@ -1,0 +1,90 @@
+use std::io::Read;
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::{Caller, Client};
+use pillion_wire::{Answer, Failure};
+
+use super::super::{CliError, complain};
+
+/// `pillion tools call`
+#[derive(Debug, Args)]
+pub(super) struct Call {
+    /// The tool's name or an alias of it
+    name: String,
+    /// The arguments as a JSON object, or `-` to read them from standard input
+    #[arg(default_value = "{}", value_name = "JSON")]
+    arguments: String,
+    /// The user on whose behalf the call runs
+    #[arg(long)]
+    user: Option<String>,
+    /// The channel or conversation that the call comes from
+    #[arg(long)]
+    channel: Option<String>,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Call {
+    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let arguments = arguments(self.arguments)?;
+        let mut caller = Caller::default();
+        if let Some(user) = self.user {
+            caller = caller.user(user);
+        }
+        if let Some(channel) = self.channel {
+            caller = caller.channel(channel);
+        }
+        let body = client.raw().execute(&self.name, &arguments, &caller)?;
+        let answer: Answer = super::decode(&body)?;
+        let is_success = answer.is_success();
+        if self.json {
+            super::print(&String::from_utf8_lossy(&body))?;
+        }
+        match answer {
+            Answer::Ran(execution) if is_success => {
+                if !self.json {
+                    super::print(&execution.result.text)?;
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            Answer::Ran(execution) => {
+                let outcome = execution.result;
+                let error = outcome.error.as_deref().unwrap_or("unknown error");
+                let code = outcome.error_code.as_deref().unwrap_or("internal_error");
+                complain(&format!("{error} ({code})"));
+            }
+            Answer::Refused(failure) => complain(&refusal(&failure)),
+        }
+        Ok(ExitCode::FAILURE)
+    }
+}
+
+fn arguments(given: String) -> Result<Vec<u8>, CliError> {
+    if given != "-" {
+        return Ok(given.into_bytes());
+    }
+    let mut arguments = Vec::new();
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut arguments)
+        .map_err(CliError::Input)?;
+    Ok(arguments)
+}
+
+fn refusal(failure: &Failure) -> String {
+    let available = failure.details.get("available_tools");
+    let names: Vec<_> = available
+        .and_then(|names| names.as_array())
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str())
+        .collect();
+    let mut text = format!("{} ({})", failure.error, failure.error_code);
+    if !names.is_empty() {
+        text.push_str("; available: ");
+        text.push_str(&names.join(", "));
+    }
+    text
+}

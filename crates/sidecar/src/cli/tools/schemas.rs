@@ -1,0 +1,24 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::Client;
+
+use super::super::CliError;
+
+/// `pillion tools schemas`
+#[derive(Debug, Args)]
+pub(super) struct Schemas {
+    /// Only the tools of this category
+    #[arg(long)]
+    category: Option<String>,
+}
+
+impl Schemas {
+    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let list = client.schemas(self.category.as_deref())?;
+        let schemas = serde_json::to_string_pretty(&list.schemas).map_err(CliError::Answer)?;
+        super::print(&schemas)?;
+        super::warn_of(&list.unavailable_servers);
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,69 @@
+//! The routes of the API, a file each, and what they have in common.
+
+mod body;
+mod caller;
+mod error;
+mod health;
+mod openapi;
+mod request_log;
+mod tools;
+
+use std::any::Any;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{Method, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use pillion_wire::route;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::app::App;
+use error::RequestError;
+
+/// The whole API over `app`.
+pub fn router(app: App) -> Router {
+    let execute = format!("{}{{tool_name}}", route::EXECUTE);
+    let routes: [(&str, MethodRouter<App>); 6] = [
+        (route::TOOLS, get(tools::list::list)),
+        (route::SCHEMAS, get(tools::schemas::schemas)),
+        (&execute, post(tools::execute::execute)),
+        (
+            route::BATCH_EXECUTE,
+            post(tools::batch_execute::batch_execute),
+        ),
+        (route::HEALTH, get(health::health)),
+        (route::OPENAPI, get(openapi::openapi)),
+    ];
+    let mut router = Router::new();
+    for (path, methods) in routes {
+        let path = path.trim_end_matches('/');
+        router = router
+            .route(path, methods.clone())
+            .route(&format!("{path}/"), methods);
+    }
+    let body_limit = DefaultBodyLimit::max(app.http().max_body_bytes.get());
+    router
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+        .layer(body_limit)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(axum::middleware::from_fn(request_log::log))
+}
+
+async fn unknown_route(uri: Uri) -> RequestError {
+    RequestError::UnknownRoute {
+        path: uri.path().to_owned(),
+    }
+}
+
+async fn wrong_method(method: Method) -> RequestError {
+    RequestError::WrongMethod { method }
+}
+
+/// A panic in a handler of ours; one in a tool ends in the executor. What it says goes
+/// to the log, through the panic hook, and not to the client.
+fn panicked(_payload: Box<dyn Any + Send>) -> Response {
+    RequestError::Panicked.into_response()
+}

@@ -1,0 +1,60 @@
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_LENGTH;
+use serde_json::Value;
+
+use super::error::RequestError;
+use crate::app::App;
+
+/// A request's body, no longer than the limit and no slower than the deadline.
+///
+/// It is read whatever its `Content-Type`: the routes take JSON and nothing else, and
+/// `curl -d` says that it sends a form.
+pub(super) struct Body(pub(super) Bytes);
+
+impl FromRequest<App> for Body {
+    type Rejection = RequestError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+        let limits = app.http();
+        let limit_bytes = limits.max_body_bytes.get();
+        let announced = request.headers().get(CONTENT_LENGTH);
+        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > limit_bytes) {
+            return Err(RequestError::BodyTooLong { limit_bytes });
+        }
+        let after = limits.body_timeout;
+        // The router's body limit is the same one.
+        match tokio::time::timeout(after, Bytes::from_request(request, app)).await {
+            Ok(Ok(bytes)) => Ok(Self(bytes)),
+            Ok(Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(
+                _,
+            )))) => Err(RequestError::BodyTooLong { limit_bytes }),
+            Ok(Err(rejection)) => Err(RequestError::BodyBroken(rejection)),
+            Err(_) => Err(RequestError::BodyTooSlow { after }),
+        }
+    }
+}
+
+/// A body that is one tool's arguments: an object. Nothing at all counts as an empty one,
+/// and so does `[]`, which is how PHP writes it.
+pub(super) struct Arguments(pub(super) Value);
+
+impl FromRequest<App> for Arguments {
+    type Rejection = RequestError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+        let Body(bytes) = Body::from_request(request, app).await?;
+        if bytes.trim_ascii().is_empty() {
+            return Ok(Self(Value::Object(serde_json::Map::new())));
+        }
+        match serde_json::from_slice(&bytes).map_err(RequestError::MalformedJson)? {
+            Value::Array(items) if items.is_empty() => {
+                Ok(Self(Value::Object(serde_json::Map::new())))
+            }
+            object @ Value::Object(_) => Ok(Self(object)),
+            _ => Err(RequestError::NotAnObject),
+        }
+    }
+}

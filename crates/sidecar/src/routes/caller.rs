@@ -1,0 +1,42 @@
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use pillion_core::tool::CallContext;
+use pillion_wire::{CHANNEL_HEADER, USER_HEADER};
+
+use super::error::RequestError;
+use crate::app::App;
+
+/// Longest user or channel, in bytes: the rate limiter keeps them.
+const LONGEST_BYTES: usize = 256;
+
+/// On whose behalf the request runs, from its headers. The socket's permissions say who
+/// may connect; whoever does is trusted to name the user.
+pub(super) struct Caller(pub(super) CallContext);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = RequestError;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, RequestError> {
+        Ok(Self(CallContext {
+            user: text_of(parts, USER_HEADER)?,
+            channel: text_of(parts, CHANNEL_HEADER)?,
+            ..CallContext::default()
+        }))
+    }
+}
+
+/// The header's value; an empty one counts as none.
+fn text_of(parts: &Parts, header: &'static str) -> Result<Option<String>, RequestError> {
+    let Some(value) = parts.headers.get(header) else {
+        return Ok(None);
+    };
+    let bytes = value.as_bytes();
+    match std::str::from_utf8(bytes) {
+        Ok("") => Ok(None),
+        Ok(text) if bytes.len() <= LONGEST_BYTES => Ok(Some(text.to_owned())),
+        _ => Err(RequestError::BadHeader {
+            header,
+            limit_bytes: LONGEST_BYTES,
+        }),
+    }
+}

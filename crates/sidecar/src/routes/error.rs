@@ -1,0 +1,76 @@
+use axum::Json;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use pillion_core::tool::ErrorCode;
+use pillion_wire::Failure;
+
+/// Why a request was refused before any tool ran.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RequestError {
+    #[error("Malformed JSON: {0}")]
+    MalformedJson(#[source] serde_json::Error),
+    #[error("The body must be a JSON object with the tool's arguments")]
+    NotAnObject,
+    #[error("The body is no batch: {0}")]
+    NotABatch(#[source] serde_json::Error),
+    #[error("The batch has {calls} calls; the limit is {limit}")]
+    BatchTooLong { calls: usize, limit: usize },
+    #[error("The body is longer than {limit_bytes} bytes")]
+    BodyTooLong { limit_bytes: usize },
+    #[error("The body did not arrive within {:.1}s", after.as_secs_f64())]
+    BodyTooSlow { after: std::time::Duration },
+    #[error("The body broke off")]
+    BodyBroken(#[source] BytesRejection),
+    #[error("The header {header} must be UTF-8 of at most {limit_bytes} bytes")]
+    BadHeader {
+        header: &'static str,
+        limit_bytes: usize,
+    },
+    #[error("The tool's name in the path is not valid UTF-8")]
+    BadToolName,
+    #[error("The query string is malformed")]
+    BadQuery,
+    #[error("There is no route {}", shortened(path))]
+    UnknownRoute { path: String },
+    #[error("The method {method} is not allowed here")]
+    WrongMethod { method: Method },
+    #[error("The sidecar failed unexpectedly")]
+    Panicked,
+}
+
+impl RequestError {
+    fn translate(&self) -> (StatusCode, ErrorCode) {
+        use ErrorCode::{InternalError, InvalidInput, NotFound, Timeout};
+        match self {
+            Self::MalformedJson(_)
+            | Self::NotAnObject
+            | Self::NotABatch(_)
+            | Self::BatchTooLong { .. }
+            | Self::BodyBroken(_)
+            | Self::BadHeader { .. }
+            | Self::BadToolName
+            | Self::BadQuery => (StatusCode::BAD_REQUEST, InvalidInput),
+            Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
+            Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
+            Self::UnknownRoute { .. } => (StatusCode::NOT_FOUND, NotFound),
+            Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
+            Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
+        }
+    }
+}
+
+impl IntoResponse for RequestError {
+    fn into_response(self) -> Response {
+        let (status, code) = self.translate();
+        (status, Json(Failure::new(code.as_str(), self.to_string()))).into_response()
+    }
+}
+
+/// Longest part of what a client sent that an error repeats, in characters.
+const LONGEST_ECHO: usize = 128;
+
+/// The start of what a client sent, for an error to repeat.
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST_ECHO).collect()
+}

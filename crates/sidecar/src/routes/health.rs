@@ -1,0 +1,22 @@
+use axum::Json;
+use axum::extract::State;
+use pillion_wire::Health;
+
+use crate::app::App;
+
+/// Says that the sidecar is up. Asks no MCP server.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "operations",
+    summary = "Say that the sidecar is up",
+    description = "Asks no MCP server.",
+    responses((status = 200, description = "The sidecar is up", body = Health))
+)]
+pub(super) async fn health(State(app): State<App>) -> Json<Health> {
+    Json(Health {
+        status: "ok".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        tools: app.registry().len(),
+    })
+}

@@ -1,0 +1,67 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::HeaderValue;
+use axum::middleware::Next;
+use axum::response::Response;
+use pillion_wire::{REQUEST_ID_HEADER, route};
+use tracing::{Instrument, field};
+use uuid::Uuid;
+
+/// Longest request id that a client may bring.
+const LONGEST_ID: usize = 128;
+
+/// The id of a request, as its extension: the call that it makes has the same.
+#[derive(Clone)]
+pub(super) struct RequestId(pub(super) Arc<str>);
+
+/// Gives the request an id, opens the span that all its log lines stand in, and writes one
+/// line when it is done. Arguments and results are never logged.
+pub(super) async fn log(mut request: Request, next: Next) -> Response {
+    let id = id_of(&request);
+    let header = HeaderValue::from_str(&id).ok();
+    request.extensions_mut().insert(RequestId(Arc::clone(&id)));
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    // The path as it came could hold anything; the pattern cannot.
+    let route = route
+        .as_ref()
+        .map_or("unknown", MatchedPath::as_str)
+        .to_owned();
+    let span = tracing::info_span!("request", request_id = %id, tool_name = field::Empty);
+    let started = Instant::now();
+
+    let mut response = next.run(request).instrument(span.clone()).await;
+
+    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let status = response.status().as_u16();
+    let _entered = span.enter();
+    // The level of an event is fixed where it is written.
+    macro_rules! finished {
+        ($level:ident) => {
+            tracing::$level!(%method, route, status, duration_ms, "Request finished")
+        };
+    }
+    if status >= 500 {
+        finished!(error);
+    } else if route.starts_with(route::HEALTH) {
+        finished!(debug);
+    } else {
+        finished!(info);
+    }
+    if let Some(header) = header {
+        response.headers_mut().insert(REQUEST_ID_HEADER, header);
+    }
+    response
+}
+
+/// The client's id if it is short and visible ASCII, else a new one.
+fn id_of(request: &Request) -> Arc<str> {
+    let brought = request.headers().get(REQUEST_ID_HEADER);
+    let brought = brought.and_then(|value| value.to_str().ok());
+    match brought {
+        Some(id) if (1..=LONGEST_ID).contains(&id.len()) => id.into(),
+        _ => Uuid::now_v7().to_string().into(),
+    }
+}

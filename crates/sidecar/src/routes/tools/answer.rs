@@ -1,0 +1,39 @@
+use pillion_core::tool::{ErrorCode, ToolResult};
+use pillion_wire::{Answer, Execution, Failure, Outcome};
+use serde_json::json;
+
+use crate::app::App;
+use crate::routes::error::shortened;
+
+/// What the API says of a tool that ran (I1, I2).
+pub(super) fn ran(result: ToolResult) -> Answer {
+    let text = result.to_message();
+    let (data, model_result) = match result.data {
+        Some(data) => (data, Some(result.result)),
+        None => (result.result, None),
+    };
+    Answer::Ran(Execution {
+        success: true,
+        tool: result.tool_name,
+        result: Outcome {
+            success: result.success,
+            data,
+            error: result.error,
+            error_code: result.error_code.map(|code| code.as_str().to_owned()),
+            result: model_result,
+            text,
+            metadata: result.metadata,
+        },
+    })
+}
+
+/// What the API says of a tool that is not there (B5).
+pub(super) fn unknown(app: &App, name: &str) -> Answer {
+    let name = shortened(name);
+    let failure = Failure::new(
+        ErrorCode::NotFound.as_str(),
+        format!("Tool '{name}' not found"),
+    );
+    let available = json!(app.registry().names());
+    Answer::Refused(failure.for_tool(name).detail("available_tools", available))
+}

@@ -1,0 +1,52 @@
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use pillion_core::tool::ToolCall;
+use pillion_wire::{Answer, Failure};
+
+use super::answer;
+use crate::app::App;
+use crate::routes::body::Arguments;
+use crate::routes::caller::Caller;
+use crate::routes::error::{RequestError, shortened};
+use crate::routes::request_log::RequestId;
+
+/// Runs one tool; the body is its arguments (I1).
+///
+/// The status is 200 whether or not the tool worked (I2): `result.success` says so. A tool
+/// that is not there has `success` false (B5).
+#[utoipa::path(
+    post,
+    path = "/api/v1/tools/execute/{tool_name}",
+    tag = "tools",
+    summary = "Run one tool",
+    description = "The body is the arguments. The status is 200 whether or not the tool worked: `result.success` says so. A tool that is not there has `success` false.",
+    params(
+        ("tool_name" = String, Path, description = "The tool's name or an alias of it"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call runs"),
+        ("x-pillion-channel" = Option<String>, Header, description = "The channel the call comes from"),
+        ("x-request-id" = Option<String>, Header, description = "The caller's id of the request"),
+    ),
+    request_body(content = Object, description = "The arguments", content_type = "application/json"),
+    responses(
+        (status = 200, description = "The tool ran, or is not there", body = Answer),
+        (status = 400, description = "The body is no JSON object", body = Failure),
+        (status = 413, description = "The body is too long", body = Failure),
+    )
+)]
+pub(in crate::routes) async fn execute(
+    State(app): State<App>,
+    Extension(RequestId(id)): Extension<RequestId>,
+    path: Result<Path<String>, PathRejection>,
+    Caller(context): Caller,
+    Arguments(arguments): Arguments,
+) -> Result<Json<Answer>, RequestError> {
+    let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
+    tracing::Span::current().record("tool_name", shortened(&name));
+    if !app.has_tools(&[&name]).await {
+        return Ok(Json(answer::unknown(&app, &name)));
+    }
+    let call = ToolCall::new(&*id, name, arguments);
+    let result = app.executor().execute_one(call, &context).await;
+    Ok(Json(answer::ran(result)))
+}

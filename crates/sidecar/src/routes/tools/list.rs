@@ -1,0 +1,46 @@
+use axum::Json;
+use axum::extract::State;
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::ToolOrigin;
+use pillion_wire::{ToolList, ToolSummary};
+
+use super::{Filter, parameters};
+use crate::app::App;
+
+/// Lists every tool with its parameters (I1). MCP servers that have not been asked for
+/// their tools are asked now; one that cannot be asked is named in the answer.
+#[utoipa::path(
+    get,
+    path = "/api/v1/tools/",
+    tag = "tools",
+    summary = "List the tools with their parameters",
+    description = "MCP servers that have not been asked for their tools are asked now; one that cannot be asked is named in the answer.",
+    params(Filter),
+    responses((status = 200, description = "The tools", body = ToolList))
+)]
+pub(in crate::routes) async fn list(State(app): State<App>, filter: Filter) -> Json<ToolList> {
+    let unavailable_servers = app.discover().await;
+    let tools = app.registry().tools(filter.category.as_deref());
+    let tools: Vec<_> = tools.iter().map(|tool| summary(tool)).collect();
+    Json(ToolList {
+        success: true,
+        total: tools.len(),
+        tools,
+        unavailable_servers,
+    })
+}
+
+fn summary(tool: &RegisteredTool) -> ToolSummary {
+    let definition = tool.definition();
+    let server_label = match tool.origin() {
+        ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
+        _ => None,
+    };
+    ToolSummary {
+        name: definition.name().to_string(),
+        description: definition.description().to_owned(),
+        parameters: parameters::of(definition.input_schema()),
+        category: definition.category().to_owned(),
+        server_label,
+    }
+}

@@ -1,0 +1,68 @@
+use pillion_wire::Parameter;
+use serde_json::Value;
+
+/// The parameters as the listing shows them, from the schema of the arguments: whichever
+/// form a tool gave its parameters in, its schema has them.
+pub(super) fn of(schema: &Value) -> Vec<Parameter> {
+    let Some(properties) = schema["properties"].as_object() else {
+        return Vec::new();
+    };
+    let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_required = |name: &str| required.iter().any(|required| required == name);
+    properties
+        .iter()
+        .map(|(name, property)| Parameter {
+            name: name.clone(),
+            kind: kind_of(property),
+            description: property["description"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            required: is_required(name),
+            default: property["default"].clone(),
+            allowed: property["enum"].as_array().cloned().unwrap_or_default(),
+        })
+        .collect()
+}
+
+/// The type in capitals, as the listing has it. Of several, the first that is not `null`.
+fn kind_of(property: &Value) -> String {
+    let name = match &property["type"] {
+        Value::Array(names) => names.iter().find(|name| *name != "null"),
+        name => Some(name),
+    };
+    let name = name.and_then(Value::as_str).unwrap_or("any");
+    name.to_ascii_uppercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn i1_parameters_come_from_any_schema() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "expression": {"type": "string", "description": "What to compute"},
+                "limit": {"type": ["null", "integer"], "default": 0},
+                "mode": {"enum": ["a", 1]},
+                "odd": true,
+            },
+            "required": ["expression"],
+        });
+        let parameters = serde_json::to_value(of(&schema)).unwrap();
+        assert_eq!(
+            parameters,
+            json!([
+                {"name": "expression", "type": "STRING", "description": "What to compute", "required": true, "default": null},
+                {"name": "limit", "type": "INTEGER", "description": "", "required": false, "default": 0},
+                {"name": "mode", "type": "ANY", "description": "", "required": false, "default": null, "enum": ["a", 1]},
+                {"name": "odd", "type": "ANY", "description": "", "required": false, "default": null},
+            ])
+        );
+        assert!(of(&json!({"type": "object"})).is_empty());
+        assert!(of(&json!(true)).is_empty());
+    }
+}

@@ -1,0 +1,58 @@
+use std::fs::{DirBuilder, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use super::SocketError;
+
+const OTHERS_MAY_WRITE: u32 = 0o002;
+const OTHERS_MAY_ENTER: u32 = 0o001;
+const GROUP_MAY_ENTER: u32 = 0o010;
+/// Only the owner of a file may remove it, as in `/tmp`.
+const STICKY: u32 = 0o1000;
+
+/// Makes the directory of `socket` if it is missing. One that is there is checked and
+/// never changed: it may hold more than the socket.
+pub(super) fn prepare(socket: &Path, group: Option<u32>) -> Result<(), SocketError> {
+    if socket.file_name().is_none() {
+        return Err(SocketError::NoFileName(socket.to_owned()));
+    }
+    let directory = match socket.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    match std::fs::metadata(&directory) {
+        Ok(metadata) => check(directory, &metadata, group),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make(&directory, group).map_err(|source| SocketError::Directory { directory, source })
+        }
+        Err(source) => Err(SocketError::Directory { directory, source }),
+    }
+}
+
+fn make(directory: &Path, group: Option<u32>) -> std::io::Result<()> {
+    DirBuilder::new().mode(0o700).create(directory)?;
+    if let Some(group) = group {
+        chown(directory, None, Some(group))?;
+        std::fs::set_permissions(directory, PermissionsExt::from_mode(0o750))?;
+    }
+    Ok(())
+}
+
+fn check(directory: PathBuf, metadata: &Metadata, group: Option<u32>) -> Result<(), SocketError> {
+    let mode = metadata.mode();
+    if !metadata.is_dir() {
+        return Err(SocketError::NotADirectory(directory));
+    }
+    if mode & OTHERS_MAY_WRITE != 0 && mode & STICKY == 0 {
+        return Err(SocketError::DirectoryWritableByAll(directory));
+    }
+    let Some(group) = group else { return Ok(()) };
+    let may_enter =
+        mode & OTHERS_MAY_ENTER != 0 || (metadata.gid() == group && mode & GROUP_MAY_ENTER != 0);
+    if may_enter {
+        Ok(())
+    } else {
+        Err(SocketError::GroupCannotEnter { directory, group })
+    }
+}

@@ -1,0 +1,116 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why the socket cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// The path does not fit a socket's address.
+    #[error(
+        "the socket path is {length} bytes long, and the system takes at most 107: {}",
+        path.display()
+    )]
+    PathTooLong {
+        /// The path.
+        path: PathBuf,
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// The configured group does not exist.
+    #[error("socket.group: there is no group '{0}'")]
+    UnknownGroup(String),
+    /// The system cannot say whether the configured group exists.
+    #[error("socket.group: cannot look up the group '{name}': {source}")]
+    GroupLookup {
+        /// The group's name.
+        name: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The path has no file name, such as `/`.
+    #[error("the socket path names no file: {}", .0.display())]
+    NoFileName(PathBuf),
+    /// The directory cannot be made, read or given its mode.
+    #[error("cannot prepare the socket's directory {}: {source}", directory.display())]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// What should be the directory is something else.
+    #[error("the socket's directory {} is not a directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// Anybody could replace the socket with one of their own.
+    #[error(
+        "anybody may replace files in the socket's directory {directory}: take the write \
+         permission from others (chmod o-w {directory})",
+        directory = .0.display()
+    )]
+    DirectoryWritableByAll(PathBuf),
+    /// The directory is closed to the group that should be able to connect.
+    #[error(
+        "the group {group} cannot enter the socket's directory {directory}: chgrp {group} \
+         {directory} && chmod g+x {directory}",
+        directory = directory.display()
+    )]
+    GroupCannotEnter {
+        /// The directory.
+        directory: PathBuf,
+        /// The group's number.
+        group: u32,
+    },
+    /// The lock file cannot be opened or locked.
+    #[error("cannot lock {}: {source}", path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Another sidecar serves the path, is about to, or is just stopping.
+    #[error("another process already serves {}", .0.display())]
+    AlreadyServed(PathBuf),
+    /// There is a file at the path, and it is no socket.
+    #[error("{} exists and is not a socket; it is left alone", .0.display())]
+    NotASocket(PathBuf),
+    /// Nobody can tell whether the socket at the path is in use.
+    #[error("cannot tell whether {} is in use: {source}", path.display())]
+    Probe {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A socket that is not in use any more cannot be removed.
+    #[error("cannot remove the socket {}: {source}", path.display())]
+    Remove {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The socket cannot be bound.
+    #[error("cannot listen on {}: {source}", path.display())]
+    Bind {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The socket's group or mode cannot be set.
+    #[error("cannot set the permissions of {}: {source}", path.display())]
+    Permissions {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}

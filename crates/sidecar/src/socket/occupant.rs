@@ -1,0 +1,48 @@
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+
+use super::SocketError;
+
+/// Connecting to a Unix socket takes no time unless somebody holds it up.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Removes a stale socket from `path`; refuses a live one and anything else.
+pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
+    let probe = |source| SocketError::Probe {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = match std::fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(probe(error)),
+    };
+    if !metadata.file_type().is_socket() {
+        return Err(SocketError::NotASocket(path.to_owned()));
+    }
+    let connected = tokio::time::timeout(PATIENCE, UnixStream::connect(path)).await;
+    match connected {
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => remove(path),
+        // Somebody accepts, or listens with a full queue.
+        Ok(Ok(_)) | Err(_) => Err(SocketError::AlreadyServed(path.to_owned())),
+        Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => {
+            Err(SocketError::AlreadyServed(path.to_owned()))
+        }
+        Ok(Err(error)) => Err(probe(error)),
+    }
+}
+
+/// Removes the socket; that it is gone already is fine.
+pub(super) fn remove(path: &Path) -> Result<(), SocketError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(SocketError::Remove {
+            path: path.to_owned(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}

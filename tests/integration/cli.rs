@@ -1,0 +1,2 @@
+mod serve;
+mod tools;

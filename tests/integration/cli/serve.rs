@@ -1,0 +1,134 @@
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::http;
+use crate::program::{self, Daemon, run, stderr, stdout};
+
+#[test]
+fn b3_start_up_logs_how_many_tools_there_are() {
+    let daemon = Daemon::start();
+    assert!(
+        daemon
+            .log()
+            .contains("\"message\":\"Initialized 3 MCP tools\""),
+        "{}",
+        daemon.log()
+    );
+}
+
+#[test]
+fn m1_each_line_is_json_and_names_the_request_and_the_tool() {
+    let daemon = Daemon::with_config("", &[("LOG_LEVEL", "debug")]);
+    let secret = r#"{"expression": "40404 + 1"}"#;
+    let headers = "x-request-id: request-7\r\n";
+    http::send(
+        &daemon.socket,
+        "POST",
+        "/api/v1/tools/execute/calculator",
+        headers,
+        secret.as_bytes(),
+    );
+    let log = daemon.log();
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let finished = lines
+        .iter()
+        .find(|line| line["message"] == "Request finished")
+        .unwrap();
+    assert_eq!(finished["span"]["request_id"], "request-7");
+    assert_eq!(finished["span"]["tool_name"], "calculator");
+    assert_eq!(finished["status"], 200);
+    assert_eq!(finished["route"], "/api/v1/tools/execute/{tool_name}");
+    assert!(finished["duration_ms"].is_u64());
+    assert!(!log.contains("40404"), "arguments are not logged: {log}");
+}
+
+#[test]
+fn logs_can_be_text() {
+    let daemon = Daemon::with_config("[log]\nformat = \"text\"", &[]);
+    assert!(serde_json::from_str::<Value>(daemon.log().lines().next().unwrap()).is_err());
+}
+
+#[test]
+fn a_second_sidecar_is_refused() {
+    let daemon = Daemon::start();
+    let output = run(&["serve", "--socket", daemon.socket.to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = format!(
+        "pillion: another process already serves {}",
+        daemon.socket.display()
+    );
+    assert!(stderr(&output).contains(&message), "{}", stderr(&output));
+    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+}
+
+#[test]
+fn a_bad_configuration_ends_with_2_and_one_line() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "[executor]\ntimeout_ms = \"soon\"").unwrap();
+    let path = file.path().to_str().unwrap();
+    let output = run(&["serve", "--config", path], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = format!(
+        "pillion: {path}:2: executor.timeout_ms: invalid type: string \"soon\", expected whole milliseconds from 1 to 86400000\n"
+    );
+    assert_eq!(stderr(&output), expected);
+
+    let output = run(&["serve"], &[("PILLION__HTTP__MAX_BODY_BYTES", "many")]);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "pillion: environment variable PILLION__HTTP__MAX_BODY_BYTES: http.max_body_bytes: invalid type: string \"many\", expected a nonzero usize\n";
+    assert_eq!(stderr(&output), expected);
+
+    let output = run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("pillion: /nowhere/pillion.toml: "));
+}
+
+#[test]
+fn the_socket_comes_from_the_option_the_variable_or_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let [option, variable, file] =
+        ["option", "variable", "file"].map(|name| directory.path().join(name));
+    let config = directory.path().join("pillion.toml");
+    std::fs::write(&config, format!("[socket]\npath = {file:?}")).unwrap();
+    for expected in [&file, &variable, &option] {
+        let mut command = program::pillion(&["serve", "--config"]);
+        command.arg(&config);
+        if expected != &file {
+            command.env("PILLION_SOCKET", &variable);
+        }
+        if expected == &option {
+            command.arg("--socket").arg(&option);
+        }
+        let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+        let client = pillion_client::Client::new(expected);
+        program::eventually("it listens there", || client.health().is_ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn n1_the_calculators_time_can_be_set() {
+    let output = run(&["serve"], &[("MCP_CALCULATOR_TIMEOUT", "never")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("MCP_CALCULATOR_TIMEOUT"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn the_program_says_what_it_is() {
+    let output = run(&["--version"], &[]);
+    assert_eq!(
+        stdout(&output),
+        format!("pillion {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    let output = run(&["serve", "--nonsense"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,144 @@
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use crate::program::{Daemon, pillion, run, stderr, stdout};
+
+/// `pillion tools ...` with the daemon's socket in the environment.
+fn tools(daemon: &Daemon, arguments: &[&str]) -> Output {
+    let arguments = [&["tools"], arguments].concat();
+    run(
+        &arguments,
+        &[("PILLION_SOCKET", daemon.socket.to_str().unwrap())],
+    )
+}
+
+#[test]
+fn list_prints_a_line_a_tool() {
+    let daemon = Daemon::start();
+    let output = tools(&daemon, &["list"]);
+    assert!(output.status.success());
+    let text = stdout(&output);
+    let names: Vec<_> = text
+        .lines()
+        .map(|line| line.split_whitespace().next().unwrap())
+        .collect();
+    assert_eq!(names, ["calculator", "get_time", "roll_dice"]);
+
+    let output = tools(&daemon, &["list", "--json", "--category", "math"]);
+    let list: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(list["total"], 1);
+    assert_eq!(stdout(&tools(&daemon, &["list", "--category", "none"])), "");
+}
+
+#[test]
+fn schemas_are_json() {
+    let daemon = Daemon::start();
+    let output = tools(&daemon, &["schemas"]);
+    let schemas: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(schemas[0]["function"]["name"], "calculator");
+}
+
+#[test]
+fn call_prints_the_result() {
+    let daemon = Daemon::start();
+    let output = tools(
+        &daemon,
+        &["call", "calculator", r#"{"expression": "47.50 * 0.15"}"#],
+    );
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(0), "7.125\n")
+    );
+    assert_eq!(stderr(&output), "");
+
+    let output = tools(&daemon, &["call", "get_time"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let output = tools(
+        &daemon,
+        &["call", "calculator", r#"{"expression": "2 + 2"}"#, "--json"],
+    );
+    let body: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(body["result"]["data"]["result"], 4);
+}
+
+#[test]
+fn call_reads_the_arguments_from_standard_input() {
+    let daemon = Daemon::start();
+    let mut child = pillion(&[
+        "tools",
+        "--socket",
+        daemon.socket.to_str().unwrap(),
+        "call",
+        "calculator",
+        "-",
+    ])
+    .stdin(Stdio::piped())
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(br#"{"expression": "2 ** 10"}"#).unwrap();
+    drop(stdin);
+    assert_eq!(stdout(&child.wait_with_output().unwrap()), "1024\n");
+}
+
+#[test]
+fn a_failed_call_ends_with_1_and_says_why() {
+    let daemon = Daemon::start();
+    let cases: [(&[&str], &str); 4] = [
+        (
+            &["call", "calculator", r#"{"expression": "1/0"}"#],
+            "pillion: Calculation error: division by zero (",
+        ),
+        (
+            &["call", "calculator"],
+            "pillion: Missing required parameter: expression (invalid_input)\n",
+        ),
+        (
+            &["call", "nope"],
+            "pillion: Tool 'nope' not found (not_found); available: calculator, get_time, roll_dice\n",
+        ),
+        (&["call", "calculator", "{"], "pillion: Malformed JSON: "),
+    ];
+    for (arguments, expected) in cases {
+        let output = tools(&daemon, arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert_eq!(stdout(&output), "");
+        assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
+    }
+    let output = tools(&daemon, &["call", "nope", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let body: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(body["error_code"], "not_found");
+}
+
+#[test]
+fn without_a_sidecar_the_path_is_named() {
+    let output = run(&["tools", "--socket", "/nowhere/pillion.sock", "list"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        stderr(&output),
+        "pillion: The sidecar is not running: nobody listens on /nowhere/pillion.sock (unavailable)\n"
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let daemon = Daemon::start();
+    let mut child = pillion(&[
+        "tools",
+        "--socket",
+        daemon.socket.to_str().unwrap(),
+        "schemas",
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}

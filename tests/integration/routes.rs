@@ -1,0 +1,5 @@
+mod bad_input;
+mod fallback;
+mod health;
+mod openapi;
+mod tools;

@@ -1,0 +1,202 @@
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::http::{self, Reply};
+use crate::sidecar::Sidecar;
+
+const EXECUTE: &str = "/api/v1/tools/execute/both";
+
+/// The refusal is JSON with this status and code, and the sidecar lives on.
+fn assert_refused(sidecar: &Sidecar, reply: &Reply, status: u16, code: &str) -> String {
+    assert_eq!(reply.status, status, "{reply:?}");
+    let body = reply.json();
+    assert_eq!(body["success"], false);
+    assert_eq!(body["error_code"], code);
+    assert_eq!(sidecar.client().health().unwrap().status, "ok");
+    body["error"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn malformed_json() {
+    let sidecar = Sidecar::start();
+    for body in [
+        "{",
+        "{\"a\":}",
+        "nonsense",
+        "{} {}",
+        "\u{feff}{}",
+        "{'a': 1}",
+        "{\"a\": 1e999}",
+    ] {
+        let reply = http::post(&sidecar.socket, EXECUTE, body);
+        let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
+        assert!(error.starts_with("Malformed JSON: "), "{body}: {error}");
+        let reply = http::post(&sidecar.socket, "/api/v1/tools/batch-execute", body);
+        assert_refused(&sidecar, &reply, 400, "invalid_input");
+    }
+}
+
+#[test]
+fn json_that_is_no_object() {
+    let sidecar = Sidecar::start();
+    for body in ["1", "\"{}\"", "[1]", "true", "null"] {
+        let reply = http::post(&sidecar.socket, EXECUTE, body);
+        let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
+        assert!(error.contains("must be a JSON object"), "{body}: {error}");
+    }
+}
+
+#[test]
+fn json_nested_10_000_deep() {
+    let sidecar = Sidecar::start();
+    let depth = 10_000;
+    let arrays = format!("{{\"a\": {}{}}}", "[".repeat(depth), "]".repeat(depth));
+    let objects = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+    let batch =
+        format!("{{\"calls\": [{{\"id\": \"1\", \"name\": \"both\", \"arguments\": {arrays}}}]}}");
+    for (target, body) in [
+        (EXECUTE, &arrays),
+        (EXECUTE, &objects),
+        ("/api/v1/tools/batch-execute", &batch),
+    ] {
+        let reply = http::post(&sidecar.socket, target, body);
+        let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
+        assert!(error.contains("recursion limit"), "{error}");
+    }
+}
+
+#[test]
+fn invalid_utf8() {
+    let sidecar = Sidecar::start();
+    let reply = http::post(&sidecar.socket, EXECUTE, b"{\"a\": \"\xff\xfe\"}");
+    assert_refused(&sidecar, &reply, 400, "invalid_input");
+    let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/a%ff", "{}");
+    let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
+    assert!(error.contains("tool's name"), "{error}");
+    let mut request = b"POST /api/v1/tools/execute/both HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\nx-pillion-user: ".to_vec();
+    request.extend_from_slice(b"\xff\xfe\r\n\r\n{}");
+    let reply = http::exchange(&sidecar.socket, &request);
+    let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
+    assert!(error.contains("x-pillion-user"), "{error}");
+}
+
+#[test]
+fn a_body_over_the_limit() {
+    let sidecar = Sidecar::with_config("[http]\nmax_body_bytes = 1000");
+    let fits = format!("{{\"a\": \"{}\"}}", "x".repeat(900));
+    assert_eq!(http::post(&sidecar.socket, EXECUTE, fits).status, 200);
+
+    let long = format!("{{\"a\": \"{}\"}}", "x".repeat(5_000_000));
+    let reply = http::post(&sidecar.socket, EXECUTE, &long);
+    let error = assert_refused(&sidecar, &reply, 413, "invalid_input");
+    assert_eq!(error, "The body is longer than 1000 bytes");
+
+    // Without a length, the limit holds while the body arrives.
+    let mut chunked = format!(
+        "POST {EXECUTE} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    for _ in 0..100 {
+        chunked.push_str(&format!("64\r\n{}\r\n", "x".repeat(100)));
+    }
+    chunked.push_str("0\r\n\r\n");
+    let reply = http::exchange(&sidecar.socket, chunked.as_bytes());
+    assert_refused(&sidecar, &reply, 413, "invalid_input");
+
+    // The client reads the refusal although it could not send everything.
+    let caller = pillion_client::Caller::default();
+    let error = sidecar
+        .client()
+        .raw()
+        .execute("both", long.as_bytes(), &caller)
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            pillion_client::ClientError::Status { status: 413, .. }
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_body_that_never_comes() {
+    let sidecar = Sidecar::with_config("[http]\nbody_timeout_ms = 200");
+    let request = format!("POST {EXECUTE} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{{");
+    let started = Instant::now();
+    let reply = http::exchange(&sidecar.socket, request.as_bytes());
+    let error = assert_refused(&sidecar, &reply, 408, "timeout");
+    assert_eq!(error, "The body did not arrive within 0.2s");
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_chunk_that_breaks_off() {
+    let sidecar = Sidecar::start();
+    let request =
+        format!("POST {EXECUTE} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n");
+    let reply = http::exchange(&sidecar.socket, request.as_bytes());
+    assert_refused(&sidecar, &reply, 400, "invalid_input");
+}
+
+#[test]
+fn a_peer_that_says_nothing_is_hung_up_on() {
+    let sidecar = Sidecar::with_config("[http]\nidle_timeout_ms = 200");
+    for start in [&b""[..], b"GET /healthz HTTP/1.1\r\nhost:"] {
+        let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        stream.write_all(start).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(!String::from_utf8_lossy(&answer).contains(" 200 "));
+    }
+    sidecar.client().health().unwrap();
+}
+
+#[test]
+fn what_is_no_http_at_all() {
+    let sidecar = Sidecar::start();
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"[..],
+        b"hello\r\n\r\n",
+        &[0; 4096],
+    ] {
+        let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        drop(stream.read_to_end(&mut answer));
+        assert!(
+            answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"),
+            "{answer:?}"
+        );
+    }
+    sidecar.client().health().unwrap();
+}
+
+#[test]
+fn headers_that_are_too_long() {
+    let sidecar = Sidecar::start();
+    let user = format!("x-pillion-user: {}\r\n", "u".repeat(257));
+    let reply = http::send(&sidecar.socket, "POST", EXECUTE, &user, b"{}");
+    let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
+    assert!(error.contains("at most 256 bytes"), "{error}");
+    let endless = format!("x: {}\r\n", "u".repeat(2_000_000));
+    let reply = http::send(&sidecar.socket, "POST", EXECUTE, &endless, b"{}");
+    assert_eq!(reply.status, 431);
+    sidecar.client().health().unwrap();
+}
+
+#[test]
+fn more_connections_than_places_wait_their_turn() {
+    let sidecar = Sidecar::with_config("[http]\nmax_connections = 2\nidle_timeout_ms = 500");
+    let _idle: Vec<_> = (0..2)
+        .map(|_| UnixStream::connect(&sidecar.socket).unwrap())
+        .collect();
+    assert_eq!(sidecar.client().health().unwrap().status, "ok");
+}

@@ -1,0 +1,61 @@
+use crate::http;
+use crate::sidecar::Sidecar;
+
+#[test]
+fn an_unknown_route_is_json() {
+    let sidecar = Sidecar::start();
+    for target in [
+        "/",
+        "/api",
+        "/api/v2/tools/",
+        "/api/v1/tools/execute",
+        "/api/v1/tools/execute/a/b",
+    ] {
+        let reply = http::post(&sidecar.socket, target, "{}");
+        assert_eq!(reply.status, 404, "{target}");
+        let body = reply.json();
+        assert_eq!(body["success"], false);
+        assert_eq!(body["error"], format!("There is no route {target}"));
+        assert_eq!(body["error_code"], "not_found");
+    }
+}
+
+#[test]
+fn a_wrong_method_is_json_and_names_the_right_one() {
+    let sidecar = Sidecar::start();
+    for (method, target, allowed) in [
+        ("POST", "/api/v1/tools/", "get"),
+        ("DELETE", "/healthz", "get"),
+        ("GET", "/api/v1/tools/execute/calculator", "post"),
+        ("PUT", "/api/v1/tools/batch-execute", "post"),
+    ] {
+        let reply = http::send(&sidecar.socket, method, target, "", b"");
+        assert_eq!(reply.status, 405, "{method} {target}");
+        assert_eq!(reply.json()["error_code"], "invalid_input");
+        assert_eq!(
+            reply.json()["error"],
+            format!("The method {method} is not allowed here")
+        );
+        assert!(
+            reply.head.contains(&format!("allow: {allowed}")),
+            "{}",
+            reply.head
+        );
+    }
+}
+
+#[test]
+fn every_answer_carries_a_request_id() {
+    let sidecar = Sidecar::start();
+    let with_id = |headers: &str| http::send(&sidecar.socket, "GET", "/nope", headers, b"").head;
+    assert!(with_id("x-request-id: abc-1\r\n").contains("x-request-id: abc-1"));
+    let too_long = format!("x-request-id: {}\r\n", "a".repeat(129));
+    for headers in ["", "x-request-id: \r\n", too_long.as_str()] {
+        let head = with_id(headers);
+        let line = head
+            .lines()
+            .find(|line| line.starts_with("x-request-id: "))
+            .unwrap();
+        assert_eq!(line.len(), "x-request-id: ".len() + 36, "{line}");
+    }
+}

@@ -1,0 +1,13 @@
+use crate::sidecar::Sidecar;
+
+#[test]
+fn the_sidecar_says_that_it_is_up() {
+    let sidecar = Sidecar::start();
+    let health = sidecar.client().health().unwrap();
+    assert_eq!(health.status, "ok");
+    assert_eq!(health.version, env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        health.tools,
+        sidecar.client().list_tools(None).unwrap().total
+    );
+}

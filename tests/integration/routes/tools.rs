@@ -1,0 +1,4 @@
+mod batch_execute;
+mod execute;
+mod list;
+mod schemas;

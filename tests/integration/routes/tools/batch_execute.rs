@@ -1,0 +1,182 @@
+use std::time::{Duration, Instant};
+
+use pillion_client::wire::{Answer, BatchCall, BatchMode, BatchRequest};
+use pillion_client::{Caller, ClientError};
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::sidecar::Sidecar;
+
+fn call(id: &str, name: &str, arguments: Value) -> BatchCall {
+    BatchCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments,
+    }
+}
+
+fn run(sidecar: &Sidecar, calls: Vec<BatchCall>, mode: BatchMode) -> Vec<(String, bool)> {
+    let request = BatchRequest { calls, mode };
+    let answer = sidecar
+        .client()
+        .batch(&request, &Caller::default())
+        .unwrap();
+    assert_eq!(answer.total, answer.results.len());
+    let results = answer.results.into_iter();
+    results
+        .map(|result| (result.id, result.answer.is_success()))
+        .collect()
+}
+
+#[test]
+fn c1_order_is_kept_and_failures_stay_alone() {
+    let sidecar = Sidecar::start();
+    for mode in [BatchMode::Parallel, BatchMode::Sequential] {
+        let calls = vec![
+            call("1", "calculator", json!({"expression": "1+1"})),
+            call("2", "calculator", json!({"expression": "1/0"})),
+            call("3", "nope", json!({})),
+            call("4", "panic", json!({})),
+            call("5", "sleep", json!({"ms": 30})),
+            call("6", "calculator", json!(r#"{"expression": "2+2"}"#)),
+        ];
+        let results = run(&sidecar, calls, mode);
+        let expected = [
+            ("1", true),
+            ("2", false),
+            ("3", false),
+            ("4", false),
+            ("5", true),
+            ("6", true),
+        ];
+        let expected: Vec<_> = expected.map(|(id, ok)| (id.to_owned(), ok)).into();
+        assert_eq!(results, expected, "{mode:?}");
+    }
+}
+
+#[test]
+fn i2_each_result_is_what_the_call_alone_would_have_had() {
+    let sidecar = Sidecar::start();
+    let body = json!({"calls": [
+        {"id": "a", "type": "function", "index": 0, "name": "both", "arguments": {}},
+        {"id": "b", "name": "nope"},
+    ]});
+    let reply = http::post(
+        &sidecar.socket,
+        "/api/v1/tools/batch-execute/",
+        body.to_string(),
+    );
+    assert_eq!(reply.status, 200);
+    let body = reply.json();
+    assert_eq!(body["success"], true);
+    assert_eq!(body["total"], 2);
+    assert_eq!(body["results"][0]["id"], "a");
+    assert_eq!(body["results"][0]["tool"], "both");
+    assert_eq!(
+        body["results"][0]["result"]["data"],
+        json!({"for": "programs"})
+    );
+    assert_eq!(body["results"][1]["success"], false);
+    assert_eq!(body["results"][1]["error"], "Tool 'nope' not found");
+    assert_eq!(body["results"][1]["error_code"], "not_found");
+}
+
+#[test]
+fn c1_parallel_calls_run_side_by_side() {
+    let sidecar = Sidecar::start();
+    let calls = |count| {
+        (0..count)
+            .map(|n: u32| call(&n.to_string(), "sleep", json!({"ms": 400})))
+            .collect()
+    };
+    let started = Instant::now();
+    run(&sidecar, calls(5), BatchMode::Parallel);
+    assert!(
+        started.elapsed() < Duration::from_millis(1900),
+        "{:?}",
+        started.elapsed()
+    );
+    let started = Instant::now();
+    run(&sidecar, calls(2), BatchMode::Sequential);
+    assert!(started.elapsed() >= Duration::from_millis(800));
+}
+
+#[test]
+fn a_batch_over_the_limit_runs_nothing() {
+    let sidecar = Sidecar::with_config("[http]\nmax_batch_calls = 2");
+    let calls = (0..3)
+        .map(|n| call(&n.to_string(), "sleep", json!({"ms": 1})))
+        .collect();
+    let request = BatchRequest {
+        calls,
+        mode: BatchMode::Parallel,
+    };
+    let error = sidecar
+        .client()
+        .batch(&request, &Caller::default())
+        .unwrap_err();
+    assert!(
+        matches!(error, ClientError::Status { status: 400, .. }),
+        "{error:?}"
+    );
+    assert_eq!(error.to_string(), "The batch has 3 calls; the limit is 2");
+    sidecar.client().health().unwrap();
+    assert_eq!(
+        sidecar
+            .sleeps_begun
+            .load(std::sync::atomic::Ordering::SeqCst),
+        0
+    );
+}
+
+#[test]
+fn an_empty_batch_has_no_results() {
+    let sidecar = Sidecar::start();
+    assert!(run(&sidecar, Vec::new(), BatchMode::Parallel).is_empty());
+}
+
+#[test]
+fn a_body_that_is_no_batch_is_refused() {
+    let sidecar = Sidecar::start();
+    let cases = [
+        ("{}", "missing field `calls`"),
+        ("[]", "The body is no batch"),
+        (r#"{"calls": {}}"#, "The body is no batch"),
+        (r#"{"calls": [{"name": "both"}]}"#, "missing field `id`"),
+        (r#"{"calls": [], "mode": "both"}"#, "unknown variant `both`"),
+        (
+            r#"{"calls": [], "parallel": true}"#,
+            "unknown field `parallel`",
+        ),
+        (r#"{"calls": ["#, "Malformed JSON"),
+        ("", "Malformed JSON"),
+    ];
+    for (body, expected) in cases {
+        let reply = http::post(&sidecar.socket, "/api/v1/tools/batch-execute", body);
+        assert_eq!(reply.status, 400, "{body}");
+        let error = reply.json();
+        assert!(
+            error["error"].as_str().unwrap().contains(expected),
+            "{error}"
+        );
+        assert_eq!(error["error_code"], "invalid_input");
+    }
+}
+
+#[test]
+fn the_caller_reaches_every_call() {
+    let sidecar = Sidecar::start();
+    let request = BatchRequest {
+        calls: vec![call("x", "who", json!({}))],
+        mode: BatchMode::Parallel,
+    };
+    let caller = Caller::default().user("alice");
+    let answer = sidecar.client().batch(&request, &caller).unwrap();
+    let Answer::Ran(execution) = &answer.results[0].answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(
+        execution.result.data,
+        json!({"user": "alice", "channel": null, "call_id": "x"})
+    );
+}

@@ -1,0 +1,47 @@
+use serde_json::json;
+
+use crate::http;
+use crate::sidecar::Sidecar;
+
+#[test]
+fn i1_the_list_has_the_seeds_shape() {
+    let sidecar = Sidecar::start();
+    let reply = http::get(&sidecar.socket, "/api/v1/tools/");
+    assert_eq!(reply.status, 200);
+    assert!(
+        reply.head.contains("content-type: application/json"),
+        "{}",
+        reply.head
+    );
+    let body = reply.json();
+    assert_eq!(body["success"], true);
+    assert_eq!(body["total"], body["tools"].as_array().unwrap().len());
+    assert!(body.get("unavailable_servers").is_none());
+    let calculator = &body["tools"][0];
+    assert_eq!(calculator["name"], "calculator");
+    assert_eq!(calculator["category"], "math");
+    assert!(!calculator["description"].as_str().unwrap().is_empty());
+    let expression = &calculator["parameters"][0];
+    assert_eq!(expression["name"], "expression");
+    assert_eq!(expression["type"], "STRING");
+    assert_eq!(expression["required"], true);
+    assert_eq!(expression.get("default"), Some(&json!(null)));
+    assert!(!expression["description"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn i1_the_trailing_slash_makes_no_difference() {
+    let sidecar = Sidecar::start();
+    let with = http::get(&sidecar.socket, "/api/v1/tools/");
+    let without = http::get(&sidecar.socket, "/api/v1/tools");
+    assert_eq!(with.body, without.body);
+}
+
+#[test]
+fn b2_one_category_alone() {
+    let sidecar = Sidecar::start();
+    let list = sidecar.client().list_tools(Some("test")).unwrap();
+    let names: Vec<_> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["sleep"]);
+    assert_eq!(sidecar.client().list_tools(Some("a&b")).unwrap().total, 0);
+}

@@ -1,0 +1,36 @@
+use serde_json::json;
+
+use crate::http;
+use crate::sidecar::Sidecar;
+
+#[test]
+fn i1_the_schemas_have_the_seeds_shape() {
+    let sidecar = Sidecar::start();
+    for path in ["/api/v1/tools/schemas", "/api/v1/tools/schemas/"] {
+        let reply = http::get(&sidecar.socket, path);
+        assert_eq!(reply.status, 200);
+        let body = reply.json();
+        assert_eq!(body["success"], true);
+        assert_eq!(body["total"], body["schemas"].as_array().unwrap().len());
+        let calculator = &body["schemas"][0];
+        assert_eq!(calculator["type"], "function");
+        let function = &calculator["function"];
+        assert_eq!(function["name"], "calculator");
+        assert!(function.get("strict").is_none());
+        assert_eq!(function["parameters"]["type"], "object");
+        assert_eq!(function["parameters"]["required"], json!(["expression"]));
+        let expression = &function["parameters"]["properties"]["expression"];
+        assert_eq!(expression["type"], "string");
+    }
+}
+
+#[test]
+fn a3_required_is_there_when_nothing_is() {
+    let sidecar = Sidecar::start();
+    let schemas = sidecar.client().schemas(None).unwrap().schemas;
+    let get_time = schemas
+        .iter()
+        .find(|schema| schema["function"]["name"] == "get_time")
+        .unwrap();
+    assert_eq!(get_time["function"]["parameters"]["required"], json!([]));
+}

@@ -1,0 +1,106 @@
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use pillion_client::{Caller, ClientError};
+use serde_json::json;
+
+use crate::program::{Daemon, eventually};
+use crate::sidecar::Sidecar;
+
+#[test]
+fn calls_in_flight_end_before_the_sidecar_does() {
+    let mut sidecar = Sidecar::start();
+    let client = sidecar.client();
+    let call = std::thread::spawn(move || {
+        client.execute("sleep", &json!({"ms": 1500}), &Caller::default())
+    });
+    sidecar.wait_for_sleeps(1);
+    sidecar.stop();
+    // No new connection is served while the call goes on.
+    let late = sidecar.client();
+    eventually("new connections are refused", || {
+        matches!(late.health(), Err(ClientError::NotRunning { .. }))
+    });
+    assert!(!call.is_finished());
+    assert!(call.join().unwrap().unwrap().is_success());
+    assert_eq!(sidecar.end().cut_off, 0);
+}
+
+#[test]
+fn idle_connections_do_not_hold_the_sidecar() {
+    let sidecar = Sidecar::start();
+    let _silent = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
+    let kept = sidecar.client();
+    kept.health().unwrap();
+    let started = Instant::now();
+    assert_eq!(sidecar.end().cut_off, 0);
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn after_the_grace_time_calls_are_cut_off() {
+    let sidecar = Sidecar::with_config("[shutdown]\ngrace_ms = 200");
+    let client = sidecar.client();
+    let call = std::thread::spawn(move || {
+        client.execute("sleep", &json!({"ms": 25_000}), &Caller::default())
+    });
+    sidecar.wait_for_sleeps(1);
+    let started = Instant::now();
+    assert_eq!(sidecar.end().cut_off, 1);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    let error = call.join().unwrap().unwrap_err();
+    assert!(
+        matches!(error, ClientError::Disconnected { .. }),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn sigterm_and_sigint_end_the_program_with_0() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut daemon = Daemon::start();
+        daemon.signal(signal);
+        assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
+        assert!(!daemon.socket.exists());
+        assert!(
+            daemon.log().contains("\"message\":\"Stopped\""),
+            "{}",
+            daemon.log()
+        );
+    }
+}
+
+#[test]
+fn sigterm_lets_a_request_in_flight_end() {
+    use std::io::{Read, Write};
+    let mut daemon = Daemon::start();
+    // The request is in flight from its head on: here its body comes after the signal.
+    let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    daemon.signal(Signal::SIGTERM);
+    eventually("the sidecar is stopping", || {
+        daemon.log().contains("\"message\":\"Stopping\"")
+    });
+    stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"result\":4"), "{answer}");
+    assert_eq!(daemon.wait().code(), Some(0));
+}
+
+#[test]
+fn a_killed_sidecar_leaves_a_socket_that_the_next_one_replaces() {
+    let mut daemon = Daemon::start();
+    daemon.kill();
+    assert!(daemon.socket.exists());
+    let again = daemon.again();
+    let client = pillion_client::Client::new(&again.socket);
+    assert_eq!(client.health().unwrap().status, "ok");
+}

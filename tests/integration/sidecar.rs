@@ -1,0 +1,151 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pillion::config::Config;
+use pillion::server::Drained;
+use pillion::socket::Socket;
+use pillion_client::Client;
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::{
+    FnTool, ParameterType, Tool, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
+};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// A sidecar in this process, on a socket of its own, with the built-in tools and those of
+/// [`test_tools`].
+pub struct Sidecar {
+    _directory: TempDir,
+    pub socket: PathBuf,
+    /// How many calls of `sleep` have begun.
+    pub sleeps_begun: Arc<AtomicUsize>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Drained>>,
+}
+
+impl Sidecar {
+    /// With the default configuration.
+    pub fn start() -> Self {
+        Self::with_config("")
+    }
+
+    /// With the configuration of a TOML text.
+    pub fn with_config(toml: &str) -> Self {
+        let config = Config::parse(toml, "test.toml").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("pillion.sock");
+        let (stop, stopped) = oneshot::channel();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let sleeps_begun = Arc::new(AtomicUsize::new(0));
+        let registry = registry(&sleeps_begun);
+        let path = socket.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(async {
+                let app = config.build(registry);
+                let (listener, guard) = Socket::bind(&path, None).await.unwrap().into_parts();
+                ready.send(()).unwrap();
+                let until = async { drop(stopped.await) };
+                let drained = pillion::server::run(listener, app, config.shutdown.grace, until);
+                let drained = drained.await;
+                guard.remove().unwrap();
+                drained
+            })
+        });
+        is_ready.recv().unwrap();
+        Self {
+            _directory: directory,
+            socket,
+            sleeps_begun,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::builder(&self.socket)
+            .timeout(Duration::from_secs(30))
+            .build()
+    }
+
+    /// Waits until so many calls of `sleep` have begun.
+    pub fn wait_for_sleeps(&self, count: usize) {
+        crate::program::eventually("the calls have begun", || {
+            self.sleeps_begun.load(Ordering::SeqCst) >= count
+        });
+    }
+
+    /// Tells the sidecar to stop; [`end`](Self::end) waits until it has.
+    pub fn stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // Its thread may have ended already.
+            let _ = stop.send(());
+        }
+    }
+
+    pub fn end(mut self) -> Drained {
+        self.stop();
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn registry(sleeps_begun: &Arc<AtomicUsize>) -> Arc<ToolRegistry> {
+    let registry = pillion::tools::registry().unwrap();
+    for tool in test_tools(sleeps_begun) {
+        registry.register(tool).unwrap();
+    }
+    registry
+}
+
+/// `sleep(ms)`, `panic()`, `who()`, `both()`, `refuse()`.
+fn test_tools(sleeps_begun: &Arc<AtomicUsize>) -> [Arc<dyn Tool>; 5] {
+    let define = |name: &str| ToolDefinition::builder(name, format!("The tool {name}"));
+    let sleep = define("sleep")
+        .category("test")
+        .parameter(ToolParameter::new("ms", ParameterType::Integer));
+    let begun = Arc::clone(sleeps_begun);
+    [
+        Arc::new(FnTool::new(sleep.build().unwrap(), move |arguments, _| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            async move {
+                let ms = arguments["ms"].as_u64().unwrap();
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                Ok(ToolOutput::text("slept"))
+            }
+        })),
+        Arc::new(FnTool::new(
+            define("panic").build().unwrap(),
+            |_, _| async { panic!("with a secret inside") },
+        )),
+        Arc::new(FnTool::new(
+            define("who").build().unwrap(),
+            |_, context| async move {
+                Ok(ToolOutput::value(json!({
+                    "user": context.user,
+                    "channel": context.channel,
+                    "call_id": context.call_id,
+                })))
+            },
+        )),
+        Arc::new(FnTool::new(define("both").build().unwrap(), |_, _| async {
+            let output = ToolOutput::text("for the model").with_data(json!({"for": "programs"}));
+            Ok(output.with_metadata("source", json!("test")))
+        })),
+        Arc::new(FnTool::new(
+            define("refuse").build().unwrap(),
+            |_, _| async {
+                Err(ToolFailure::invalid_input("No, thank you").with_result(json!({"kept": true})))
+            },
+        )),
+    ]
+}

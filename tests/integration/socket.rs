@@ -1,0 +1,180 @@
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use pillion::config::Group;
+use pillion::socket::{Socket, SocketError};
+
+use crate::program::Daemon;
+
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// A group of this process that is not its first, or its first.
+fn some_group() -> u32 {
+    let groups = nix::unistd::getgroups().unwrap();
+    let own = nix::unistd::getegid();
+    groups
+        .into_iter()
+        .find(|group| *group != own)
+        .unwrap_or(own)
+        .as_raw()
+}
+
+#[test]
+fn l3_the_socket_is_its_users_alone() {
+    let daemon = Daemon::start();
+    assert_eq!(mode(&daemon.socket), 0o600);
+    assert_eq!(mode(daemon.socket.parent().unwrap()), 0o700);
+}
+
+#[test]
+fn l3_a_group_may_connect_if_the_configuration_says_so() {
+    let group = some_group();
+    let daemon = Daemon::with_config(&format!("[socket]\ngroup = {group}"), &[]);
+    let directory = daemon.socket.parent().unwrap();
+    assert_eq!(mode(&daemon.socket), 0o660);
+    assert_eq!(mode(directory), 0o750);
+    for path in [&*daemon.socket, directory] {
+        assert_eq!(std::fs::metadata(path).unwrap().gid(), group);
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_there_is_checked_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    for (wide, is_fine) in [(0o755, true), (0o777, false), (0o1777, true)] {
+        set_mode(directory.path(), wide);
+        let bound = Socket::bind(&path, None).await;
+        assert_eq!(bound.is_ok(), is_fine, "{wide:o}: {bound:?}");
+        assert_eq!(mode(directory.path()), wide);
+        if let Ok(socket) = bound {
+            assert_eq!(mode(&path), 0o600);
+            socket.into_parts().1.remove().unwrap();
+        }
+    }
+    set_mode(directory.path(), 0o700);
+    let group = Group::Id(some_group().wrapping_add(1));
+    let error = Socket::bind(&path, Some(&group)).await.unwrap_err();
+    assert!(
+        matches!(error, SocketError::GroupCannotEnter { .. }),
+        "{error:?}"
+    );
+    let nobody = Group::Name("no-such-group".to_owned());
+    let error = Socket::bind(&path, Some(&nobody)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "socket.group: there is no group 'no-such-group'"
+    );
+}
+
+#[tokio::test]
+async fn a_stale_socket_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    drop(UnixListener::bind(&path).unwrap());
+    let old = std::fs::symlink_metadata(&path).unwrap();
+    let (listener, guard) = Socket::bind(&path, None).await.unwrap().into_parts();
+    assert!(tokio::net::UnixStream::connect(&path).await.is_ok());
+    assert!(old.file_type() == std::fs::symlink_metadata(&path).unwrap().file_type());
+    drop(listener);
+    guard.remove().unwrap();
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_live_socket_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    // One of ours, which holds the lock.
+    let first = Socket::bind(&path, None).await.unwrap();
+    let error = Socket::bind(&path, None).await.unwrap_err();
+    assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
+    drop(first);
+
+    // One of somebody else, who knows of no lock.
+    let other = directory.path().join("other");
+    let _listener = UnixListener::bind(&other).unwrap();
+    let error = Socket::bind(&other, None).await.unwrap_err();
+    assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn of_two_that_start_at_once_one_wins() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    for _ in 0..20 {
+        drop(UnixListener::bind(&path).unwrap());
+        let starts = (0..4).map(|_| {
+            let path = path.clone();
+            tokio::spawn(async move { Socket::bind(&path, None).await })
+        });
+        let mut bound = Vec::new();
+        for start in starts.collect::<Vec<_>>() {
+            bound.extend(start.await.unwrap());
+        }
+        assert_eq!(bound.len(), 1);
+        assert!(tokio::net::UnixStream::connect(&path).await.is_ok());
+        drop(bound);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_socket_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    std::fs::write(&path, "precious").unwrap();
+    let error = Socket::bind(&path, None).await.unwrap_err();
+    assert!(matches!(error, SocketError::NotASocket(_)), "{error:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+
+    let link = directory.path().join("link");
+    symlink(&path, &link).unwrap();
+    let error = Socket::bind(&link, None).await.unwrap_err();
+    assert!(matches!(error, SocketError::NotASocket(_)), "{error:?}");
+
+    // A link where the lock should be is not followed.
+    symlink(&path, directory.path().join("t.lock")).unwrap();
+    let error = Socket::bind(&directory.path().join("t"), None)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, SocketError::Lock { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn paths_that_cannot_be() {
+    let long = format!("/tmp/{}", "x".repeat(103));
+    let error = Socket::bind(Path::new(&long), None).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the socket path is 108 bytes long, and the system takes at most 107"),
+        "{error}"
+    );
+    let error = Socket::bind(Path::new("/dev/null/s"), None)
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("/dev/null"), "{error}");
+    let error = Socket::bind(Path::new("/"), None).await.unwrap_err();
+    assert!(matches!(error, SocketError::NoFileName(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_socket_that_took_its_place_is_not_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let (listener, guard) = Socket::bind(&path, None).await.unwrap().into_parts();
+    // Kept under another name, so that its inode cannot be used again.
+    std::fs::rename(&path, directory.path().join("moved")).unwrap();
+    let _other = UnixListener::bind(&path).unwrap();
+    drop(listener);
+    guard.remove().unwrap();
+    assert!(path.exists());
+}
