@@ -1,0 +1,115 @@
+//! Python arithmetic in one expression (requirement D1).
+//!
+//! An expression is read by a [lexer] and a [parser] of ours, which know Python's grammar
+//! and bound what they accept, and becomes an operator tree of `evalexpr`. That crate walks
+//! the tree, resolves names and holds the values; every operator and function in the tree
+//! is one of ours, because none of evalexpr's own follows Python. The record of the
+//! decision is `docs/adr/0003-calculator-on-evalexpr.md`.
+
+mod answer;
+mod arguments;
+mod arithmetic;
+mod error;
+mod evaluate;
+mod functions;
+mod lexer;
+mod number;
+mod parser;
+mod power;
+mod rounding;
+mod tree;
+
+use std::sync::Arc;
+
+use pillion_core::tool::{
+    CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure, ToolFuture,
+    ToolOutput, ToolParameter,
+};
+use serde_json::json;
+
+pub use answer::Answer;
+pub use error::{ArithmeticError, CalculatorError, SyntaxError};
+
+/// The longest expression that is read, in bytes.
+pub const MAX_EXPRESSION_BYTES: usize = 8_192;
+
+/// How deep brackets, calls, signs and `**` may nest.
+pub const MAX_DEPTH: usize = 64;
+
+const DESCRIPTION: &str = "Perform mathematical calculations with Python's arithmetic: \
+    + - * / // % ** and parentheses, lists, the functions abs, round, min, max, sum, sqrt, \
+    pow, sin, cos, tan, log, log10, and the constants pi and e. Also '15% of 47.5'.";
+
+/// The tool `calculator`: `{expression}` -> text for the model,
+/// `data = {expression, result}`, `metadata.type` = `int`, `float` or `list`.
+#[derive(Debug, Clone)]
+pub struct Calculator {
+    definition: ToolDefinition,
+}
+
+impl Default for Calculator {
+    fn default() -> Self {
+        let expression = ToolParameter::new("expression", ParameterType::String)
+            .describe("Mathematical expression to evaluate (e.g., '2 + 2', 'sqrt(16)', '2**10')");
+        let definition = ToolDefinition::builder("calculator", DESCRIPTION)
+            .category("math")
+            .parameter(expression)
+            .build()
+            .expect("the definition is constant and a test builds it");
+        Self { definition }
+    }
+}
+
+impl Tool for Calculator {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async move { calculate(&arguments) })
+    }
+}
+
+fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
+    let expression = arguments
+        .get("expression")
+        .and_then(|expression| expression.as_str())
+        .unwrap_or_default();
+    let answer = evaluate(expression)?;
+    Ok(ToolOutput::text(answer.to_string())
+        .with_data(json!({"expression": expression, "result": answer.to_json()}))
+        .with_metadata("type", json!(answer.kind())))
+}
+
+/// Evaluates one expression.
+///
+/// Ints are exact as long as they fit 64 bits and become floats beyond. Lists and tuples
+/// are the same thing here; they go into functions and may be the answer, but have no
+/// operators. Numbers may have underscores between digits. Where Python gives infinity,
+/// not-a-number or a complex number, this is an error.
+///
+/// # Errors
+/// [`CalculatorError`], each message of which names what to change: nothing to evaluate, a
+/// forbidden word, a syntax error or a bound exceeded, an unknown name, or arithmetic that
+/// has no answer.
+///
+/// ```
+/// use pillion_builtins::calculator::{Answer, evaluate};
+/// assert_eq!(evaluate("-7 // 2")?, Answer::Int(-4));
+/// assert_eq!(evaluate("10 / 5")?, Answer::Float(2.0));
+/// assert_eq!(evaluate("15% of 47.5")?.to_string(), "7.125");
+/// assert_eq!(evaluate("1 / 0").unwrap_err().to_string(), "Calculation error: division by zero");
+/// # Ok::<(), pillion_builtins::calculator::CalculatorError>(())
+/// ```
+pub fn evaluate(expression: &str) -> Result<Answer, CalculatorError> {
+    if expression.trim().is_empty() {
+        return Err(CalculatorError::NoExpression);
+    }
+    if let Some(keyword) = lexer::forbidden_keyword(expression) {
+        return Err(CalculatorError::ForbiddenKeyword { keyword });
+    }
+    if expression.len() > MAX_EXPRESSION_BYTES {
+        return Err(CalculatorError::invalid(expression, SyntaxError::TooLong));
+    }
+    evaluate::evaluate(&parser::parse(expression)?)
+}

@@ -1,0 +1,115 @@
+use std::fmt;
+
+use evalexpr::Value;
+use serde_json::json;
+
+use super::number::Number;
+
+/// What an expression comes to.
+///
+/// `Display` is the text for the model (requirement D1): whole floats as integers, other
+/// floats with six significant digits, lists in square brackets with their items written
+/// the same way. [`to_json`](Self::to_json) keeps every digit.
+///
+/// ```
+/// use pillion_builtins::calculator::evaluate;
+/// assert_eq!(evaluate("6.0")?.to_string(), "6");
+/// assert_eq!(evaluate("1234567.891")?.to_string(), "1.23457e+06");
+/// assert_eq!(evaluate("2**100")?.to_string(), "1.26765e+30");
+/// assert_eq!(evaluate("1, [2.5]")?.to_string(), "[1, [2.5]]");
+/// # Ok::<(), pillion_builtins::calculator::CalculatorError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// An int, exact.
+    Int(i64),
+    /// A float; never infinite, never NaN.
+    Float(f64),
+    /// A list or a tuple.
+    List(Vec<Answer>),
+}
+
+impl Answer {
+    /// The answer as JSON: a whole float stays a float (`6.0`).
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Int(int) => json!(int),
+            Self::Float(float) => json!(float),
+            Self::List(items) => items.iter().map(Self::to_json).collect(),
+        }
+    }
+
+    /// `int`, `float` or `list`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Int(_) => "int",
+            Self::Float(_) => "float",
+            Self::List(_) => "list",
+        }
+    }
+
+    /// The answer that a value of the engine holds; strings, booleans and nothing are none,
+    /// and no tree of ours gives them.
+    pub(super) fn of(value: Value) -> Option<Self> {
+        if let Value::Tuple(items) = value {
+            let items: Option<_> = items.into_iter().map(Self::of).collect();
+            return items.map(Self::List);
+        }
+        Number::of(&value).map(|number| match number {
+            Number::Int(int) => Self::Int(int),
+            Number::Float(float) => Self::Float(float),
+        })
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(int) => int.fmt(f),
+            Self::Float(float) => f.write_str(&float_text(*float)),
+            Self::List(items) => {
+                f.write_str("[")?;
+                for (index, item) in items.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    write!(f, "{separator}{item}")?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+/// A whole float that fits 64 bits is written as that integer; `-0.0` is `0`.
+fn float_text(float: f64) -> String {
+    let int = float as i64;
+    if int != i64::MAX && int as f64 == float {
+        int.to_string()
+    } else {
+        six_digits(float)
+    }
+}
+
+/// C's `%.6g`.
+fn six_digits(float: f64) -> String {
+    // Rounds to six digits, ties to even, as C does: the exponent is that of the result.
+    let scientific = format!("{float:.5e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        let decimals = usize::try_from(5 - exponent).unwrap_or(0);
+        return without_trailing_zeros(&format!("{float:.decimals$}")).to_owned();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    let mantissa = without_trailing_zeros(mantissa);
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+fn without_trailing_zeros(decimal: &str) -> &str {
+    if decimal.contains('.') {
+        decimal.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        decimal
+    }
+}

@@ -1,0 +1,75 @@
+use std::ops::RangeInclusive;
+
+use evalexpr::Value;
+
+use super::ArithmeticError;
+use super::number::Number;
+
+/// The arguments of one call, with the name to complain under.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arguments<'a> {
+    pub(super) function: &'static str,
+    pub(super) values: &'a [Value],
+}
+
+impl Arguments<'_> {
+    /// Checks how many there are; `takes` says it in words.
+    pub(super) fn expect(
+        self,
+        counts: RangeInclusive<usize>,
+        takes: &'static str,
+    ) -> Result<(), ArithmeticError> {
+        if counts.contains(&self.values.len()) {
+            return Ok(());
+        }
+        Err(ArithmeticError::ArgumentCount {
+            function: self.function,
+            takes,
+            given: self.values.len(),
+        })
+    }
+
+    /// The argument at `index` as a number. Ask [`expect`](Self::expect) first whether it
+    /// is there.
+    pub(super) fn number(self, index: usize) -> Result<Number, ArithmeticError> {
+        self.values
+            .get(index)
+            .and_then(Number::of)
+            .ok_or(ArithmeticError::NeedsNumber {
+                operation: self.function,
+            })
+    }
+
+    /// The first two arguments as numbers.
+    pub(super) fn pair(self) -> Result<(Number, Number), ArithmeticError> {
+        Ok((self.number(0)?, self.number(1)?))
+    }
+
+    /// The argument at `index` as an int.
+    pub(super) fn int(self, index: usize) -> Result<i64, ArithmeticError> {
+        match self.number(index)? {
+            Number::Int(int) => Ok(int),
+            Number::Float(_) => Err(ArithmeticError::NeedsInteger {
+                function: self.function,
+            }),
+        }
+    }
+
+    /// All arguments as numbers.
+    pub(super) fn numbers(self) -> Result<Vec<Number>, ArithmeticError> {
+        (0..self.values.len())
+            .map(|index| self.number(index))
+            .collect()
+    }
+
+    /// The items of the first argument, where that is a list.
+    pub(super) fn list(self) -> Option<Self> {
+        match self.values.first() {
+            Some(Value::Tuple(items)) => Some(Self {
+                values: items,
+                ..self
+            }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Python's operators on numbers, but for `**`, which is in [`super::power`].
+//!
+//! Ints are computed in 128 bits, where no sum, product or quotient of two 64-bit ints
+//! overflows, and narrowed at the end.
+
+use super::ArithmeticError;
+use super::lexer::Operator;
+use super::number::Number;
+use super::power::power;
+
+type Outcome = Result<Number, ArithmeticError>;
+
+/// `left operator right`.
+pub(super) fn apply(operator: Operator, left: Number, right: Number) -> Outcome {
+    match operator {
+        Operator::Plus => add(left, right),
+        Operator::Minus => subtract(left, right),
+        Operator::Times => multiply(left, right),
+        Operator::Divide => divide(left, right),
+        Operator::FloorDivide => floor_divide(left, right),
+        Operator::Modulo => modulo(left, right),
+        Operator::Power => power(left, right),
+        Operator::PercentOf => divide(multiply(left, right)?, Number::Int(100)),
+    }
+}
+
+pub(super) fn add(left: Number, right: Number) -> Outcome {
+    match (left, right) {
+        (Number::Int(left), Number::Int(right)) => {
+            Ok((i128::from(left) + i128::from(right)).into())
+        }
+        _ => Number::finite(left.to_f64() + right.to_f64()),
+    }
+}
+
+fn subtract(left: Number, right: Number) -> Outcome {
+    match (left, right) {
+        (Number::Int(left), Number::Int(right)) => {
+            Ok((i128::from(left) - i128::from(right)).into())
+        }
+        _ => Number::finite(left.to_f64() - right.to_f64()),
+    }
+}
+
+fn multiply(left: Number, right: Number) -> Outcome {
+    match (left, right) {
+        (Number::Int(left), Number::Int(right)) => {
+            Ok((i128::from(left) * i128::from(right)).into())
+        }
+        _ => Number::finite(left.to_f64() * right.to_f64()),
+    }
+}
+
+pub(super) fn negate(number: Number) -> Number {
+    match number {
+        Number::Int(int) => (-i128::from(int)).into(),
+        Number::Float(float) => Number::Float(-float),
+    }
+}
+
+pub(super) fn absolute(number: Number) -> Number {
+    match number {
+        Number::Int(int) => i128::from(int).abs().into(),
+        Number::Float(float) => Number::Float(float.abs()),
+    }
+}
+
+/// True division: always a float, and of two ints the one nearest to the exact quotient.
+pub(super) fn divide(left: Number, right: Number) -> Outcome {
+    match (left, right) {
+        (_, Number::Int(0)) => Err(ArithmeticError::DivisionByZero),
+        (Number::Int(left), Number::Int(right)) => Ok(Number::Float(quotient(left, right))),
+        _ if right.to_f64() == 0.0 => Err(ArithmeticError::DivisionByZero),
+        _ => Number::finite(left.to_f64() / right.to_f64()),
+    }
+}
+
+/// The float nearest to `left / right`. Converting both to floats first would round twice
+/// where one has more than 53 bits.
+fn quotient(left: i64, right: i64) -> f64 {
+    if left == 0 {
+        return 0.0;
+    }
+    let (dividend, divisor) = (
+        u128::from(left.unsigned_abs()),
+        u128::from(right.unsigned_abs()),
+    );
+    // The dividend fills all 128 bits, so the quotient has 64 at least: its last bit only
+    // says that there was a remainder, and the conversion to a float rounds correctly.
+    let shift = dividend.leading_zeros();
+    let shifted = dividend << shift;
+    let exact = shifted.is_multiple_of(divisor);
+    let nearest = ((shifted / divisor) | u128::from(!exact)) as f64;
+    let magnitude = nearest / 2f64.powi(shift as i32);
+    if (left < 0) == (right < 0) {
+        magnitude
+    } else {
+        -magnitude
+    }
+}
+
+pub(super) fn floor_divide(left: Number, right: Number) -> Outcome {
+    divide_with_remainder(left, right).and_then(|(floor, _)| finite(floor))
+}
+
+pub(super) fn modulo(left: Number, right: Number) -> Outcome {
+    divide_with_remainder(left, right).and_then(|(_, remainder)| finite(remainder))
+}
+
+fn finite(number: Number) -> Outcome {
+    match number {
+        Number::Int(_) => Ok(number),
+        Number::Float(float) => Number::finite(float),
+    }
+}
+
+/// The quotient rounded down and what remains; the remainder has the sign of the divisor.
+fn divide_with_remainder(left: Number, right: Number) -> Result<(Number, Number), ArithmeticError> {
+    if right.to_f64() == 0.0 {
+        return Err(ArithmeticError::DivisionByZero);
+    }
+    Ok(match (left, right) {
+        (Number::Int(left), Number::Int(right)) => {
+            let (left, right) = (i128::from(left), i128::from(right));
+            let truncated = left % right;
+            let remainder = if truncated != 0 && (truncated < 0) != (right < 0) {
+                truncated + right
+            } else {
+                truncated
+            };
+            (((left - remainder) / right).into(), remainder.into())
+        }
+        _ => {
+            let (floor, remainder) = float_divmod(left.to_f64(), right.to_f64());
+            (Number::Float(floor), Number::Float(remainder))
+        }
+    })
+}
+
+/// What CPython's `_float_div_mod` does, step by step, so that the last bit agrees.
+fn float_divmod(left: f64, right: f64) -> (f64, f64) {
+    let mut remainder = left % right;
+    let mut quotient = (left - remainder) / right;
+    if remainder == 0.0 {
+        remainder = 0f64.copysign(right);
+    } else if (right < 0.0) != (remainder < 0.0) {
+        remainder += right;
+        quotient -= 1.0;
+    }
+    if quotient == 0.0 {
+        return (0f64.copysign(left / right), remainder);
+    }
+    let floor = quotient.floor();
+    let floor = if quotient - floor > 0.5 {
+        floor + 1.0
+    } else {
+        floor
+    };
+    (floor, remainder)
+}

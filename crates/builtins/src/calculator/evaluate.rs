@@ -1,0 +1,137 @@
+use std::cell::Cell;
+
+use evalexpr::{Context, EvalexprError, EvalexprResult, Node, Value};
+
+use super::arguments::Arguments;
+use super::functions::{CONSTANTS, Function};
+use super::lexer::Operator;
+use super::number::Number;
+use super::tree::operation;
+use super::{Answer, ArithmeticError, CalculatorError, arithmetic, power};
+use crate::Excerpt;
+
+/// Has evalexpr walk `tree` with our operators and functions.
+///
+/// # Errors
+/// [`CalculatorError::UnknownName`] and [`CalculatorError::Arithmetic`], whichever comes
+/// first from left to right.
+pub(super) fn evaluate(tree: &Node) -> Result<Answer, CalculatorError> {
+    let context = PythonContext::new();
+    match tree.eval_with_context(&context) {
+        Ok(value) => Answer::of(value).ok_or_else(|| {
+            let expected = EvalexprError::CustomMessage("neither number nor list".to_owned());
+            CalculatorError::Engine(Box::new(expected))
+        }),
+        Err(error) => Err(context.explain(error)),
+    }
+}
+
+/// What the names in a tree mean: Python's operators and functions, and nothing of
+/// evalexpr's own.
+struct PythonContext {
+    constants: [(&'static str, Value); CONSTANTS.len()],
+    /// Why the last function failed. evalexpr carries only text through its errors.
+    failure: Cell<Option<ArithmeticError>>,
+}
+
+impl PythonContext {
+    fn new() -> Self {
+        Self {
+            constants: CONSTANTS.map(|(name, value)| (name, Value::Float(value))),
+            failure: Cell::new(None),
+        }
+    }
+
+    fn explain(&self, error: EvalexprError) -> CalculatorError {
+        match (self.failure.take(), error) {
+            (Some(failure), _) => CalculatorError::Arithmetic(failure),
+            (None, EvalexprError::VariableIdentifierNotFound(name)) => {
+                match Function::named(&name) {
+                    Some(Function { name, .. }) => {
+                        ArithmeticError::FunctionNotCalled { function: name }.into()
+                    }
+                    None => unknown(&name),
+                }
+            }
+            (None, EvalexprError::FunctionIdentifierNotFound(name)) => {
+                match self.constants.iter().find(|(known, _)| *known == name) {
+                    Some((constant, _)) => ArithmeticError::ConstantCalled { constant }.into(),
+                    None => unknown(&name),
+                }
+            }
+            (None, error) => CalculatorError::Engine(Box::new(error)),
+        }
+    }
+}
+
+/// Runs an operation or a function; `None` when there is none of that name.
+fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
+    let operands = |function| Arguments { function, values };
+    match identifier {
+        operation::CHAIN => chain(values),
+        operation::POWER => Some(operands("**").pair().and_then(|(x, y)| power::power(x, y))),
+        operation::MINUS => Some(operands("-").number(0).map(arithmetic::negate)),
+        operation::PLUS => Some(operands("+").number(0)),
+        name => Function::named(name).map(|function| function.call(values)),
+    }
+}
+
+/// Applies operators of one rank from left to right: `values` are an operand, and then an
+/// operator and an operand in turn. `None` if they are not.
+fn chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
+    let (first, links) = values.split_first()?;
+    let mut total = Number::of(first);
+    for link in links.chunks(2) {
+        let [Value::String(symbol), operand] = link else {
+            return None;
+        };
+        let operator = Operator::of_symbol(symbol)?;
+        let operation = operator.symbol();
+        let (Some(left), Some(right)) = (total, Number::of(operand)) else {
+            return Some(Err(ArithmeticError::NeedsNumber { operation }));
+        };
+        match arithmetic::apply(operator, left, right) {
+            Ok(number) => total = Some(number),
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    total.map(Ok)
+}
+
+fn unknown(name: &str) -> CalculatorError {
+    let name = Excerpt::of(name);
+    CalculatorError::UnknownName { name }
+}
+
+impl Context for PythonContext {
+    fn get_value(&self, identifier: &str) -> Option<&Value> {
+        self.constants
+            .iter()
+            .find_map(|(name, value)| (*name == identifier).then_some(value))
+    }
+
+    fn call_function(&self, identifier: &str, argument: &Value) -> EvalexprResult<Value> {
+        let Value::Tuple(values) = argument else {
+            return Err(EvalexprError::expected_tuple(argument.clone()));
+        };
+        let outcome = apply(identifier, values)
+            .ok_or_else(|| EvalexprError::FunctionIdentifierNotFound(identifier.to_owned()))?;
+        outcome.map(Value::from).map_err(|failure| {
+            let message = failure.to_string();
+            self.failure.set(Some(failure));
+            EvalexprError::CustomMessage(message)
+        })
+    }
+
+    fn are_builtin_functions_disabled(&self) -> bool {
+        true
+    }
+
+    fn set_builtin_functions_disabled(&mut self, disabled: bool) -> EvalexprResult<()> {
+        if disabled {
+            Ok(())
+        } else {
+            Err(EvalexprError::BuiltinFunctionsCannotBeEnabled)
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The functions and constants of requirement D1.
+
+use std::cmp::Ordering;
+use std::f64::consts;
+
+use super::ArithmeticError;
+use super::arguments::Arguments;
+use super::arithmetic;
+use super::number::Number;
+use super::{power, rounding};
+
+type Outcome = Result<Number, ArithmeticError>;
+
+/// A function of the calculator.
+#[derive(Clone, Copy)]
+pub(super) struct Function {
+    pub(super) name: &'static str,
+    run: fn(Arguments<'_>) -> Outcome,
+}
+
+const FUNCTIONS: [Function; 12] = [
+    function("abs", |arguments| {
+        arguments.expect(1..=1, "one argument")?;
+        arguments.number(0).map(arithmetic::absolute)
+    }),
+    function("round", round),
+    function("min", |arguments| extreme(arguments, Ordering::Less)),
+    function("max", |arguments| extreme(arguments, Ordering::Greater)),
+    function("sum", sum),
+    function("sqrt", |arguments| real(arguments, |x| x >= 0.0, f64::sqrt)),
+    function("pow", pow),
+    function("sin", |arguments| real(arguments, |_| true, f64::sin)),
+    function("cos", |arguments| real(arguments, |_| true, f64::cos)),
+    function("tan", |arguments| real(arguments, |_| true, f64::tan)),
+    function("log", log),
+    function("log10", |arguments| {
+        real(arguments, |x| x > 0.0, f64::log10)
+    }),
+];
+
+const fn function(name: &'static str, run: fn(Arguments<'_>) -> Outcome) -> Function {
+    Function { name, run }
+}
+
+impl Function {
+    /// The function of that name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        FUNCTIONS.into_iter().find(|function| function.name == name)
+    }
+
+    pub(super) fn call(self, values: &[evalexpr::Value]) -> Outcome {
+        (self.run)(Arguments {
+            function: self.name,
+            values,
+        })
+    }
+}
+
+/// A constant of the calculator, by its name.
+pub(super) const CONSTANTS: [(&str, f64); 2] = [("pi", consts::PI), ("e", consts::E)];
+
+fn round(arguments: Arguments<'_>) -> Outcome {
+    arguments.expect(1..=2, "one or two arguments")?;
+    let number = arguments.number(0)?;
+    if arguments.values.len() == 1 {
+        return Ok(rounding::to_whole(number));
+    }
+    rounding::to_digits(number, arguments.int(1)?)
+}
+
+fn pow(arguments: Arguments<'_>) -> Outcome {
+    arguments.expect(2..=3, "two or three arguments")?;
+    if arguments.values.len() == 2 {
+        let (base, exponent) = arguments.pair()?;
+        return power::power(base, exponent);
+    }
+    power::modular_power(arguments.int(0)?, arguments.int(1)?, arguments.int(2)?)
+}
+
+/// `log(x)` is natural; `log(x, base)` divides two natural logarithms, as Python does.
+fn log(arguments: Arguments<'_>) -> Outcome {
+    arguments.expect(1..=2, "one or two arguments")?;
+    let natural = |index| {
+        let number = arguments.number(index)?.to_f64();
+        if number > 0.0 {
+            Ok(Number::Float(number.ln()))
+        } else {
+            Err(ArithmeticError::Domain)
+        }
+    };
+    let logarithm = natural(0)?;
+    if arguments.values.len() == 1 {
+        return Ok(logarithm);
+    }
+    arithmetic::divide(logarithm, natural(1)?)
+}
+
+/// The first of the smallest or of the largest numbers, of a list or of the arguments.
+fn extreme(arguments: Arguments<'_>, wanted: Ordering) -> Outcome {
+    let function = arguments.function;
+    let numbers = match (arguments.list(), arguments.values.len()) {
+        (_, 0) => return Err(ArithmeticError::EmptyList { function }),
+        (Some(items), 1) => items.numbers()?,
+        (None, 1) => return Err(ArithmeticError::NeedsList { function }),
+        _ => arguments.numbers()?,
+    };
+    numbers
+        .into_iter()
+        .reduce(|best, number| {
+            if number.compare(best) == wanted {
+                number
+            } else {
+                best
+            }
+        })
+        .ok_or(ArithmeticError::EmptyList { function })
+}
+
+/// `sum(list)`, `sum(list, start)`, and, beyond Python, `sum(1, 2, 3)`. Ints are added in
+/// 128 bits, so that only the total has to fit 64.
+fn sum(arguments: Arguments<'_>) -> Outcome {
+    let function = arguments.function;
+    let (start, numbers) = match (arguments.list(), arguments.values.len()) {
+        (Some(items), 1) => (Number::Int(0), items.numbers()?),
+        (Some(items), 2) => (arguments.number(1)?, items.numbers()?),
+        (None, 2..) => (Number::Int(0), arguments.numbers()?),
+        (None, 1) => return Err(ArithmeticError::NeedsList { function }),
+        (_, given) => {
+            return Err(ArithmeticError::ArgumentCount {
+                function,
+                takes: "a list, a list and a start, or several numbers",
+                given,
+            });
+        }
+    };
+    let mut numbers = std::iter::once(start).chain(numbers).peekable();
+    let mut ints: i128 = 0;
+    while let Some(Number::Int(int)) = numbers.next_if(|number| matches!(number, Number::Int(_))) {
+        ints += i128::from(int);
+    }
+    numbers.try_fold(Number::from(ints), arithmetic::add)
+}
+
+/// A function of one real number, inside its domain.
+fn real(arguments: Arguments<'_>, domain: fn(f64) -> bool, apply: fn(f64) -> f64) -> Outcome {
+    arguments.expect(1..=1, "one argument")?;
+    let number = arguments.number(0)?.to_f64();
+    if domain(number) {
+        Number::finite(apply(number))
+    } else {
+        Err(ArithmeticError::Domain)
+    }
+}

@@ -1,0 +1,91 @@
+use std::cmp::Ordering;
+
+use evalexpr::Value;
+
+use super::ArithmeticError;
+
+/// An int or a finite float, as Python tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    /// A float, unless it is infinite or not a number.
+    ///
+    /// # Errors
+    /// [`ArithmeticError::TooLarge`]: as no operand is infinite, an overflow is the only
+    /// way to get there.
+    pub(super) fn finite(float: f64) -> Result<Self, ArithmeticError> {
+        if float.is_finite() {
+            Ok(Self::Float(float))
+        } else {
+            Err(ArithmeticError::TooLarge)
+        }
+    }
+
+    /// The number that a value of the engine holds; a list holds none.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(int) => Some(Self::Int(*int)),
+            Value::Float(float) => Some(Self::Float(*float)),
+            Value::Tuple(_) | Value::String(_) | Value::Boolean(_) | Value::Empty => None,
+        }
+    }
+
+    /// The number as a float, rounded to the nearest, ties to even, as Python does.
+    pub(super) fn to_f64(self) -> f64 {
+        match self {
+            Self::Int(int) => int as f64,
+            Self::Float(float) => float,
+        }
+    }
+
+    /// Compares the exact values, so that an int which no float can hold still differs from
+    /// the float next to it.
+    pub(super) fn compare(self, other: Self) -> Ordering {
+        match (self, other) {
+            (Self::Int(left), Self::Int(right)) => left.cmp(&right),
+            (Self::Float(left), Self::Float(right)) => compare_floats(left, right),
+            (Self::Int(left), Self::Float(right)) => int_with_float(left, right),
+            (Self::Float(left), Self::Int(right)) => int_with_float(right, left).reverse(),
+        }
+    }
+}
+
+/// An int where it fits 64 bits, else the nearest float.
+impl From<i128> for Number {
+    fn from(int: i128) -> Self {
+        i64::try_from(int).map_or(Self::Float(int as f64), Self::Int)
+    }
+}
+
+impl From<Number> for Value {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::Int(int) => Self::Int(int),
+            Number::Float(float) => Self::Float(float),
+        }
+    }
+}
+
+/// `0.0` equals `-0.0` as in Python, which `f64::total_cmp` sees otherwise. There is no NaN
+/// to compare.
+fn compare_floats(left: f64, right: f64) -> Ordering {
+    left.partial_cmp(&right).unwrap_or(Ordering::Equal)
+}
+
+fn int_with_float(int: i64, float: f64) -> Ordering {
+    /// 2 to the power of 63, one more than the largest int.
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if float >= BEYOND {
+        return Ordering::Less;
+    }
+    if float < -BEYOND {
+        return Ordering::Greater;
+    }
+    let whole = float.trunc();
+    int.cmp(&(whole as i64))
+        .then(compare_floats(0.0, float - whole))
+}

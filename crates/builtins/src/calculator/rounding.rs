@@ -1,0 +1,84 @@
+//! Python's `round`: to the nearest, and a tie to the even neighbour.
+
+use super::ArithmeticError;
+use super::number::Number;
+
+/// `round(number)`: an int, or the float itself where no 64-bit int can hold it (then it is
+/// whole already).
+pub(super) fn to_whole(number: Number) -> Number {
+    match number {
+        Number::Int(_) => number,
+        Number::Float(float) => {
+            let rounded = float.round_ties_even();
+            // i128 has room for every whole float below 2 to the power of 127, and those
+            // beyond come out as its limits, which are no 64-bit ints either.
+            match i64::try_from(rounded as i128) {
+                Ok(int) => Number::Int(int),
+                Err(_) => Number::Float(rounded),
+            }
+        }
+    }
+}
+
+/// `round(number, digits)`: digits behind the point, or before it when negative. An int
+/// stays an int.
+pub(super) fn to_digits(number: Number, digits: i64) -> Result<Number, ArithmeticError> {
+    match number {
+        Number::Int(_) if digits >= 0 => Ok(number),
+        Number::Int(int) => Ok(int_to_tens(int, digits.unsigned_abs())),
+        Number::Float(float) if digits >= 0 => {
+            // A float has 1074 decimals at most, so rounding to more changes nothing.
+            let decimals = usize::try_from(digits.min(1_100)).unwrap_or(0);
+            Number::finite(parse(&format!("{float:.decimals$}"), float))
+        }
+        Number::Float(float) => Number::finite(float_to_tens(float, digits.unsigned_abs())),
+    }
+}
+
+fn int_to_tens(int: i64, zeros: u64) -> Number {
+    let unit = match u32::try_from(zeros) {
+        Ok(zeros @ ..20) => 10i128.pow(zeros),
+        _ => return Number::Int(0),
+    };
+    let (floor, rest) = (
+        i128::from(int).div_euclid(unit),
+        i128::from(int).rem_euclid(unit),
+    );
+    let up = 2 * rest > unit || (2 * rest == unit && floor % 2 != 0);
+    ((floor + i128::from(up)) * unit).into()
+}
+
+/// Rounds in decimal, where it is exact: Rust writes a float's digits correctly rounded,
+/// ties to even, for any number of digits from one up.
+fn float_to_tens(float: f64, zeros: u64) -> f64 {
+    let whole_digits = if float.abs() < 1.0 {
+        0
+    } else {
+        format!("{:.0}", float.trunc().abs()).len() as u64
+    };
+    match whole_digits.checked_sub(zeros) {
+        None => 0f64.copysign(float),
+        Some(0) => {
+            // One digit before the first: the answer is nothing or 10 ** zeros.
+            let first_of_half = format!("5{}", "0".repeat(whole_digits.saturating_sub(1) as usize));
+            let digits = format!("{:.0}", float.trunc().abs());
+            let more_than_half =
+                digits > first_of_half || (digits == first_of_half && float.fract() != 0.0);
+            let magnitude = if more_than_half {
+                parse(&format!("1e{zeros}"), f64::INFINITY)
+            } else {
+                0.0
+            };
+            magnitude.copysign(float)
+        }
+        Some(kept) => {
+            let decimals = (kept - 1) as usize;
+            parse(&format!("{float:.decimals$e}"), float)
+        }
+    }
+}
+
+/// Reads back what `format!` wrote, which always parses.
+fn parse(decimal: &str, otherwise: f64) -> f64 {
+    decimal.parse().unwrap_or(otherwise)
+}

@@ -1,0 +1,146 @@
+//! The current date and time in any time zone (requirement D2).
+//!
+//! Time zones come from the IANA database that is compiled in, never from files: a name
+//! such as `../etc/passwd` is a name that the database lacks, and nothing is opened.
+
+mod format;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use pillion_core::tool::{
+    CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure, ToolFuture,
+    ToolOutput, ToolParameter,
+};
+use serde_json::json;
+
+use crate::Excerpt;
+use format::TimeFormat;
+
+/// The tool `get_time`: `{timezone = "UTC", format = "full"}` -> text for the model,
+/// `data = {formatted, iso, format_used}`, metadata `timezone` and `day_of_week`.
+///
+/// ```
+/// use pillion_builtins::GetTime;
+/// use std::time::SystemTime;
+/// assert!(GetTime::new("Europe/Berlin", SystemTime::now).is_ok());
+/// assert_eq!(
+///     GetTime::new("Mars/Olympus", SystemTime::now).unwrap_err().to_string(),
+///     "Unknown timezone: Mars/Olympus",
+/// );
+/// ```
+pub struct GetTime {
+    definition: ToolDefinition,
+    zones: TimeZoneDatabase,
+    default_zone: String,
+    clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
+}
+
+/// A time zone that the IANA database does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Unknown timezone: {name}")]
+pub struct UnknownTimezone {
+    /// The beginning of the name.
+    pub name: Excerpt,
+}
+
+/// The system's clock and UTC.
+impl Default for GetTime {
+    fn default() -> Self {
+        Self::new("UTC", SystemTime::now).expect("the database has UTC")
+    }
+}
+
+impl std::fmt::Debug for GetTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GetTime")
+            .field("default_zone", &self.default_zone)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GetTime {
+    /// The tool with a default time zone, which a call that names none gets, and a clock.
+    ///
+    /// # Errors
+    /// [`UnknownTimezone`] when the IANA database does not have `default_zone`.
+    pub fn new(
+        default_zone: &str,
+        clock: impl Fn() -> SystemTime + Send + Sync + 'static,
+    ) -> Result<Self, UnknownTimezone> {
+        let zones = TimeZoneDatabase::bundled();
+        zone_named(&zones, default_zone)?;
+        Ok(Self {
+            definition: definition(default_zone),
+            zones,
+            default_zone: default_zone.to_owned(),
+            clock: Box::new(clock),
+        })
+    }
+
+    fn tell(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
+        let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
+        let zone = zone_named(&self.zones, text("timezone").unwrap_or(&self.default_zone))?;
+        let format = text("format").map_or(Ok(TimeFormat::default()), str::parse)?;
+        let now = Timestamp::try_from((self.clock)())
+            .map_err(|_| ToolFailure::internal("The clock is beyond the year 9999"))?
+            .to_zoned(zone);
+        let zone_name = now.time_zone().iana_name().unwrap_or_default().to_owned();
+        Ok(ToolOutput::text(format.text(&now))
+            .with_data(json!({
+                "formatted": format.formatted(&now),
+                "iso": format::iso(&now),
+                "format_used": format.as_str(),
+            }))
+            .with_metadata("timezone", json!(zone_name))
+            .with_metadata("day_of_week", json!(format::day_of_week(&now))))
+    }
+}
+
+fn definition(default_zone: &str) -> ToolDefinition {
+    let timezone = ToolParameter::new("timezone", ParameterType::String)
+        .describe("Timezone name (e.g., 'America/New_York', 'Europe/London', 'UTC')")
+        .default_value(json!(default_zone));
+    let format = ToolParameter::new("format", ParameterType::String)
+        .describe("Output format: 'full', 'date', 'time', 'iso' or 'timestamp'")
+        .default_value(json!(TimeFormat::default().as_str()))
+        .one_of(TimeFormat::ALL.map(|format| json!(format.as_str())));
+    ToolDefinition::builder(
+        "get_time",
+        "Get current date and time, optionally in a specific timezone.",
+    )
+    .category("utility")
+    .parameters([timezone, format])
+    .build()
+    .expect("the definition is constant but for a default, and a test builds it")
+}
+
+/// Looks a zone up, in any letter case.
+fn zone_named(zones: &TimeZoneDatabase, name: &str) -> Result<TimeZone, UnknownTimezone> {
+    zones
+        .get(name)
+        .ok()
+        // `Etc/Unknown` is in the database and stands for what is not.
+        .filter(|zone| !zone.is_unknown())
+        .ok_or_else(|| UnknownTimezone {
+            name: Excerpt::of(name),
+        })
+}
+
+impl From<UnknownTimezone> for ToolFailure {
+    fn from(error: UnknownTimezone) -> Self {
+        Self::invalid_input(error.to_string())
+    }
+}
+
+impl Tool for GetTime {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.tell(&arguments) })
+    }
+}

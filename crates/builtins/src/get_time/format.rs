@@ -1,0 +1,96 @@
+use std::str::FromStr;
+
+use jiff::Zoned;
+use pillion_core::tool::ToolFailure;
+use serde_json::{Value, json};
+
+/// The five ways in which a call can ask for the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum TimeFormat {
+    #[default]
+    Full,
+    Date,
+    Time,
+    Iso,
+    Timestamp,
+}
+
+impl TimeFormat {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Full,
+        Self::Date,
+        Self::Time,
+        Self::Iso,
+        Self::Timestamp,
+    ];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Date => "date",
+            Self::Time => "time",
+            Self::Iso => "iso",
+            Self::Timestamp => "timestamp",
+        }
+    }
+
+    /// The text for the model. Day and month names are English whatever the locale.
+    pub(super) fn text(self, now: &Zoned) -> String {
+        match self {
+            Self::Full => now.strftime("%A, %B %d, %Y at %I:%M %p %Z").to_string(),
+            Self::Date => now.strftime("%Y-%m-%d").to_string(),
+            Self::Time => now.strftime("%H:%M:%S %Z").to_string(),
+            Self::Iso => iso(now),
+            Self::Timestamp => now.timestamp().as_second().to_string(),
+        }
+    }
+
+    /// The value for programs: text without the zone, or an integer of seconds since 1970.
+    pub(super) fn formatted(self, now: &Zoned) -> Value {
+        match self {
+            Self::Full => json!(now.strftime("%Y-%m-%d %H:%M:%S").to_string()),
+            Self::Date => json!(now.strftime("%Y-%m-%d").to_string()),
+            Self::Time => json!(now.strftime("%H:%M:%S").to_string()),
+            Self::Iso => json!(iso(now)),
+            Self::Timestamp => json!(now.timestamp().as_second()),
+        }
+    }
+}
+
+/// A format outside the five. The executor lets none through; a direct call could bring one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid value for format: must be one of ['full', 'date', 'time', 'iso', 'timestamp']")]
+pub(super) struct UnknownFormat;
+
+impl FromStr for TimeFormat {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.as_str() == name)
+            .ok_or(UnknownFormat)
+    }
+}
+
+impl From<UnknownFormat> for ToolFailure {
+    fn from(error: UnknownFormat) -> Self {
+        Self::invalid_input(error.to_string())
+    }
+}
+
+/// ISO 8601 as Python's `isoformat` writes it: microseconds only where there are any, and
+/// an offset even for UTC.
+pub(super) fn iso(now: &Zoned) -> String {
+    let format = if now.timestamp().subsec_microsecond() == 0 {
+        "%Y-%m-%dT%H:%M:%S%:z"
+    } else {
+        "%Y-%m-%dT%H:%M:%S.%6f%:z"
+    };
+    now.strftime(format).to_string()
+}
+
+/// The English name of the day, such as `Tuesday`.
+pub(super) fn day_of_week(now: &Zoned) -> String {
+    now.strftime("%A").to_string()
+}

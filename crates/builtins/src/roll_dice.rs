@@ -1,0 +1,91 @@
+//! Dice in the notation of tabletop games (requirement D3).
+
+mod arguments;
+mod notation;
+mod random;
+mod roll;
+
+use std::sync::Arc;
+
+use pillion_core::tool::{
+    CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure, ToolFuture,
+    ToolOutput, ToolParameter,
+};
+use serde_json::json;
+
+use arguments::RollRequest;
+pub use notation::{Advantage, Keep, Notation, NotationError};
+pub use random::Dice;
+pub use roll::{Crit, Roll};
+
+/// The tool `roll_dice`: a notation under any one of the names `notation`, `formula` and
+/// `dice`, perhaps `advantage`, `disadvantage`, `seed` and `reason` -> text for the model,
+/// `data = {rolls, kept, total, crit, expr, count, sides, modifier}`, and `reason` where
+/// there is one.
+#[derive(Debug, Clone)]
+pub struct RollDice {
+    definition: ToolDefinition,
+}
+
+impl Default for RollDice {
+    fn default() -> Self {
+        let text = |name: &str, description: &str| {
+            ToolParameter::new(name, ParameterType::String)
+                .describe(description)
+                .optional()
+        };
+        let flag = |name: &str, description: &str| {
+            ToolParameter::new(name, ParameterType::Boolean)
+                .describe(description)
+                .optional()
+        };
+        let definition = ToolDefinition::builder(
+            "roll_dice",
+            "Roll dice using standard notation (e.g., '2d6', '1d20+5', '4d6kh3').",
+        )
+        .category("fun")
+        .parameters([
+            text(
+                "notation",
+                "Dice notation (e.g., '2d6', '1d20+5', '3d6kh2' for keep highest 2). Give \
+                 this, 'formula' or 'dice'",
+            ),
+            text("formula", "The same as 'notation'"),
+            text("dice", "The same as 'notation'"),
+            flag("advantage", "Roll a single d20 twice and keep the higher"),
+            flag("disadvantage", "Roll a single d20 twice and keep the lower"),
+            ToolParameter::new("seed", ParameterType::Integer)
+                .describe("Equal seeds give equal rolls")
+                .optional(),
+            text("reason", "What the roll is for"),
+        ])
+        .build()
+        .expect("the definition is constant and a test builds it");
+        Self { definition }
+    }
+}
+
+impl Tool for RollDice {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async move { throw(&arguments) })
+    }
+}
+
+fn throw(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
+    let request = RollRequest::of(arguments)?;
+    let mut dice = match request.seed {
+        Some(seed) => Dice::seeded(seed),
+        None => Dice::from_system()
+            .map_err(|_| ToolFailure::internal("The system has no randomness to give"))?,
+    };
+    let roll = request.notation.roll(&mut dice);
+    let mut data = roll.to_json();
+    if let Some(reason) = request.reason {
+        data["reason"] = json!(reason);
+    }
+    Ok(ToolOutput::text(roll.to_string()).with_data(data))
+}

@@ -1,0 +1,79 @@
+use pillion_core::tool::{JsonObject, ToolFailure};
+use serde_json::Value;
+
+use super::{Advantage, Notation, NotationError};
+
+/// The names under which callers send the notation.
+const NAMES: [&str; 3] = ["notation", "formula", "dice"];
+
+/// The arguments of one call.
+pub(super) struct RollRequest {
+    pub(super) notation: Notation,
+    pub(super) seed: Option<u64>,
+    pub(super) reason: Option<String>,
+}
+
+/// Why a call cannot be rolled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ArgumentError {
+    /// The notation is missing or wrong.
+    #[error(transparent)]
+    Notation(#[from] NotationError),
+    /// There is more than one notation.
+    #[error("Give the dice once: as notation, formula or dice")]
+    SeveralNotations,
+    /// The seed is no integer of 64 bits.
+    #[error("The seed must be an integer of 64 bits")]
+    Seed,
+}
+
+impl RollRequest {
+    /// Reads the arguments, whose types the executor has checked. What is `null` or an empty
+    /// string is taken as left out.
+    pub(super) fn of(arguments: &JsonObject) -> Result<Self, ArgumentError> {
+        let mut given = NAMES
+            .iter()
+            .filter_map(|name| arguments.get(*name)?.as_str())
+            .filter(|text| !text.trim().is_empty());
+        let text = given.next().ok_or(NotationError::Empty)?;
+        if given.next().is_some() {
+            return Err(ArgumentError::SeveralNotations);
+        }
+        let mut notation: Notation = text.parse()?;
+        let flag = |name| arguments.get(name).and_then(Value::as_bool) == Some(true);
+        if flag("advantage") {
+            notation.advantage = Some(Advantage::Advantage);
+        } else if flag("disadvantage") && notation.advantage.is_none() {
+            notation.advantage = Some(Advantage::Disadvantage);
+        }
+        Ok(Self {
+            notation,
+            seed: seed(arguments.get("seed"))?,
+            reason: arguments
+                .get("reason")
+                .and_then(Value::as_str)
+                .filter(|reason| !reason.is_empty())
+                .map(str::to_owned),
+        })
+    }
+}
+
+/// A negative seed is as good as any; `5.0` is the integer 5 to JSON Schema.
+fn seed(value: Option<&Value>) -> Result<Option<u64>, ArgumentError> {
+    let Some(Value::Number(number)) = value else {
+        return Ok(None);
+    };
+    let whole = number.as_f64().filter(|float| float.trunc() == *float);
+    number
+        .as_u64()
+        .or_else(|| number.as_i64().map(i64::cast_unsigned))
+        .or_else(|| i64::try_from(whole? as i128).ok().map(i64::cast_unsigned))
+        .map(Some)
+        .ok_or(ArgumentError::Seed)
+}
+
+impl From<ArgumentError> for ToolFailure {
+    fn from(error: ArgumentError) -> Self {
+        Self::invalid_input(error.to_string())
+    }
+}

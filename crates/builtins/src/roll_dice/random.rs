@@ -1,0 +1,77 @@
+use rand::rngs::SysRng;
+use rand::{Rng, SeedableRng, TryRng};
+use rand_chacha::ChaCha20Rng;
+
+/// A source of dice.
+///
+/// ChaCha with 20 rounds, and die by die a rule of our own, so that a seed gives the same
+/// dice in every version and on every machine: the ranges of `rand` may change with it.
+pub struct Dice(ChaCha20Rng);
+
+impl Dice {
+    /// Dice that only depend on `seed`.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        Self(ChaCha20Rng::from_seed(key))
+    }
+
+    /// Dice that nobody can foretell. They are seeded by the operating system each time: a
+    /// generator kept in the process would be copied, state and all, by a fork, and
+    /// PHP-FPM forks.
+    ///
+    /// # Errors
+    /// [`SysError`](rand::rngs::SysError) when the operating system has no randomness.
+    pub(super) fn from_system() -> Result<Self, rand::rngs::SysError> {
+        let mut key = [0; 32];
+        SysRng.try_fill_bytes(&mut key)?;
+        Ok(Self(ChaCha20Rng::from_seed(key)))
+    }
+
+    /// One die: 1 to `sides`, all equally likely.
+    pub(super) fn die(&mut self, sides: u32) -> u32 {
+        // Numbers beyond the last whole multiple of `sides` would favour the low faces.
+        let fair = u32::MAX - u32::MAX % sides;
+        loop {
+            let number = self.0.next_u32();
+            if number < fair {
+                return number % sides + 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Dice;
+
+    #[test]
+    fn d3_seeded_dice_are_the_same_for_ever() {
+        let mut dice = Dice::seeded(42);
+        let rolls: Vec<_> = (0..10).map(|_| dice.die(20)).collect();
+        assert_eq!(rolls, [12, 10, 7, 2, 7, 14, 1, 13, 12, 14]);
+    }
+
+    #[test]
+    fn d3_every_face_comes_up() {
+        let mut dice = Dice::seeded(1);
+        let mut faces = [0; 6];
+        for _ in 0..6_000 {
+            faces[dice.die(6) as usize - 1] += 1;
+        }
+        assert!(
+            faces.iter().all(|count| (800..1_200).contains(count)),
+            "{faces:?}"
+        );
+    }
+
+    #[test]
+    fn d3_unseeded_dice_differ() {
+        let roll = || {
+            let mut dice = Dice::from_system().unwrap();
+            (0..20).map(|_| dice.die(1_000)).collect::<Vec<_>>()
+        };
+        assert_ne!(roll(), roll());
+    }
+}

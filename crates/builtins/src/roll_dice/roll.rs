@@ -1,0 +1,149 @@
+use std::cmp::Reverse;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::{Advantage, Dice, Keep, Notation};
+
+/// Dice that have fallen.
+///
+/// `Display` is the text for the model (requirement D3):
+/// `Rolled 4d6kh3: [6, 4, 3, 2] → kept [6, 4, 3] = **13**`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roll {
+    /// What was rolled.
+    pub notation: Notation,
+    /// Every die in the order it fell; with advantage or disadvantage both d20 and then the
+    /// one of them that counts.
+    pub rolls: Vec<u32>,
+    /// The dice that count: as they fell, or in order of rank where not all are kept.
+    pub kept: Vec<u32>,
+    /// The sum of the dice that count, and the modifier.
+    pub total: i64,
+    /// Whether a single d20 shows 20 or 1.
+    pub crit: Crit,
+}
+
+/// What the face of a single d20 means, whatever is added to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crit {
+    /// Nothing special, or no single d20.
+    None,
+    /// A natural 20.
+    Crit,
+    /// A natural 1.
+    Fumble,
+}
+
+impl Crit {
+    /// `none`, `crit` or `fumble`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Crit => "crit",
+            Self::Fumble => "fumble",
+        }
+    }
+}
+
+impl Notation {
+    /// Rolls the dice.
+    ///
+    /// ```
+    /// use pillion_builtins::roll_dice::{Dice, Notation};
+    /// let notation: Notation = "4d6kh3".parse()?;
+    /// let roll = notation.roll(&mut Dice::seeded(7));
+    /// assert_eq!(roll, notation.roll(&mut Dice::seeded(7)));
+    /// assert_eq!((roll.rolls.len(), roll.kept.len()), (4, 3));
+    /// # Ok::<(), pillion_builtins::roll_dice::NotationError>(())
+    /// ```
+    #[must_use]
+    pub fn roll(self, dice: &mut Dice) -> Roll {
+        let (rolls, kept) = match self.advantage {
+            Some(advantage) if self.is_single_d20() => {
+                let (first, second) = (dice.die(20), dice.die(20));
+                let pick = match advantage {
+                    Advantage::Advantage => first.max(second),
+                    Advantage::Disadvantage => first.min(second),
+                };
+                (vec![first, second, pick], vec![pick])
+            }
+            _ => {
+                let rolls: Vec<_> = (0..self.count).map(|_| dice.die(self.sides)).collect();
+                let kept = keep(&rolls, self.keep);
+                (rolls, kept)
+            }
+        };
+        let sum: i64 = kept.iter().copied().map(i64::from).sum();
+        let crit = match kept[..] {
+            [20] if self.is_single_d20() => Crit::Crit,
+            [1] if self.is_single_d20() => Crit::Fumble,
+            _ => Crit::None,
+        };
+        Roll {
+            notation: self,
+            rolls,
+            kept,
+            total: sum + i64::from(self.modifier),
+            crit,
+        }
+    }
+}
+
+fn keep(rolls: &[u32], keep: Option<Keep>) -> Vec<u32> {
+    let mut kept = rolls.to_vec();
+    let count = match keep {
+        None => return kept,
+        Some(Keep::Highest(count)) => {
+            kept.sort_by_key(|roll| Reverse(*roll));
+            count
+        }
+        Some(Keep::Lowest(count)) => {
+            kept.sort();
+            count
+        }
+    };
+    kept.truncate(count as usize);
+    kept
+}
+
+impl Roll {
+    /// `{rolls, kept, total, crit, expr, count, sides, modifier}`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "rolls": self.rolls,
+            "kept": self.kept,
+            "total": self.total,
+            "crit": self.crit.as_str(),
+            "expr": self.notation.to_string(),
+            "count": self.notation.count,
+            "sides": self.notation.sides,
+            "modifier": self.notation.modifier,
+        })
+    }
+}
+
+impl fmt::Display for Roll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rolled {}:", self.notation)?;
+        if self.rolls.len() > 1 {
+            let with_advantage = self.notation.count == 1;
+            let fallen = if with_advantage {
+                &self.rolls[..2]
+            } else {
+                &self.rolls[..]
+            };
+            write!(f, " {fallen:?}")?;
+            if with_advantage || self.notation.keep.is_some() {
+                write!(f, " → kept {:?}", self.kept)?;
+            }
+            if self.notation.modifier != 0 {
+                write!(f, " {:+}", self.notation.modifier)?;
+            }
+            f.write_str(" =")?;
+        }
+        write!(f, " **{}**", self.total)
+    }
+}

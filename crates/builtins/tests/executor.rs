@@ -1,0 +1,66 @@
+//! The default tools through the registry and the executor, which validates what they get
+//! and fills in defaults.
+
+use std::sync::Arc;
+
+use pillion_core::executor::{Executor, ExecutorConfig};
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
+use serde_json::{Value, json};
+
+async fn run(tool: &str, arguments: Value) -> ToolResult {
+    let registry = Arc::new(ToolRegistry::new());
+    let names = registry
+        .register_missing(pillion_builtins::all())
+        .expect("the registry is empty");
+    assert_eq!(names.len(), 3);
+    Executor::new(registry, ExecutorConfig::default())
+        .execute_one(ToolCall::new("1", tool, arguments), &CallContext::default())
+        .await
+}
+
+#[tokio::test]
+async fn d1_through_the_executor() {
+    let result = run("calculator", json!({"expression": "47.50 * 0.15"})).await;
+    assert_eq!(result.to_message(), "7.125");
+    let result = run("calculator", json!({"expression": "9**9**9"})).await;
+    assert_eq!(
+        result.to_message(),
+        "Error: Calculation error: number too large"
+    );
+    assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+    let result = run("calculator", json!({})).await;
+    assert_eq!(
+        result.to_message(),
+        "Error: Missing required parameter: expression"
+    );
+}
+
+#[tokio::test]
+async fn d2_through_the_executor() {
+    let result = run("get_time", json!({"timezone": "Asia/Tokyo"})).await;
+    assert!(result.to_message().ends_with(" JST"), "{result:?}");
+    let result = run("get_time", json!({"format": "timestamp"})).await;
+    assert!(result.data.unwrap()["formatted"].is_i64());
+    let result = run("get_time", json!({"timezone": "../etc/passwd"})).await;
+    assert_eq!(
+        result.to_message(),
+        "Error: Unknown timezone: ../etc/passwd"
+    );
+    let result = run("get_time", json!({"format": "long"})).await;
+    assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+}
+
+#[tokio::test]
+async fn d3_through_the_executor() {
+    let result = run("roll_dice", json!({"dice": "1d6"})).await;
+    assert!(
+        result.to_message().starts_with("Rolled 1d6: **"),
+        "{result:?}"
+    );
+    let result = run("roll_dice", json!({})).await;
+    assert_eq!(result.to_message(), "Error: No dice notation provided");
+    assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+    let result = run("roll_dice", json!({"dice": "1d6", "seed": "x"})).await;
+    assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+}
