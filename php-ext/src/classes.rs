@@ -1,9 +1,17 @@
 //! The classes of the namespace `Pillion`, one in a file.
 
+pub mod callable_tool;
+mod dmcp_tool;
+mod engine_tool;
 mod interfaces;
+pub mod mcp_sse_client;
+mod mcp_tool_adapter;
+mod sidecar;
 mod tool_call;
 mod tool_definition;
-mod tool_result;
+mod tool_executor;
+pub mod tool_registry;
+pub mod tool_result;
 
 use ext_php_rs::error::Result;
 
@@ -12,5 +20,13 @@ pub fn register() -> Result<()> {
     tool_definition::register()?;
     tool_call::register()?;
     tool_result::register()?;
-    interfaces::register()
+    interfaces::register()?;
+    mcp_sse_client::register()?;
+    mcp_tool_adapter::register()?;
+    dmcp_tool::register()?;
+    callable_tool::register()?;
+    engine_tool::register()?;
+    tool_registry::register()?;
+    tool_executor::register()?;
+    sidecar::register()
 }

@@ -2,12 +2,17 @@
 
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::PropertyFlags;
-use ext_php_rs::types::Zval;
+use ext_php_rs::types::{ZendObject, Zval};
 use ext_php_rs::zend::ClassEntry;
-use pillion_core::tool::ErrorCode;
+use pillion_client::ClientError;
+use pillion_core::mcp::McpError;
+use pillion_core::tool::{ErrorCode, ToolFailure};
+use serde_json::Value;
 
+use crate::json::{EmptyObject, decode};
 use crate::zend::{
-    Class, ClassSlot, Failure, Property, Thrown, Type, runtime_exception, string_of,
+    Class, ClassSlot, Failure, Property, Thrown, Type, call_method, read_property,
+    runtime_exception, string_of, take_exception,
 };
 
 /// The root: everything that the extension throws on purpose.
@@ -39,8 +44,7 @@ pub fn register() -> Result<()> {
     child("Pillion\\Exception\\InvalidInputException").register(&INVALID_INPUT)?;
     child("Pillion\\Exception\\NotFoundException").register(&NOT_FOUND)?;
     child("Pillion\\Exception\\TimeoutException").register(&TIMEOUT)?;
-    let unavailable = child("Pillion\\Exception\\UnavailableException");
-    public(unavailable, "retryAfter", Type::FLOAT.nullable(), null()).register(&UNAVAILABLE)?;
+    child("Pillion\\Exception\\UnavailableException").register(&UNAVAILABLE)?;
     let limited = child("Pillion\\Exception\\RateLimitedException");
     public(limited, "retryAfter", Type::FLOAT.nullable(), null()).register(&RATE_LIMITED)?;
     let transport = child("Pillion\\Exception\\TransportException");
@@ -87,6 +91,63 @@ pub fn of_code(code: ErrorCode, message: impl Into<String>) -> Failure {
     Failure::Thrown(Box::new(thrown(class.get(), code, message.into())))
 }
 
+/// A peer cannot be reached, breaks off, or sends what makes no sense.
+pub fn transport(message: impl Into<String>) -> Failure {
+    let code = ErrorCode::Unavailable;
+    Failure::Thrown(Box::new(thrown(TRANSPORT.get(), code, message.into())))
+}
+
+/// A request to an MCP server that failed. The message is the engine's (E3, E4).
+pub fn of_mcp(error: &McpError) -> Failure {
+    let (code, message) = (error.code(), error.to_string());
+    if let Some(rpc) = error.rpc_error() {
+        let mut number = Zval::new();
+        number.set_long(rpc.code);
+        // Data that cannot be read must not hide the error that it came with.
+        let data = rpc
+            .data
+            .as_deref()
+            .and_then(|data| decode(data.get(), EmptyObject::Array).ok()?.ok());
+        let mut thrown = thrown(JSON_RPC.get(), code, message);
+        thrown.code = rpc.code;
+        thrown.properties.push(("rpcCode", number));
+        thrown.properties.push(("data", data.unwrap_or_default()));
+        return Failure::Thrown(Box::new(thrown));
+    }
+    let mut thrown = match code {
+        ErrorCode::Timeout => thrown(TIMEOUT.get(), code, message),
+        ErrorCode::RateLimited => {
+            let mut limited = thrown(RATE_LIMITED.get(), code, message);
+            if let Some(wait) = error.retry_after() {
+                let mut seconds = Zval::new();
+                seconds.set_double(wait.as_secs_f64());
+                limited.properties.push(("retryAfter", seconds));
+            }
+            limited
+        }
+        ErrorCode::InvalidInput => thrown(INVALID_INPUT.get(), code, message),
+        _ => thrown(TRANSPORT.get(), code, message),
+    };
+    if let (Some(status), true) = (error.http_status(), thrown.class == TRANSPORT.get()) {
+        let mut value = Zval::new();
+        value.set_long(i64::from(status));
+        thrown.properties.push(("httpStatus", value));
+    }
+    Failure::Thrown(Box::new(thrown))
+}
+
+/// A call through the sidecar that has no answer.
+pub fn of_client(error: &ClientError) -> Failure {
+    let code = error_code(error.code()).unwrap_or(ErrorCode::InternalError);
+    match error {
+        ClientError::TooLarge { .. }
+        | ClientError::Protocol { .. }
+        | ClientError::Decode { .. }
+        | ClientError::Disconnected { .. } => transport(error.to_string()),
+        _ => of_code(code, error.to_string()),
+    }
+}
+
 fn thrown(class: &'static ClassEntry, code: ErrorCode, message: String) -> Thrown {
     Thrown {
         class,
@@ -94,4 +155,49 @@ fn thrown(class: &'static ClassEntry, code: ErrorCode, message: String) -> Throw
         code: 0,
         properties: vec![("errorCode", string_of(code.as_str()))],
     }
+}
+
+/// The error code of that name; PHP code may write another word, which says nothing.
+pub fn error_code(name: &str) -> Option<ErrorCode> {
+    serde_json::from_value(Value::String(name.to_owned())).ok()
+}
+
+/// A failure inside a tool is that call's failure (C4), but for what must end the request.
+///
+/// # Errors
+/// The failure itself, if it must end the request: a bail-out, `exit()`.
+pub fn into_tool_failure(failure: Failure) -> std::result::Result<ToolFailure, Failure> {
+    match failure {
+        Failure::Bailout => Err(Failure::Bailout),
+        Failure::Thrown(thrown) => {
+            let code = thrown
+                .properties
+                .iter()
+                .find(|(name, _)| *name == "errorCode");
+            let code = code.and_then(|(_, code)| error_code(code.str()?));
+            Ok(ToolFailure::new(
+                code.unwrap_or(ErrorCode::InternalError),
+                thrown.message,
+            ))
+        }
+        Failure::Pending => match take_exception() {
+            Some(exception) => caught(&exception),
+            None => Err(Failure::Pending),
+        },
+    }
+}
+
+fn caught(exception: &ZendObject) -> std::result::Result<ToolFailure, Failure> {
+    let message = call_method(exception, "getMessage", &[])?;
+    let message = message.string().unwrap_or_default();
+    let code = if exception.instance_of(PILLION.get()) {
+        let code = read_property(PILLION.get(), exception, "errorCode")?;
+        code.str().and_then(error_code)
+    } else {
+        None
+    };
+    Ok(ToolFailure::new(
+        code.unwrap_or(ErrorCode::InternalError),
+        message,
+    ))
 }

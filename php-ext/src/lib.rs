@@ -12,9 +12,14 @@
 #![expect(unsafe_code, reason = "Zend's API is C")]
 
 mod classes;
+mod context;
 mod exception;
+mod execution;
 mod json;
+mod log;
+mod model;
 mod module;
+mod php_tool;
 mod runtime;
 mod settings;
 mod wait;

@@ -14,33 +14,53 @@
 //!   while PHP runs; a current-thread runtime would stand still between two calls.
 //! - No PHP code ever runs inside `block_on`: see [`wait`](crate::wait).
 
+mod recent;
+
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use nix::sys::signal::SigSet;
+use pillion_client::Client;
+use pillion_core::mcp::McpClient;
 use pillion_core::tool::ErrorCode;
+use recent::Recent;
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::classes::mcp_sse_client::Server;
 use crate::exception;
-use crate::zend::Failure;
+use crate::zend::{Failure, note_interrupt};
 
-static PROCESS: Mutex<Option<Bound<Runtime>>> = Mutex::new(None);
+/// At most so many MCP sessions are kept for later requests.
+const SESSIONS: usize = 64;
 
-fn process() -> MutexGuard<'static, Option<Bound<Runtime>>> {
-    // A panic while the lock is held leaves a valid value behind.
-    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+/// What belongs to one process, and is forgotten in a forked child.
+struct Process {
+    runtime: Runtime,
+    clients: Recent<String, McpClient>,
 }
 
-/// The runtime of this process.
-///
-/// # Errors
-/// An `UnavailableException` when the system gives us no threads.
-pub fn handle() -> Result<Handle, Failure> {
-    let mut process = process();
-    if let Some(runtime) = process.as_ref().and_then(Bound::get) {
-        return Ok(runtime.handle().clone());
+static PROCESS: Mutex<Option<Bound<Process>>> = Mutex::new(None);
+
+/// Does something with the state of this process, which is made if it is not there.
+fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
+    // A panic while the lock is held leaves a valid value behind.
+    let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    if slot.as_ref().is_none_or(|process| process.get().is_none()) {
+        *slot = Some(Bound::new(Process {
+            runtime: start()?,
+            clients: Recent::new(SESSIONS),
+        }));
     }
-    let runtime = Builder::new_multi_thread()
+    let process = slot.as_mut().and_then(Bound::get_mut);
+    process
+        .map(work)
+        .ok_or_else(|| Failure::error("Pillion has no runtime"))
+}
+
+fn start() -> Result<Runtime, Failure> {
+    Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(4)
         .thread_name("pillion")
@@ -52,17 +72,56 @@ pub fn handle() -> Result<Handle, Failure> {
                 ErrorCode::Unavailable,
                 format!("Pillion cannot start its thread: {error}"),
             )
-        })?;
-    let handle = runtime.handle().clone();
-    *process = Some(Bound::new(runtime));
-    Ok(handle)
+        })
+}
+
+/// The runtime of this process.
+///
+/// # Errors
+/// An `UnavailableException` when the system gives us no threads.
+pub fn handle() -> Result<Handle, Failure> {
+    with_process(|process| process.runtime.handle().clone())
+}
+
+/// The client of an MCP server, with its session. Two servers share one only if their
+/// whole configuration is the same, credentials included.
+///
+/// # Errors
+/// As [`handle`].
+pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
+    with_process(|process| {
+        let make = || McpClient::new(server.config().clone());
+        process
+            .clients
+            .get_or_insert(server.key().to_owned(), make)
+            .clone()
+    })
 }
 
 /// Ends the runtime at module shutdown, without waiting for work that is under way.
 pub fn shut_down() {
-    if let Some(runtime) = process().take().and_then(Bound::into_inner) {
-        runtime.shutdown_background();
+    let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(process) = slot.take().and_then(Bound::into_inner) {
+        drop(process.clients);
+        process.runtime.shutdown_background();
     }
+}
+
+/// The client of the sidecar at `path`, with its kept-alive connections. It needs no care
+/// at a fork: it sees one itself.
+pub fn sidecar(path: &Path, timeout: Duration) -> Arc<Client> {
+    static CLIENTS: Mutex<Recent<(PathBuf, Duration), Arc<Client>>> = Mutex::new(Recent::new(8));
+    let key = (path.to_owned(), timeout);
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let client = clients.get_or_insert(key, || {
+        Arc::new(
+            Client::builder(path)
+                .timeout(timeout)
+                .interrupt_when(note_interrupt)
+                .build(),
+        )
+    });
+    Arc::clone(client)
 }
 
 /// PHP's signal handlers must run on PHP's thread: `pcntl` and the timer behind
@@ -93,6 +152,10 @@ impl<T> Bound<T> {
     /// The value, in the process that made it.
     pub fn get(&self) -> Option<&T> {
         self.is_ours().then_some(&*self.value)
+    }
+
+    fn get_mut(&mut self) -> Option<&mut T> {
+        self.is_ours().then_some(&mut *self.value)
     }
 
     fn into_inner(mut self) -> Option<T> {

@@ -19,17 +19,17 @@ mod state;
 mod types;
 
 pub use call::{Call, Outcome};
-pub use callback::{call_callable, call_method, guarded, take_exception};
+pub use callback::{call_callable, call_method, guarded, has_method, take_exception};
 pub use class::{Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{
     JSON_PURPOSE, json_serializable, properties_for, release_properties, runtime_exception,
 };
-pub use interrupt::check_interrupt;
+pub use interrupt::{check_interrupt, note_interrupt, noted_interrupt};
 pub use log::write_log;
 pub use object::{
     array_of, bool_of, empty_array, entries, list_of, new_object, object_value, read_property,
-    set_property, string_of, undefined,
+    set_property, string_of, undefined, with_entry, without_entry,
 };
 pub use setting::setting;
 pub use state::{State, StateClass, construct, new_with_state, state_of};

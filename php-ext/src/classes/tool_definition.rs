@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ext_php_rs::error::Result;
 use ext_php_rs::types::{ZendObject, Zval};
+use pillion_core::provider::{Provider, StrictFlag, format_tool};
 use pillion_core::tool::{ToolDefinition, ToolParameter};
 use serde_json::{Value, json};
 
@@ -86,9 +87,10 @@ pub(super) fn seconds(parameter: &str, seconds: f64) -> std::result::Result<Dura
     })
 }
 
-/// Whether this is a list of parameters (A1) rather than a schema.
+/// Whether this is a list of parameters (A1) rather than a schema. An empty array is a list
+/// without any.
 fn is_parameter_list(raw: &Value) -> bool {
-    raw.as_array().is_some_and(|items| !items.is_empty())
+    raw.is_array()
 }
 
 fn with_parameters(
@@ -135,6 +137,23 @@ pub fn new_definition(definition: &ToolDefinition) -> Outcome {
     Ok(object)
 }
 
+/// Whether a value is a `ToolDefinition`.
+pub fn is_definition(value: &Zval) -> bool {
+    value
+        .object()
+        .is_some_and(|object| object.instance_of(CLASS.get()))
+}
+
+/// The name in a `ToolDefinition`.
+pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
+    match definition.object() {
+        Some(object) => Ok(read_property(CLASS.get(), object, "name")?
+            .string()
+            .unwrap_or_default()),
+        None => Ok(String::new()),
+    }
+}
+
 /// An object of PHP as a definition of the engine; `None` when it is no `ToolDefinition`.
 pub fn definition_of(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
     match value.object() {
@@ -160,52 +179,26 @@ fn read(this: &ZendObject) -> std::result::Result<ToolDefinition, Failure> {
 }
 
 /// The formats are meant to be sent as JSON, so an empty map is a `stdClass` in them.
-fn format(call: &Call<'_>, write: impl FnOnce(&ToolDefinition) -> Value) -> Outcome {
-    decode_value(&write(&read(call.this())?), EmptyObject::StdClass)
+fn format(call: &Call<'_>, provider: Provider) -> Outcome {
+    let definition = read(call.this())?;
+    let format = format_tool(provider, &definition, StrictFlag::Always);
+    decode_value(&format, EmptyObject::StdClass)
 }
 
-/// OpenAI's nested form, always with `strict` (H1).
 fn to_open_ai_format(call: &mut Call<'_>) -> Outcome {
-    format(call, |definition| {
-        let mut schema = definition.to_schema();
-        schema["function"]["strict"] = json!(definition.strict());
-        schema
-    })
+    format(call, Provider::OpenAiChat)
 }
 
-/// The flat form of OpenAI's Responses API (H1).
 fn to_responses_format(call: &mut Call<'_>) -> Outcome {
-    format(call, |definition| {
-        json!({
-            "type": "function",
-            "name": definition.name(),
-            "description": definition.description(),
-            "parameters": definition.input_schema(),
-            "strict": definition.strict(),
-        })
-    })
+    format(call, Provider::OpenAiResponses)
 }
 
-/// Google's form (H1).
 fn to_google_format(call: &mut Call<'_>) -> Outcome {
-    format(call, |definition| {
-        json!({
-            "name": definition.name(),
-            "description": definition.description(),
-            "parameters": definition.input_schema(),
-        })
-    })
+    format(call, Provider::Google)
 }
 
-/// Anthropic's form (H1).
 fn to_anthropic_format(call: &mut Call<'_>) -> Outcome {
-    format(call, |definition| {
-        json!({
-            "name": definition.name(),
-            "description": definition.description(),
-            "input_schema": definition.input_schema(),
-        })
-    })
+    format(call, Provider::Anthropic)
 }
 
 /// The properties that S4 has, with the parameters as they are.

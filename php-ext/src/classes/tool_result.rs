@@ -5,6 +5,7 @@ use ext_php_rs::types::{ZendObject, Zval};
 use pillion_core::tool::{ErrorCode, JsonObject, ToolResult};
 use serde_json::Value;
 
+use crate::exception::error_code;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, array_of, bool_of,
@@ -48,7 +49,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     };
     let optional = |index: usize| {
         let text = call.optional_string(index)?;
-        Ok::<_, Failure>(text.map_or_else(Zval::new, string_of))
+        Ok::<_, Failure>(text.map(str::to_owned))
     };
     let metadata = match call.value(7) {
         Some(metadata) => {
@@ -57,19 +58,16 @@ fn construct(call: &mut Call<'_>) -> Outcome {
         }
         None => empty_array(),
     };
-    fill(
-        call.this(),
-        [
-            string_of(call.string(0)?),
-            string_of(call.string(1)?),
-            value(2),
-            bool_of(call.bool_or(3, true)?),
-            optional(4)?,
-            optional(5)?,
-            value(6),
-            metadata,
-        ],
-    );
+    let parts = Parts {
+        result: value(2),
+        success: call.bool_or(3, true)?,
+        error: optional(4)?,
+        error_code: optional(5)?,
+        data: value(6),
+        metadata,
+        ..Parts::new(call.string(0)?, call.string(1)?)
+    };
+    parts.fill(call.this());
     Ok(Zval::new())
 }
 
@@ -84,40 +82,87 @@ const PROPERTIES: [&str; 8] = [
     "metadata",
 ];
 
-fn fill(this: &ZendObject, values: [Zval; 8]) {
-    for (name, value) in PROPERTIES.into_iter().zip(values) {
-        set_property(CLASS.get(), this, name, value);
+/// What a result holds, in the order of the properties.
+pub struct Parts {
+    pub tool_call_id: String,
+    pub tool_name: String,
+    pub result: Zval,
+    pub success: bool,
+    pub error: Option<String>,
+    pub error_code: Option<String>,
+    pub data: Zval,
+    pub metadata: Zval,
+}
+
+impl Parts {
+    /// A result that worked and says nothing.
+    pub fn new(tool_call_id: impl Into<String>, tool_name: impl Into<String>) -> Self {
+        Self {
+            tool_call_id: tool_call_id.into(),
+            tool_name: tool_name.into(),
+            result: Zval::new(),
+            success: true,
+            error: None,
+            error_code: None,
+            data: Zval::new(),
+            metadata: empty_array(),
+        }
+    }
+
+    /// The parts as an object.
+    pub fn into_object(self) -> Outcome {
+        let object = new_object(CLASS.get())?;
+        if let Some(this) = object.object() {
+            self.fill(this);
+        }
+        Ok(object)
+    }
+
+    fn fill(self, this: &ZendObject) {
+        let text = |text: Option<String>| text.map_or_else(Zval::new, string_of);
+        let values = [
+            string_of(self.tool_call_id),
+            string_of(self.tool_name),
+            self.result,
+            bool_of(self.success),
+            text(self.error),
+            text(self.error_code),
+            self.data,
+            self.metadata,
+        ];
+        for (name, value) in PROPERTIES.into_iter().zip(values) {
+            set_property(CLASS.get(), this, name, value);
+        }
     }
 }
 
 /// A result of the engine as an object of PHP.
 pub fn new_result(result: &ToolResult) -> Outcome {
-    let text = |text: Option<&str>| text.map_or_else(Zval::new, string_of);
     let value = |value: &Value| decode_value(value, EmptyObject::Array);
     let mut metadata = Vec::with_capacity(result.metadata.len());
     for (key, fact) in &result.metadata {
         metadata.push((key.as_str(), value(fact)?));
     }
-    let object = new_object(CLASS.get())?;
-    if let Some(this) = object.object() {
-        fill(
-            this,
-            [
-                string_of(&result.tool_call_id),
-                string_of(&result.tool_name),
-                value(&result.result)?,
-                bool_of(result.success),
-                text(result.error.as_deref()),
-                text(result.error_code.map(ErrorCode::as_str)),
-                result
-                    .data
-                    .as_ref()
-                    .map_or_else(|| Ok(Zval::new()), value)?,
-                array_of(metadata),
-            ],
-        );
-    }
-    Ok(object)
+    let parts = Parts {
+        result: value(&result.result)?,
+        success: result.success,
+        error: result.error.clone(),
+        error_code: result.error_code.map(|code| code.as_str().to_owned()),
+        data: result
+            .data
+            .as_ref()
+            .map_or_else(|| Ok(Zval::new()), value)?,
+        metadata: array_of(metadata),
+        ..Parts::new(&result.tool_call_id, &result.tool_name)
+    };
+    parts.into_object()
+}
+
+/// Whether a value is a `ToolResult`.
+pub fn is_result(value: &Zval) -> bool {
+    value
+        .object()
+        .is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
 /// An object of PHP as a result of the engine; `None` when it is no `ToolResult`.
@@ -133,7 +178,7 @@ fn read(this: &ZendObject) -> std::result::Result<ToolResult, Failure> {
     let text = |name: &str| Ok::<_, Failure>(property(name)?.string());
     let success = property("success")?.bool().unwrap_or_default();
     let data = property("data")?;
-    let code = text("errorCode")?.and_then(|code| code_of(&code));
+    let code = text("errorCode")?.and_then(|code| error_code(&code));
     Ok(ToolResult {
         tool_call_id: text("toolCallId")?.unwrap_or_default(),
         tool_name: text("toolName")?.unwrap_or_default(),
@@ -155,11 +200,6 @@ fn read(this: &ZendObject) -> std::result::Result<ToolResult, Failure> {
             _ => JsonObject::new(),
         },
     })
-}
-
-/// The error code of that name; PHP tools may write another word, which says nothing.
-fn code_of(name: &str) -> Option<ErrorCode> {
-    serde_json::from_value(Value::String(name.to_owned())).ok()
 }
 
 fn to_message(call: &mut Call<'_>) -> Outcome {

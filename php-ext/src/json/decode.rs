@@ -6,7 +6,6 @@ use ext_php_rs::{boxed::ZBox, convert::IntoZval};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::exception;
 use crate::zend::{Failure, empty_array, guarded, string_of};
 
 /// What `{}` becomes. PHP's arrays do not tell it from `[]`.
@@ -23,16 +22,14 @@ pub enum EmptyObject {
 /// `json_decode($json, true)` has them (an integer beyond 64 bits becomes a float).
 ///
 /// # Errors
-/// An `InvalidInputException` when it is not JSON or nests too deep.
-pub fn decode(json: &str, empty: EmptyObject) -> Result<Zval, Failure> {
+/// A failure of the engine; inside, what is wrong with the JSON: each caller knows best
+/// whose fault that is.
+pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>, Failure> {
     guarded(|| {
         let mut reader = serde_json::Deserializer::from_str(json);
         let value = Seed { empty }.deserialize(&mut reader)?;
         reader.end()?;
         Ok(value)
-    })?
-    .map_err(|error: serde_json::Error| {
-        exception::invalid_input(format!("The JSON cannot be read: {error}"))
     })
 }
 
@@ -41,9 +38,8 @@ pub fn decode(json: &str, empty: EmptyObject) -> Result<Zval, Failure> {
 /// # Errors
 /// A failure of the engine alone.
 pub fn decode_value(value: &Value, empty: EmptyObject) -> Result<Zval, Failure> {
-    guarded(|| Seed { empty }.deserialize(value))?.map_err(|error: serde_json::Error| {
-        exception::invalid_input(format!("The value cannot be read: {error}"))
-    })
+    guarded(|| Seed { empty }.deserialize(value))?
+        .map_err(|error: serde_json::Error| Failure::error(error.to_string()))
 }
 
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ use crate::zend::{
 /// A PHP value that serde can write, by the rules of `json_encode`: lists become arrays,
 /// other arrays objects, objects what `jsonSerialize()` gives or their public properties,
 /// backed enums their values. A float keeps its fraction: `1.0`, not `1`.
-pub struct Php<'a> {
+struct Php<'a> {
     value: &'a Zval,
     pass: &'a Pass,
 }
@@ -35,7 +35,7 @@ struct Pass {
 /// An `InvalidInputException` for what JSON cannot hold: text that is not UTF-8, NAN and
 /// INF, resources, plain enums, more than 128 levels (or a value that contains itself).
 /// What `jsonSerialize()` throws passes through.
-pub fn encode(value: &Zval) -> Result<String, Failure> {
+fn encode(value: &Zval) -> Result<String, Failure> {
     run(value, |php| serde_json::to_string(&php))
 }
 

@@ -1,7 +1,7 @@
 use std::panic::AssertUnwindSafe;
 
 use ext_php_rs::boxed::ZBox;
-use ext_php_rs::ffi::_call_user_function_impl;
+use ext_php_rs::ffi::{_call_user_function_impl, zend_hash_str_find_ptr_lc};
 use ext_php_rs::types::{ZendObject, Zval};
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
@@ -32,6 +32,20 @@ pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
 /// As [`guarded`].
 pub fn call_method(object: &ZendObject, name: &str, arguments: &[Zval]) -> Result<Zval, Failure> {
     call(Some(&object_value(object)), &string_of(name), arguments)
+}
+
+/// Whether an object has a method of that name.
+pub fn has_method(object: &ZendObject, name: &str) -> bool {
+    let class = object.get_class_entry();
+    // SAFETY: looks the lower-cased name up in the class's table.
+    let found = unsafe {
+        zend_hash_str_find_ptr_lc(
+            (&raw const class.function_table).cast_mut(),
+            name.as_ptr().cast(),
+            name.len(),
+        )
+    };
+    !found.is_null()
 }
 
 /// Calls anything that is callable.

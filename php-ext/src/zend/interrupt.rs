@@ -1,3 +1,5 @@
+use std::cell::RefCell;
+
 use ext_php_rs::ffi::{
     ext_php_rs_executor_globals, zend_atomic_bool_store, zend_interrupt_function,
 };
@@ -29,4 +31,25 @@ pub fn check_interrupt() -> Result<(), Failure> {
             None => Ok(()),
         }
     }
+}
+
+thread_local! {
+    static NOTED: RefCell<Option<Failure>> = const { RefCell::new(None) };
+}
+
+/// As [`check_interrupt`], for a place that can only say "stop": says so, and keeps the
+/// reason for [`noted_interrupt`].
+pub fn note_interrupt() -> bool {
+    match check_interrupt() {
+        Ok(()) => false,
+        Err(failure) => {
+            NOTED.set(Some(failure));
+            true
+        }
+    }
+}
+
+/// The reason that [`note_interrupt`] kept on this thread.
+pub fn noted_interrupt() -> Option<Failure> {
+    NOTED.take()
 }

@@ -93,6 +93,24 @@ pub fn array_of<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval 
     table_value(table)
 }
 
+/// A copy of an array with one entry set, at its old place or at the end.
+pub fn with_entry(array: &Zval, key: &str, entry: Zval) -> Zval {
+    let mut table = array
+        .array()
+        .map_or_else(ZendHashTable::new, |table| table.to_owned());
+    insert(&mut table, key, entry);
+    table_value(table)
+}
+
+/// A copy of an array without one entry.
+pub fn without_entry(array: &Zval, key: &str) -> Zval {
+    let mut table = array
+        .array()
+        .map_or_else(ZendHashTable::new, |table| table.to_owned());
+    table.remove(key);
+    table_value(table)
+}
+
 /// A list.
 pub fn list_of(entries: impl IntoIterator<Item = Zval>) -> Zval {
     let mut table = ZendHashTable::new();

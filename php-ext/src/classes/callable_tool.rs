@@ -1,0 +1,140 @@
+//! `CallableTool`: a definition and a PHP callable as a tool.
+
+use ext_php_rs::error::Result;
+use ext_php_rs::flags::{ClassFlags, PropertyFlags};
+use ext_php_rs::types::{ZendObject, Zval};
+use pillion_core::tool::ToolOrigin;
+
+use super::interfaces::{EXECUTE, MODEL, TOOL};
+use super::{tool_definition, tool_result};
+use crate::model::model_argument;
+use crate::zend::{
+    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, bool_of,
+    call_callable, new_object, read_property, set_property, string_of,
+};
+
+const NAME: &str = "Pillion\\CallableTool";
+static CLASS: ClassSlot = ClassSlot::new();
+
+pub(super) fn register() -> Result<()> {
+    Class::new(NAME)
+        .flags(ClassFlags::Final)
+        .implements(TOOL.get())
+        .property(Property::readonly(
+            "definition",
+            Type::class(tool_definition::NAME),
+        ))
+        .property(Property::new(
+            PropertyFlags::Private,
+            "handler",
+            Type::MIXED,
+            Zval::new(),
+        ))
+        .method(Method::new("__construct", construct).parameters(&[
+            Parameter::required("definition", Type::class(tool_definition::NAME)),
+            Parameter::required("handler", Type::CALLABLE),
+        ]))
+        .method(Method::new("getName", get_name).returns(Type::STRING))
+        .method(
+            Method::new("getDefinition", get_definition)
+                .returns(Type::class(tool_definition::NAME)),
+        )
+        .method(
+            Method::new("execute", execute)
+                .parameters(&EXECUTE)
+                .returns(Type::class(tool_result::NAME)),
+        )
+        .method(
+            Method::new("isAvailableForProvider", is_available_for_provider)
+                .parameters(&[Parameter::required("providerClass", Type::STRING)])
+                .returns(Type::BOOL),
+        )
+        .method(
+            Method::new("isEnabledForModel", is_enabled_for_model)
+                .parameters(&[Parameter::required("model", MODEL)])
+                .returns(Type::BOOL),
+        )
+        .register(&CLASS)
+}
+
+fn construct(call: &mut Call<'_>) -> Outcome {
+    let definition = call
+        .value(0)
+        .filter(|value| tool_definition::is_definition(value))
+        .ok_or_else(|| call.type_error(0, tool_definition::NAME))?;
+    let handler = call
+        .value(1)
+        .filter(|value| value.is_callable())
+        .ok_or_else(|| call.type_error(1, "callable"))?;
+    fill(call.this(), definition, handler);
+    Ok(Zval::new())
+}
+
+fn fill(this: &ZendObject, definition: &Zval, handler: &Zval) {
+    set_property(CLASS.get(), this, "definition", definition.shallow_clone());
+    set_property(CLASS.get(), this, "handler", handler.shallow_clone());
+}
+
+/// A tool of that definition that runs that callable.
+pub fn new_tool(definition: &Zval, handler: &Zval) -> Outcome {
+    let object = new_object(CLASS.get())?;
+    if let Some(this) = object.object() {
+        fill(this, definition, handler);
+    }
+    Ok(object)
+}
+
+/// The callable behind a tool; `None` when the tool is of another class.
+pub fn handler_of(tool: &ZendObject) -> std::result::Result<Option<Zval>, Failure> {
+    if !tool.instance_of(CLASS.get()) {
+        return Ok(None);
+    }
+    read_property(CLASS.get(), tool, "handler").map(Some)
+}
+
+fn get_definition(call: &mut Call<'_>) -> Outcome {
+    read_property(CLASS.get(), call.this(), "definition")
+}
+
+fn name_of(this: &ZendObject) -> std::result::Result<String, Failure> {
+    let definition = read_property(CLASS.get(), this, "definition")?;
+    tool_definition::name_of(&definition)
+}
+
+fn get_name(call: &mut Call<'_>) -> Outcome {
+    Ok(string_of(name_of(call.this())?))
+}
+
+/// Runs the callable as it is; an executor checks the arguments first.
+fn execute(call: &mut Call<'_>) -> Outcome {
+    call.array(0)?;
+    let id = call.string(1)?;
+    let this = call.this();
+    let arguments = [
+        call.value(0).map_or_else(Zval::new, Zval::shallow_clone),
+        string_of(id),
+    ];
+    let handler = read_property(CLASS.get(), this, "handler")?;
+    let value = call_callable(&handler, &arguments)?;
+    if tool_result::is_result(&value) {
+        return Ok(value);
+    }
+    let parts = tool_result::Parts {
+        result: value,
+        ..tool_result::Parts::new(id, name_of(this)?)
+    };
+    parts.into_object()
+}
+
+fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
+    call.string(0)?;
+    Ok(bool_of(true))
+}
+
+fn is_enabled_for_model(call: &mut Call<'_>) -> Outcome {
+    let capabilities = model_argument(call, 0)?;
+    let name = name_of(call.this())?;
+    Ok(bool_of(
+        capabilities.admit(&name, &ToolOrigin::Native).is_ok(),
+    ))
+}

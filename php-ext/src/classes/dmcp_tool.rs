@@ -1,0 +1,208 @@
+//! `DmcpTool`: dice from a remote MCP server (requirement D4).
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::types::{ZendObject, Zval};
+use pillion_core::tool::{
+    ErrorCode, ParameterType, ToolDefinition, ToolFailure, ToolParameter, ToolResult,
+};
+use serde_json::{Map, Value, json};
+
+use super::interfaces::EXECUTE;
+use super::mcp_tool_adapter as adapter;
+use super::{tool_definition, tool_result};
+use crate::exception;
+use crate::json::{EmptyObject, decode_value, to_value};
+use crate::log::log;
+use crate::settings::LogLevel;
+use crate::zend::{Call, Class, ClassSlot, Failure, Method, Outcome, Type, call_method, string_of};
+
+static CLASS: ClassSlot = ClassSlot::new();
+const TOOL: &str = "dmcp_roll_dice";
+
+pub(super) fn register() -> ZendResult<()> {
+    Class::new("Pillion\\DmcpTool")
+        .extends(adapter::CLASS.get())
+        .method(Method::new("getName", get_name).returns(Type::STRING))
+        .method(
+            Method::new("getDefinition", get_definition)
+                .returns(Type::class(tool_definition::NAME)),
+        )
+        .method(Method::new("getMCPCategory", get_mcp_category).returns(Type::STRING))
+        .method(
+            Method::new("execute", execute)
+                .parameters(&EXECUTE)
+                .returns(Type::class(tool_result::NAME)),
+        )
+        .register(&CLASS)
+}
+
+fn get_name(_call: &mut Call<'_>) -> Outcome {
+    Ok(string_of(TOOL))
+}
+
+fn get_mcp_category(_call: &mut Call<'_>) -> Outcome {
+    Ok(string_of("gaming"))
+}
+
+fn get_definition(_call: &mut Call<'_>) -> Outcome {
+    let definition = ToolDefinition::builder(
+        TOOL,
+        "Rolls dice for Dungeons & Dragons, such as \"1d20\", \"2d6+3\" or \"1d20 advantage\".",
+    )
+    .parameter(
+        ToolParameter::new("dice", ParameterType::String)
+            .describe("The dice to roll, such as \"1d20\", \"2d6+3\" or \"1d20 advantage\""),
+    )
+    .parameter(
+        ToolParameter::new("reason", ParameterType::String)
+            .describe("Why they are rolled, such as \"Attack roll\"")
+            .optional(),
+    )
+    .category("gaming")
+    .build()
+    .map_err(|error| Failure::error(error.to_string()))?;
+    tool_definition::new_definition(&definition)
+}
+
+/// Every failure but the end of the request is a failed result.
+fn execute(call: &mut Call<'_>) -> Outcome {
+    call.array(0)?;
+    let arguments = call.value(0).map_or(Ok(Value::Null), to_value)?;
+    let id = call.string(1)?;
+    let text = |key: &str| {
+        let text = arguments.get(key).and_then(Value::as_str).map(str::trim);
+        text.filter(|text| !text.is_empty())
+    };
+    let result = match roll(call.this(), id, text("dice"), text("reason"))? {
+        Ok(result) => ToolResult::success(id, TOOL, result),
+        Err(failure) => {
+            let mut result = ToolResult::failure(id, TOOL, failure.code, failure.message);
+            result.result = failure.result;
+            result
+        }
+    };
+    tool_result::new_result(&result)
+}
+
+fn roll(
+    this: &ZendObject,
+    id: &str,
+    dice: Option<&str>,
+    reason: Option<&str>,
+) -> Result<Result<Value, ToolFailure>, Failure> {
+    let failure = |code, message: &str, shown: &str| {
+        Ok(Err(
+            ToolFailure::new(code, message).with_result(json!({ "error": shown }))
+        ))
+    };
+    let Some(client) = adapter::client(this)? else {
+        return failure(
+            ErrorCode::Unavailable,
+            "Server not configured",
+            "DMCP server URL not configured",
+        );
+    };
+    let Some(dice) = dice else {
+        return failure(
+            ErrorCode::InvalidInput,
+            "Missing required parameter: dice",
+            "Dice notation is required",
+        );
+    };
+    log(
+        LogLevel::Info,
+        "DMCP tool executing",
+        || json!({"tool_call_id": id, "dice": dice, "reason": reason}),
+    );
+    let config = adapter::server_config(this)?;
+    let response = match call_remote(&client, &config, dice, reason) {
+        Ok(response) => response,
+        Err(error) => return failed_call(error).map(Err),
+    };
+    if response.get("isError") == Some(&Value::Bool(true)) {
+        let message = text_content(&response).unwrap_or_else(|| "The MCP tool failed".to_owned());
+        return Ok(Err(ToolFailure::internal(message).with_result(response)));
+    }
+    let result = result_of(&response, dice, reason);
+    log(
+        LogLevel::Info,
+        "DMCP tool executed successfully",
+        || json!({"tool_call_id": id, "result": result}),
+    );
+    Ok(Ok(result))
+}
+
+/// Calls the remote tool, under the names that the server's configuration gives to the tool
+/// (`tool_name`) and its arguments (`argument_names`; null leaves one out).
+fn call_remote(
+    client: &Zval,
+    config: &Value,
+    dice: &str,
+    reason: Option<&str>,
+) -> Result<Value, Failure> {
+    let mut arguments = Map::new();
+    for (name, value) in [("dice", Some(dice)), ("reason", reason)] {
+        let Some(value) = value else { continue };
+        let remote = match config
+            .get("argument_names")
+            .and_then(|names| names.get(name))
+        {
+            None => name,
+            Some(Value::String(remote)) => remote,
+            Some(Value::Null) => continue,
+            Some(_) => {
+                return Err(exception::invalid_input(format!(
+                    "argument_names.{name} must be a string or null"
+                )));
+            }
+        };
+        arguments.insert(remote.to_owned(), json!(value));
+    }
+    let tool = config
+        .get("tool_name")
+        .and_then(Value::as_str)
+        .unwrap_or("roll");
+    let client = client.object().ok_or(Failure::Pending)?;
+    let arguments = decode_value(&Value::Object(arguments), EmptyObject::Array)?;
+    to_value(&call_method(
+        client,
+        "callTool",
+        &[string_of(tool), arguments],
+    )?)
+}
+
+/// A failure of the call as a failed result; what must end the request goes on.
+fn failed_call(failure: Failure) -> Result<ToolFailure, Failure> {
+    let failure = exception::into_tool_failure(failure)?;
+    let shown = format!("Failed to execute: {}", failure.message);
+    Ok(failure.with_result(json!({ "error": shown })))
+}
+
+/// The result that S4's code gives. A server of today answers in `structuredContent` and
+/// text rather than at the top level.
+fn result_of(response: &Value, dice: &str, reason: Option<&str>) -> Value {
+    let find = |key: &str| {
+        let structured = response.get("structuredContent");
+        response.get(key).or_else(|| structured?.get(key)).cloned()
+    };
+    let text = || text_content(response).map(Value::String);
+    let mut result = json!({
+        "dice": dice,
+        "result": find("result").or_else(text).unwrap_or_else(|| json!("Unknown result")),
+        "total": find("total"),
+        "rolls": find("rolls"),
+    });
+    if let Some(reason) = reason {
+        result["reason"] = json!(reason);
+    }
+    result
+}
+
+fn text_content(response: &Value) -> Option<String> {
+    let blocks = response.get("content")?.as_array()?;
+    let texts: Vec<_> = blocks
+        .iter()
+        .filter_map(|block| block.get("text")?.as_str())
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}

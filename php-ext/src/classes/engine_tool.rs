@@ -1,0 +1,213 @@
+//! `NativeTool` and `MCPServerTool`: tools whose work is done by the engine, as PHP sees
+//! them.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::ZendObject;
+use pillion_core::executor::Executor;
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{CallContext, Tool, ToolCall, ToolOrigin};
+
+use super::interfaces::{EXECUTE, MCP_TOOL, MODEL, TOOL};
+use super::{tool_definition, tool_result};
+use crate::json::to_value;
+use crate::model::model_argument;
+use crate::wait::wait;
+use crate::zend::{
+    Call, Class, Failure, Method, Outcome, Parameter, State, StateClass, Type, array_of, bool_of,
+    new_with_state, state_of, string_of,
+};
+
+static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
+static MCP: StateClass<EngineTool<Mcp>> = StateClass::new();
+
+/// A tool in a registry of the engine. `Kind` tells the two PHP classes apart.
+struct EngineTool<Kind> {
+    tool: Arc<RegisteredTool>,
+    executor: Executor,
+    kind: PhantomData<Kind>,
+}
+
+/// Built into Pillion.
+struct Native;
+/// Offered by an MCP server.
+struct Mcp;
+
+impl State for EngineTool<Native> {
+    fn class() -> &'static StateClass<Self> {
+        &NATIVE
+    }
+}
+
+impl State for EngineTool<Mcp> {
+    fn class() -> &'static StateClass<Self> {
+        &MCP
+    }
+}
+
+pub(super) fn register() -> ZendResult<()> {
+    let native = Class::new("Pillion\\NativeTool").implements(TOOL.get());
+    NATIVE.register(with_methods::<Native>(native))?;
+    let mcp = Class::new("Pillion\\MCPServerTool")
+        .implements(MCP_TOOL.get())
+        .method(Method::new("getMCPServerConfig", get_mcp_server_config).returns(Type::ARRAY))
+        .method(Method::new("getMCPCategory", get_mcp_category).returns(Type::STRING))
+        .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL));
+    MCP.register(with_methods::<Mcp>(mcp))
+}
+
+/// What both classes have.
+fn with_methods<Kind: 'static>(class: Class) -> Class
+where
+    EngineTool<Kind>: State,
+{
+    class
+        .flags(ClassFlags::Final)
+        .method(Method::new("__construct", refuse).make_private())
+        .method(Method::new("getName", get_name::<Kind>).returns(Type::STRING))
+        .method(
+            Method::new("getDefinition", get_definition::<Kind>)
+                .returns(Type::class(tool_definition::NAME)),
+        )
+        .method(
+            Method::new("execute", execute::<Kind>)
+                .parameters(&EXECUTE)
+                .returns(Type::class(tool_result::NAME)),
+        )
+        .method(
+            Method::new("isAvailableForProvider", is_available_for_provider)
+                .parameters(&[Parameter::required("providerClass", Type::STRING)])
+                .returns(Type::BOOL),
+        )
+        .method(
+            Method::new("isEnabledForModel", is_enabled_for_model::<Kind>)
+                .parameters(&[Parameter::required("model", MODEL)])
+                .returns(Type::BOOL),
+        )
+}
+
+/// A tool of a registry as an object, of the class that fits its origin.
+pub fn new_tool(tool: &Arc<RegisteredTool>, executor: &Executor) -> Outcome {
+    if tool.origin().is_mcp() {
+        new_with_state(EngineTool::<Mcp>::new(tool, executor))
+    } else {
+        new_with_state(EngineTool::<Native>::new(tool, executor))
+    }
+}
+
+impl<Kind> EngineTool<Kind> {
+    fn new(tool: &Arc<RegisteredTool>, executor: &Executor) -> Self {
+        Self {
+            tool: Arc::clone(tool),
+            executor: executor.clone(),
+            kind: PhantomData,
+        }
+    }
+}
+
+/// The engine's tool behind an object; `None` when the object is of another class.
+pub fn engine_tool(object: &ZendObject) -> Result<Option<Arc<dyn Tool>>, Failure> {
+    let tool = if object.instance_of(NATIVE.get()) {
+        &state_of::<EngineTool<Native>>(object)?.tool
+    } else if object.instance_of(MCP.get()) {
+        &state_of::<EngineTool<Mcp>>(object)?.tool
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::clone(tool.tool())))
+}
+
+fn refuse(_call: &mut Call<'_>) -> Outcome {
+    Err(Failure::error("A tool of the engine comes from a registry"))
+}
+
+fn this<'a, Kind: 'static>(call: &Call<'a>) -> Result<&'a EngineTool<Kind>, Failure>
+where
+    EngineTool<Kind>: State,
+{
+    state_of(call.this())
+}
+
+fn get_name<Kind: 'static>(call: &mut Call<'_>) -> Outcome
+where
+    EngineTool<Kind>: State,
+{
+    Ok(string_of(this::<Kind>(call)?.tool.name().as_str()))
+}
+
+fn get_definition<Kind: 'static>(call: &mut Call<'_>) -> Outcome
+where
+    EngineTool<Kind>: State,
+{
+    tool_definition::new_definition(this::<Kind>(call)?.tool.definition())
+}
+
+/// Runs the tool with all the checks of an executor.
+fn execute<Kind: 'static>(call: &mut Call<'_>) -> Outcome
+where
+    EngineTool<Kind>: State,
+{
+    call.array(0)?;
+    let arguments = call
+        .value(0)
+        .map_or(Ok(serde_json::Value::Null), to_value)?;
+    let id = call.string(1)?;
+    let state = this::<Kind>(call)?;
+    let tool_call = ToolCall::new(id, state.tool.name().as_str(), arguments);
+    let executor = state.executor.clone();
+    let result = wait(async move {
+        executor
+            .execute_one(tool_call, &CallContext::default())
+            .await
+    })?;
+    tool_result::new_result(&result)
+}
+
+fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
+    call.string(0)?;
+    Ok(bool_of(true))
+}
+
+fn is_enabled_for_model<Kind: 'static>(call: &mut Call<'_>) -> Outcome
+where
+    EngineTool<Kind>: State,
+{
+    let capabilities = model_argument(call, 0)?;
+    let tool = &this::<Kind>(call)?.tool;
+    let admitted = capabilities.admit(tool.name().as_str(), tool.origin());
+    Ok(bool_of(admitted.is_ok()))
+}
+
+fn server<'a>(call: &Call<'a>) -> Result<(&'a str, &'a str), Failure> {
+    Ok(match this::<Mcp>(call)?.tool.origin() {
+        ToolOrigin::Mcp {
+            server_label,
+            server_url,
+        } => (server_label, server_url),
+        _ => ("", ""),
+    })
+}
+
+/// What may be shown of the server: no credentials.
+fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
+    let (label, url) = server(call)?;
+    Ok(array_of([
+        ("type", string_of("mcp")),
+        ("server_label", string_of(label)),
+        ("server_url", string_of(url)),
+    ]))
+}
+
+fn get_mcp_category(call: &mut Call<'_>) -> Outcome {
+    let tool = &this::<Mcp>(call)?.tool;
+    Ok(string_of(tool.definition().category()))
+}
+
+/// Whether a server is set. There is no I/O here: `MCPSSEClient::isAvailable()` asks it.
+fn is_server_available(call: &mut Call<'_>) -> Outcome {
+    let (_, url) = server(call)?;
+    Ok(bool_of(!url.trim().is_empty()))
+}

@@ -1,0 +1,124 @@
+use pillion_core::mcp::ServerConfig;
+use serde_json::{Map, Value, json};
+
+use crate::classes::tool_definition::seconds;
+use crate::exception;
+use crate::zend::Failure;
+
+/// An MCP server as PHP code configures it.
+pub struct Server {
+    config: ServerConfig,
+    /// The whole configuration as text, credentials too: two clients share a connection
+    /// only if it is the same. Never shown.
+    key: String,
+}
+
+/// The options that have an argument of their own.
+const ARGUMENTS: [&str; 3] = ["url", "timeout_ms", "label"];
+
+impl Server {
+    /// Checks the arguments of `MCPSSEClient::__construct`.
+    ///
+    /// # Errors
+    /// An `InvalidInputException` that names the option.
+    pub fn new(
+        url: &str,
+        timeout: f64,
+        api_key: Option<&str>,
+        options: Value,
+    ) -> Result<Self, Failure> {
+        Self::labelled(None, url, timeout, api_key, options)
+    }
+
+    /// Reads a server entry as S4 has it; `None` without a URL.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_entry(entry: &Value) -> Result<Option<Self>, Failure> {
+        let text = |key: &str| {
+            let text = entry.get(key).and_then(Value::as_str).map(str::trim);
+            text.filter(|text| !text.is_empty())
+        };
+        let Some(url) = text("server_url") else {
+            return Ok(None);
+        };
+        let timeout = match entry.get("timeout") {
+            None | Some(Value::Null) => 30.0,
+            Some(timeout) => timeout.as_f64().ok_or_else(|| {
+                exception::invalid_input("The server's 'timeout' must be a number of seconds")
+            })?,
+        };
+        let options = entry.get("options").cloned().unwrap_or_else(|| json!({}));
+        Self::labelled(text("server_label"), url, timeout, text("api_key"), options).map(Some)
+    }
+
+    fn labelled(
+        label: Option<&str>,
+        url: &str,
+        timeout: f64,
+        api_key: Option<&str>,
+        options: Value,
+    ) -> Result<Self, Failure> {
+        let mut config = match options {
+            Value::Object(options) => options,
+            Value::Array(items) if items.is_empty() => Map::new(),
+            _ => {
+                return Err(exception::invalid_input(
+                    "The options must be an array with names as keys",
+                ));
+            }
+        };
+        if let Some(key) = ARGUMENTS.iter().find(|key| config.contains_key(**key)) {
+            return Err(exception::invalid_input(format!("Unknown option '{key}'")));
+        }
+        if let Some(key) = api_key {
+            if config.contains_key("authentication") {
+                return Err(exception::invalid_input(
+                    "Give either an API key or the option 'authentication'",
+                ));
+            }
+            config.insert(
+                "authentication".to_owned(),
+                json!({"type": "bearer", "token": key}),
+            );
+        }
+        let timeout = seconds("timeout", timeout)?;
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        config.insert("url".to_owned(), json!(url));
+        config.insert("timeout_ms".to_owned(), json!(timeout_ms));
+        config.insert("label".to_owned(), json!(label.unwrap_or("mcp")));
+        let config = Value::Object(config);
+        let key = config.to_string();
+        let config = serde_path_to_error::deserialize(config).map_err(|error| {
+            exception::invalid_input(format!(
+                "Invalid MCP server option '{}': {}",
+                error.path(),
+                error.inner()
+            ))
+        })?;
+        Ok(Self { config, key })
+    }
+
+    /// The engine's configuration.
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    /// What connections are shared by.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The URL without what may be secret: user, query and fragment.
+    pub fn shown_url(&self) -> String {
+        let url = &self.config.url;
+        let end = url.find(['?', '#']).unwrap_or(url.len());
+        let url = &url[..end];
+        match (url.find("://"), url.rfind('@')) {
+            (Some(scheme), Some(at)) if at > scheme => {
+                format!("{}{}", &url[..scheme + 3], &url[at + 1..])
+            }
+            _ => url.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `MCPToolAdapter`: the abstract class behind MCP tools in PHP (requirements J2, J3).
+//!
+//! Its state is in real protected properties, so that PHP subclasses read `$this->client`,
+//! and `DmcpTool` inherits from it like any class.
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::{ClassFlags, PropertyFlags};
+use ext_php_rs::types::{ZendObject, Zval};
+use pillion_core::tool::ToolOrigin;
+use serde_json::Value;
+
+use super::interfaces::{MCP_TOOL, MODEL};
+use super::mcp_sse_client;
+use crate::json::to_value;
+use crate::model::model_argument;
+use crate::zend::{
+    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, bool_of,
+    call_method, empty_array, read_property, set_property,
+};
+
+/// `Pillion\MCPToolAdapter`.
+pub static CLASS: ClassSlot = ClassSlot::new();
+
+pub(super) fn register() -> ZendResult<()> {
+    let client = Type::class(mcp_sse_client::NAME).nullable();
+    let protected = PropertyFlags::Protected;
+    Class::new("Pillion\\MCPToolAdapter")
+        .flags(ClassFlags::Abstract)
+        .implements(MCP_TOOL.get())
+        .property(Property::new(
+            protected,
+            "serverConfig",
+            Type::ARRAY,
+            empty_array(),
+        ))
+        .property(Property::new(
+            protected,
+            "serverAvailable",
+            Type::BOOL,
+            bool_of(false),
+        ))
+        .property(Property::new(protected, "client", client, Zval::new()))
+        .method(
+            Method::new("__construct", construct).parameters(&[Parameter::optional(
+                "serverConfig",
+                Type::ARRAY,
+                "[]",
+            )]),
+        )
+        .method(Method::new("getMCPServerConfig", get_mcp_server_config).returns(Type::ARRAY))
+        .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL))
+        .method(
+            Method::new("isAvailableForProvider", is_available_for_provider)
+                .parameters(&[Parameter::required("providerClass", Type::STRING)])
+                .returns(Type::BOOL),
+        )
+        .method(
+            Method::new("isEnabledForModel", is_enabled_for_model)
+                .parameters(&[Parameter::required("model", MODEL)])
+                .returns(Type::BOOL),
+        )
+        .register(&CLASS)
+}
+
+/// Makes the client, which does no I/O yet; without a `server_url` there is none.
+fn construct(call: &mut Call<'_>) -> Outcome {
+    let Some(config) = call.value(0) else {
+        return Ok(Zval::new());
+    };
+    call.array(0)?;
+    let this = call.this();
+    set_property(CLASS.get(), this, "serverConfig", config.shallow_clone());
+    if let Some(client) = mcp_sse_client::of_server_config(&to_value(config)?)? {
+        set_property(CLASS.get(), this, "serverAvailable", bool_of(true));
+        set_property(CLASS.get(), this, "client", client);
+    }
+    Ok(Zval::new())
+}
+
+fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
+    read_property(CLASS.get(), call.this(), "serverConfig")
+}
+
+/// Whether a server is set. There is no I/O here: `MCPSSEClient::isAvailable()` asks it.
+fn is_server_available(call: &mut Call<'_>) -> Outcome {
+    read_property(CLASS.get(), call.this(), "serverAvailable")
+}
+
+fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
+    call.string(0)?;
+    Ok(bool_of(true))
+}
+
+/// The rule of H2 for the tool's own name.
+fn is_enabled_for_model(call: &mut Call<'_>) -> Outcome {
+    let capabilities = model_argument(call, 0)?;
+    let this = call.this();
+    let name = call_method(this, "getName", &[])?;
+    let admitted = capabilities.admit(name.str().unwrap_or_default(), &origin_of(this)?);
+    Ok(bool_of(admitted.is_ok()))
+}
+
+fn origin_of(this: &ZendObject) -> Result<ToolOrigin, Failure> {
+    let config = server_config(this)?;
+    let text = |key: &str| {
+        let text = config.get(key).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    Ok(ToolOrigin::Mcp {
+        server_label: text("server_label"),
+        server_url: text("server_url"),
+    })
+}
+
+/// The configuration that the adapter was made with.
+pub fn server_config(this: &ZendObject) -> Result<Value, Failure> {
+    to_value(&read_property(CLASS.get(), this, "serverConfig")?)
+}
+
+/// The adapter's client, if it has one.
+pub fn client(this: &ZendObject) -> Result<Option<Zval>, Failure> {
+    let client = read_property(CLASS.get(), this, "client")?;
+    Ok(client.is_object().then_some(client))
+}

@@ -1,0 +1,243 @@
+//! `Sidecar`: the same calls through the sidecar's socket (requirements I1, I2).
+
+mod answer;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::types::Zval;
+use pillion_client::wire::{BatchCall, BatchMode, BatchRequest};
+use pillion_client::{Caller, Client, ClientError};
+use pillion_core::tool::{ErrorCode, ToolCall};
+use serde_json::Value;
+
+use super::tool_call::call_of;
+use super::tool_executor::calls_of;
+use super::{tool_definition, tool_result};
+use crate::context::context_argument;
+use crate::exception;
+use crate::json::{EmptyObject, decode, encode_arguments};
+use crate::zend::{
+    Call, Class, Failure, Method, Outcome, Parameter, State, StateClass, Type, bool_of, construct,
+    empty_array, entries, list_of, noted_interrupt, state_of, string_of,
+};
+use crate::{runtime, settings};
+use answer::Answer;
+
+const NAME: &str = "Pillion\\Sidecar";
+static CLASS: StateClass<Sidecar> = StateClass::new();
+
+struct Sidecar {
+    socket: PathBuf,
+    timeout: Duration,
+}
+
+impl State for Sidecar {
+    fn class() -> &'static StateClass<Self> {
+        &CLASS
+    }
+}
+
+pub(super) fn register() -> ZendResult<()> {
+    let category = Parameter::optional("category", Type::STRING.nullable(), "null");
+    let context = Parameter::optional("context", Type::ARRAY, "[]");
+    let calls = Parameter::required("calls", Type::ARRAY);
+    let call = Type::class("Pillion\\ToolCall").or(Type::ARRAY);
+    let class = Class::new(NAME)
+        .method(Method::new("__construct", construct_sidecar).parameters(&[
+            Parameter::optional("socketPath", Type::STRING.nullable(), "null"),
+            Parameter::optional("timeout", Type::INT.or(Type::FLOAT), "60"),
+        ]))
+        .method(Method::new("getSocketPath", get_socket_path).returns(Type::STRING))
+        .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
+        .method(
+            Method::new("listTools", list_tools)
+                .parameters(&[category])
+                .returns(Type::ARRAY),
+        )
+        .method(
+            Method::new("getSchemas", get_schemas)
+                .parameters(&[category])
+                .returns(Type::ARRAY),
+        )
+        .method(
+            Method::new("callTool", call_tool)
+                .parameters(&[
+                    Parameter::required("name", Type::STRING),
+                    Parameter::optional("arguments", Type::ARRAY, "[]"),
+                    context,
+                ])
+                .returns(Type::MIXED),
+        )
+        .method(
+            Method::new("execute", execute)
+                .parameters(&[Parameter::required("call", call), context])
+                .returns(Type::class(tool_result::NAME)),
+        )
+        .method(
+            Method::new("executeAll", execute_all)
+                .parameters(&[calls, context])
+                .returns(Type::ARRAY),
+        )
+        .method(
+            Method::new("executeParallel", execute_parallel)
+                .parameters(&[calls, context])
+                .returns(Type::ARRAY),
+        );
+    CLASS.register(class)
+}
+
+/// No I/O: a sidecar that is not there yet is no error.
+fn construct_sidecar(call: &mut Call<'_>) -> Outcome {
+    let socket = match call.optional_string(0)? {
+        Some(path) => PathBuf::from(path),
+        None => match settings::sidecar_socket() {
+            "" => pillion_client::default_socket_path(),
+            path => PathBuf::from(path),
+        },
+    };
+    let timeout = tool_definition::seconds("timeout", call.number_or(1, 60.0)?)?;
+    construct(call.this(), Sidecar { socket, timeout })?;
+    Ok(Zval::new())
+}
+
+fn get_socket_path(call: &mut Call<'_>) -> Outcome {
+    let sidecar = state_of::<Sidecar>(call.this())?;
+    Ok(string_of(sidecar.socket.as_os_str().as_encoded_bytes()))
+}
+
+/// Whether a sidecar answers. It never throws for a sidecar that does not.
+fn is_available(call: &mut Call<'_>) -> Outcome {
+    match ask(call, |client| client.raw().health()) {
+        Ok(_) => Ok(bool_of(true)),
+        Err(Failure::Thrown(_)) => Ok(bool_of(false)),
+        Err(other) => Err(other),
+    }
+}
+
+fn list_tools(call: &mut Call<'_>) -> Outcome {
+    let category = call.optional_string(0)?;
+    let body = ask(call, |client| client.raw().list_tools(category))?;
+    field_of(&body, "tools", EmptyObject::Array)
+}
+
+fn get_schemas(call: &mut Call<'_>) -> Outcome {
+    let category = call.optional_string(0)?;
+    let body = ask(call, |client| client.raw().schemas(category))?;
+    field_of(&body, "schemas", EmptyObject::StdClass)
+}
+
+/// The tool's data; a tool that fails throws what fits its error code.
+fn call_tool(call: &mut Call<'_>) -> Outcome {
+    let name = call.string(0)?;
+    let arguments = match call.value(1) {
+        Some(arguments) => {
+            call.array(1)?;
+            encode_arguments(arguments)?.get().to_owned()
+        }
+        None => "{}".to_owned(),
+    };
+    let caller = caller_argument(call, 2)?;
+    let body = ask(call, |client| {
+        client.raw().execute(name, arguments.as_bytes(), &caller)
+    })?;
+    let answer = Answer::of(&decode_body(&body, EmptyObject::Array)?);
+    if answer.success {
+        return Ok(answer.data);
+    }
+    let code = answer.error_code.as_deref().and_then(exception::error_code);
+    Err(exception::of_code(
+        code.unwrap_or(ErrorCode::InternalError),
+        answer.error.unwrap_or_else(|| "The tool failed".to_owned()),
+    ))
+}
+
+fn execute(call: &mut Call<'_>) -> Outcome {
+    let single = call.value(0).map_or(Err(Failure::Pending), call_of)?;
+    let results = run(call, vec![single], BatchMode::Sequential)?;
+    results
+        .into_iter()
+        .next()
+        .ok_or_else(|| Failure::error("The sidecar answered without a result"))
+}
+
+fn execute_all(call: &mut Call<'_>) -> Outcome {
+    let calls = calls_of(call.array(0)?)?;
+    run(call, calls, BatchMode::Sequential).map(list_of)
+}
+
+fn execute_parallel(call: &mut Call<'_>) -> Outcome {
+    let calls = calls_of(call.array(0)?)?;
+    run(call, calls, BatchMode::Parallel).map(list_of)
+}
+
+/// Sends calls as one request; the results are in their order.
+fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: BatchMode) -> Result<Vec<Zval>, Failure> {
+    let caller = caller_argument(call, 1)?;
+    let names: Vec<_> = calls
+        .iter()
+        .map(|call| (call.id.clone(), call.name.clone()))
+        .collect();
+    let calls = calls.into_iter().map(|call| BatchCall {
+        id: call.id,
+        name: call.name,
+        arguments: call.arguments,
+    });
+    let request = BatchRequest {
+        calls: calls.collect(),
+        mode,
+    };
+    let request = serde_json::to_vec(&request)
+        .map_err(|error| exception::invalid_input(error.to_string()))?;
+    let body = ask(call, |client| client.raw().batch(&request, &caller))?;
+    let results = field_of(&body, "results", EmptyObject::Array)?;
+    let answers = results.array().into_iter().flat_map(entries);
+    let results: Vec<_> = names
+        .into_iter()
+        .zip(answers)
+        .map(|((id, name), (_, answer))| Answer::of(answer).into_result(id, name))
+        .collect::<Result<_, _>>()?;
+    Ok(results)
+}
+
+fn caller_argument(call: &Call<'_>, index: usize) -> Result<Caller, Failure> {
+    let context = context_argument(call, index)?;
+    let mut caller = Caller::default();
+    if let Some(user) = context.user {
+        caller = caller.user(user);
+    }
+    if let Some(channel) = context.channel {
+        caller = caller.channel(channel);
+    }
+    if let Some(id) = context.extra.get("request_id").and_then(Value::as_str) {
+        caller = caller.request_id(id);
+    }
+    Ok(caller)
+}
+
+fn ask<R>(
+    call: &Call<'_>,
+    request: impl FnOnce(&Client) -> Result<R, ClientError>,
+) -> Result<R, Failure> {
+    let sidecar = state_of::<Sidecar>(call.this())?;
+    let client = runtime::sidecar(&sidecar.socket, sidecar.timeout);
+    request(&client).map_err(|error| match error {
+        ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
+        error => exception::of_client(&error),
+    })
+}
+
+fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
+    let text = std::str::from_utf8(body)
+        .map_err(|_| exception::transport("The sidecar's answer is not valid UTF-8"))?;
+    decode(text, empty)?.map_err(|error| {
+        exception::transport(format!("The sidecar's answer cannot be read: {error}"))
+    })
+}
+
+fn field_of(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
+    let answer = decode_body(body, empty)?;
+    let field = answer.array().and_then(|answer| answer.get(field));
+    Ok(field.map_or_else(empty_array, Zval::shallow_clone))
+}

@@ -1,0 +1,55 @@
+use ext_php_rs::types::Zval;
+
+use crate::classes::tool_result::Parts;
+use crate::zend::{Outcome, empty_array};
+
+/// The sidecar's answer to one call, as PHP values: either a tool ran and its outcome is
+/// under `result`, or there is no such tool.
+pub(super) struct Answer {
+    pub(super) success: bool,
+    /// The tool's data, else its result.
+    pub(super) data: Zval,
+    pub(super) error: Option<String>,
+    pub(super) error_code: Option<String>,
+    /// What the model reads, where the tool also gave data.
+    result: Option<Zval>,
+    metadata: Zval,
+}
+
+impl Answer {
+    /// Reads an answer; what is missing is taken as empty.
+    pub(super) fn of(answer: &Zval) -> Self {
+        let table = answer.array();
+        let outcome = table
+            .and_then(|table| table.get("result"))
+            .and_then(Zval::array)
+            .or(table);
+        let field = |key: &str| outcome.and_then(|outcome| outcome.get(key));
+        Self {
+            success: field("success").and_then(Zval::bool).unwrap_or_default(),
+            data: field("data").map_or_else(Zval::new, Zval::shallow_clone),
+            error: field("error").and_then(Zval::string),
+            error_code: field("error_code").and_then(Zval::string),
+            result: field("result").map(Zval::shallow_clone),
+            metadata: field("metadata").map_or_else(empty_array, Zval::shallow_clone),
+        }
+    }
+
+    /// The answer as a `ToolResult`.
+    pub(super) fn into_result(self, tool_call_id: String, tool_name: String) -> Outcome {
+        let (result, data) = match self.result {
+            Some(result) => (result, self.data),
+            None => (self.data, Zval::new()),
+        };
+        let parts = Parts {
+            result,
+            success: self.success,
+            error: self.error,
+            error_code: self.error_code,
+            data,
+            metadata: self.metadata,
+            ..Parts::new(tool_call_id, tool_name)
+        };
+        parts.into_object()
+    }
+}

@@ -1,0 +1,134 @@
+//! `ToolExecutor` (requirements C1 to C7).
+
+mod options;
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::PropertyFlags;
+use ext_php_rs::types::{ZendHashTable, Zval};
+use pillion_core::executor::Executor;
+use pillion_core::tool::{ToolCall, ToolResult};
+
+use super::tool_call::call_of;
+use super::tool_registry::{self, is_registry, registry_of};
+use super::tool_result::{self, new_result};
+use crate::context::context_argument;
+use crate::execution::{self, Mode};
+use crate::json::to_value;
+use crate::zend::{
+    Call, Class, Failure, Method, Outcome, Parameter, Property, State, StateClass, Type, construct,
+    entries, list_of, read_property, set_property, state_of, undefined,
+};
+
+const NAME: &str = "Pillion\\ToolExecutor";
+static CLASS: StateClass<ToolExecutor> = StateClass::new();
+
+struct ToolExecutor {
+    executor: Executor,
+}
+
+impl State for ToolExecutor {
+    fn class() -> &'static StateClass<Self> {
+        &CLASS
+    }
+}
+
+pub(super) fn register() -> ZendResult<()> {
+    let registry = Type::class(tool_registry::NAME);
+    let result = Type::class(tool_result::NAME);
+    let call = Type::class("Pillion\\ToolCall").or(Type::ARRAY);
+    let context = Parameter::optional("context", Type::ARRAY, "[]");
+    let class = Class::new(NAME)
+        .property(Property::new(
+            PropertyFlags::Private,
+            "registry",
+            registry,
+            undefined(),
+        ))
+        .method(Method::new("__construct", construct_executor).parameters(&[
+            Parameter::required("registry", registry),
+            Parameter::optional("options", Type::ARRAY, "[]"),
+        ]))
+        .method(
+            Method::new("execute", execute)
+                .parameters(&[Parameter::required("call", call), context])
+                .returns(result),
+        )
+        .method(
+            Method::new("executeAll", execute_all)
+                .parameters(&[Parameter::required("calls", Type::ARRAY), context])
+                .returns(Type::ARRAY),
+        )
+        .method(
+            Method::new("executeParallel", execute_parallel)
+                .parameters(&[Parameter::required("calls", Type::ARRAY), context])
+                .returns(Type::ARRAY),
+        );
+    CLASS.register(class)
+}
+
+fn construct_executor(call: &mut Call<'_>) -> Outcome {
+    let value = call
+        .value(0)
+        .filter(|value| is_registry(value))
+        .ok_or_else(|| call.type_error(0, tool_registry::NAME))?;
+    let (_, registry) = registry_of(value)?;
+    let config = match call.value(1) {
+        Some(options) => {
+            call.array(1)?;
+            options::read(to_value(options)?)?
+        }
+        None => pillion_core::executor::ExecutorConfig::default(),
+    };
+    let this = call.this();
+    construct(
+        this,
+        ToolExecutor {
+            executor: Executor::new(std::sync::Arc::clone(registry.tools()), config),
+        },
+    )?;
+    set_property(CLASS.get(), this, "registry", value.shallow_clone());
+    Ok(Zval::new())
+}
+
+fn execute(call: &mut Call<'_>) -> Outcome {
+    let single = call
+        .value(0)
+        .map_or_else(|| Err(Failure::Pending), call_of)?;
+    let results = run(call, vec![single], Mode::Sequential)?;
+    match results.first() {
+        Some(result) => new_result(result),
+        None => Err(Failure::error("The call has no result")),
+    }
+}
+
+fn execute_all(call: &mut Call<'_>) -> Outcome {
+    let calls = calls_of(call.array(0)?)?;
+    results_of(&run(call, calls, Mode::Sequential)?)
+}
+
+fn execute_parallel(call: &mut Call<'_>) -> Outcome {
+    let calls = calls_of(call.array(0)?)?;
+    results_of(&run(call, calls, Mode::Parallel)?)
+}
+
+fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResult>, Failure> {
+    let context = context_argument(call, 1)?;
+    let this = call.this();
+    let state = state_of::<ToolExecutor>(this)?;
+    let registry = read_property(CLASS.get(), this, "registry")?;
+    let (object, registry) = registry_of(&registry)?;
+    execution::execute(object, registry, &state.executor, calls, context, mode)
+}
+
+/// The calls in a list: objects or arrays.
+pub fn calls_of(table: &ZendHashTable) -> Result<Vec<ToolCall>, Failure> {
+    entries(table).map(|(_, call)| call_of(call)).collect()
+}
+
+fn results_of(results: &[ToolResult]) -> Outcome {
+    let results = results
+        .iter()
+        .map(new_result)
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(list_of(results))
+}

@@ -1,0 +1,120 @@
+//! The options of `ToolExecutor::__construct`.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use pillion_core::executor::{ExecutorConfig, RateLimits, RateWindows};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::classes::tool_definition::seconds;
+use crate::exception;
+use crate::zend::Failure;
+
+/// Times are seconds, as everywhere in PHP.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    timeout: Option<f64>,
+    #[serde(default)]
+    tool_timeouts: HashMap<String, f64>,
+    max_concurrent: Option<NonZeroUsize>,
+    queue_timeout: Option<f64>,
+    max_output_bytes: Option<usize>,
+    #[serde(default)]
+    rate_limits: Limits,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    every_tool: Option<Windows>,
+    #[serde(default)]
+    tools: HashMap<String, Windows>,
+    #[serde(default)]
+    servers: HashMap<String, Windows>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Windows {
+    per_minute: Option<u32>,
+    per_hour: Option<u32>,
+    per_day: Option<u32>,
+}
+
+/// Reads the options; what is left out keeps the executor's default.
+///
+/// # Errors
+/// An `InvalidInputException` that names the key.
+pub fn read(options: Value) -> Result<ExecutorConfig, Failure> {
+    let options: Options =
+        serde_path_to_error::deserialize(without_empty_lists(options)).map_err(|error| {
+            exception::invalid_input(format!(
+                "Invalid executor option '{}': {}",
+                error.path(),
+                error.inner()
+            ))
+        })?;
+    let defaults = ExecutorConfig::default();
+    let time = |name: &str, given: Option<f64>, default: Duration| {
+        given.map_or(Ok(default), |given| seconds(name, given))
+    };
+    Ok(ExecutorConfig {
+        timeout: time("timeout", options.timeout, defaults.timeout)?,
+        tool_timeouts: options
+            .tool_timeouts
+            .into_iter()
+            .map(|(tool, limit)| Ok((tool, seconds("tool_timeouts", limit)?)))
+            .collect::<Result<_, Failure>>()?,
+        max_concurrent: options.max_concurrent.unwrap_or(defaults.max_concurrent),
+        queue_timeout: time(
+            "queue_timeout",
+            options.queue_timeout,
+            defaults.queue_timeout,
+        )?,
+        max_output_bytes: options
+            .max_output_bytes
+            .unwrap_or(defaults.max_output_bytes),
+        rate_limits: options.rate_limits.into(),
+    })
+}
+
+/// PHP writes an empty map as `[]`: it says nothing, so it is left out.
+fn without_empty_lists(value: Value) -> Value {
+    match value {
+        Value::Array(items) if items.is_empty() => Value::Object(serde_json::Map::new()),
+        Value::Object(map) => map
+            .into_iter()
+            .map(|(key, value)| (key, without_empty_lists(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+impl From<Limits> for RateLimits {
+    fn from(limits: Limits) -> Self {
+        let by_name = |windows: HashMap<String, Windows>| {
+            windows
+                .into_iter()
+                .map(|(name, windows)| (name, windows.into()))
+                .collect()
+        };
+        Self {
+            every_tool: limits.every_tool.map(RateWindows::from).unwrap_or_default(),
+            tools: by_name(limits.tools),
+            servers: by_name(limits.servers),
+        }
+    }
+}
+
+impl From<Windows> for RateWindows {
+    fn from(windows: Windows) -> Self {
+        Self {
+            per_minute: windows.per_minute,
+            per_hour: windows.per_hour,
+            per_day: windows.per_day,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""A fake MCP server of the S4 dialect: it takes JSON-RPC by POST and answers with an event
+stream, without any handshake. Prints its port and serves until it is killed.
+
+Real servers are the peers in tests/peers; this one is for what they do not show: the
+dialect itself, faults, and which connection and credentials a request came with.
+"""
+
+import itertools
+import json
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+TOOLS = [
+    {
+        "name": "roll",
+        "description": "Rolls dice",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"dice": {"type": "string"}, "reason": {"type": "string"}},
+            "required": ["dice"],
+        },
+    },
+    {"name": "echo", "description": "Returns its arguments", "inputSchema": {"type": "object", "properties": {}}},
+    {"name": "slow", "description": "Takes its time", "inputSchema": {"type": "object", "properties": {"seconds": {"type": "number"}}}},
+    {"name": "not a name", "description": "Has an illegal name", "inputSchema": {"type": "object"}},
+]
+
+
+class Fault(Exception):
+    """Ends the request in an odd way; the argument is a function of the handler."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Headers and body go out as two writes; without this each answer takes 40 ms.
+    disable_nagle_algorithm = True
+    connections = itertools.count(1)
+
+    def setup(self):
+        super().setup()
+        self.connection_number = next(self.connections)
+        self.requests = 0
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_GET(self):
+        self.send_error(405)
+
+    def do_POST(self):
+        self.requests += 1
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = json.loads(body)
+        if "id" not in request:
+            self.answer(202, "text/plain", b"")
+            return
+        try:
+            answer = {"result": self.result(request, body)}
+        except Fault as fault:
+            fault.args[0](self, request)
+            return
+        except LookupError as error:
+            answer = {"error": {"code": -32601, "message": f"Method not found: {error}"}}
+        except ValueError as error:
+            answer = {"error": error.args[0]}
+        self.stream([{"jsonrpc": "2.0", "id": request["id"], **answer}])
+
+    def stream(self, messages):
+        events = b"".join(b"data: " + json.dumps(message).encode() + b"\n\n" for message in messages)
+        self.answer(200, "text/event-stream", events)
+
+    def answer(self, status, kind, body):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def result(self, request, body):
+        method = request["method"]
+        if method == "tools/list":
+            return {"tools": TOOLS}
+        if method == "echo":
+            return {"params": request.get("params"), "body": body.decode()}
+        if method != "tools/call":
+            raise LookupError(method)
+        params = request["params"]
+        return self.tool(params["name"], params["arguments"], body)
+
+    def tool(self, name, arguments, body):
+        if name == "roll":
+            return {"total": 15, "rolls": [15]}
+        if name == "echo":
+            return {"arguments": arguments, "body": body.decode()}
+        if name == "connection":
+            return {
+                "connection": self.connection_number,
+                "requests": self.requests,
+                "authorization": self.headers.get("Authorization"),
+                "accept": self.headers.get("Accept"),
+                "content_type": self.headers.get("Content-Type"),
+            }
+        if name == "slow":
+            time.sleep(arguments["seconds"])
+            return {"slept": arguments["seconds"]}
+        if name == "values":
+            return {
+                "empty": {}, "list": [1, "two", None, True, 1.0], "big": 2**80, "nested": {"5": "five", "05": "text"},
+                "text": "grüße \U0001f600", "max": 2**63 - 1, "over": 2**63,
+            }
+        if name == "fails":
+            return {"isError": True, "content": [{"type": "text", "text": "It is broken"}]}
+        if name == "rpc_error":
+            raise ValueError({"code": -32600, "message": "Invalid Request", "data": {"why": "because"}})
+        if name == "odd_error":
+            raise ValueError({})
+        if name == "status":
+            raise Fault(lambda handler, _: handler.answer(arguments["status"], "text/plain", b"no"))
+        if name == "no_answer":
+            raise Fault(lambda handler, _: handler.answer(200, "text/event-stream", b"data: nothing\n\n"))
+        if name == "deep":
+            depth = arguments["depth"]
+            raise Fault(lambda handler, request: handler.answer(
+                200, "text/event-stream",
+                b'data: {"jsonrpc":"2.0","id":' + json.dumps(request["id"]).encode()
+                + b',"result":' + b"[" * depth + b"]" * depth + b"}\n\n"))
+        raise LookupError(name)
+
+
+def main():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    print(server.server_address[1], flush=True)
+    # The server ends with whoever started it: its standard input closes then.
+    threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
