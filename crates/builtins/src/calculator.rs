@@ -1,6 +1,6 @@
 //! Python arithmetic in one expression (requirement D1).
 //!
-//! An expression is read by a [lexer] and a [parser] of ours, which know Python's grammar
+//! An expression is read by a lexer and a parser of ours, which know Python's grammar
 //! and bound what they accept, and becomes an operator tree of `evalexpr`. That crate walks
 //! the tree, resolves names and holds the values; every operator and function in the tree
 //! is one of ours, because none of evalexpr's own follows Python. The record of the
