@@ -6,6 +6,7 @@ mod engine_tool;
 mod interfaces;
 pub mod mcp_sse_client;
 mod mcp_tool_adapter;
+mod provider_format;
 mod sidecar;
 mod tool_call;
 mod tool_definition;
@@ -28,5 +29,6 @@ pub fn register() -> Result<()> {
     engine_tool::register()?;
     tool_registry::register()?;
     tool_executor::register()?;
+    provider_format::register()?;
     sidecar::register()
 }

@@ -41,6 +41,7 @@ pub fn execute(
     mut context: CallContext,
     mode: Mode,
 ) -> Result<Vec<ToolResult>, Failure> {
+    registry.follow_fork()?;
     let places = calls.len();
     let (in_php, others): (Vec<_>, Vec<_>) = calls
         .into_iter()

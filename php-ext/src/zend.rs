@@ -25,7 +25,7 @@ pub use failure::{Failure, Thrown};
 pub use ffi::{
     JSON_PURPOSE, json_serializable, properties_for, release_properties, runtime_exception,
 };
-pub use interrupt::{check_interrupt, note_interrupt, noted_interrupt};
+pub use interrupt::{check_interrupt, must_stop, note_interrupt, noted_interrupt};
 pub use log::write_log;
 pub use object::{
     array_of, bool_of, empty_array, entries, list_of, new_object, object_value, read_property,

@@ -6,7 +6,7 @@ use pillion_core::tool::ToolCall;
 use serde_json::Value;
 
 use crate::exception;
-use crate::json::{encode_arguments, to_value};
+use crate::json::{EmptyObject, decode_value, encode_arguments, to_value};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, array_of,
     empty_array, json_serializable, new_object, read_property, set_property, string_of,
@@ -75,6 +75,25 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 /// `function`.
 fn from_array(call: &mut Call<'_>) -> Outcome {
     let parts = Parts::of_array(call.array(0)?)?;
+    let object = new_object(CLASS.get())?;
+    if let Some(this) = object.object() {
+        parts.fill(this);
+    }
+    Ok(object)
+}
+
+/// A call of the engine as an object of PHP.
+pub fn new_call(call: &ToolCall) -> Outcome {
+    let parts = Parts {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: match &call.arguments {
+            Value::Null => empty_array(),
+            arguments => decode_value(arguments, EmptyObject::Array)?,
+        },
+        kind: call.kind.clone(),
+        index: call.index.map(i64::from),
+    };
     let object = new_object(CLASS.get())?;
     if let Some(this) = object.object() {
         parts.fill(this);

@@ -1,12 +1,11 @@
 use std::fmt;
 
 use ext_php_rs::types::{ZendHashTable, ZendObject, ZendStr, Zval};
-use ext_php_rs::zend::ExecutorGlobals;
 use ext_php_rs::{boxed::ZBox, convert::IntoZval};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::zend::{Failure, empty_array, guarded, string_of};
+use crate::zend::{Failure, empty_array, guarded, must_stop, string_of};
 
 /// What `{}` becomes. PHP's arrays do not tell it from `[]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +121,7 @@ impl<'de> Visitor<'de> for Seed {
         while let Some(key) = next {
             let value = map.next_value_seed(self)?;
             table.insert(&*key, value).map_err(A::Error::custom)?;
-            stop_on_exception::<A::Error>()?;
+            stop_if_asked::<A::Error>()?;
             next = map.next_key_seed(KeySeed)?;
         }
         Ok(array(table))
@@ -131,14 +130,12 @@ impl<'de> Visitor<'de> for Seed {
 
 fn push<E: Error>(table: &mut ZendHashTable, element: Zval) -> Result<(), E> {
     table.push(element).map_err(E::custom)?;
-    stop_on_exception()
+    stop_if_asked()
 }
 
-/// A pending exception (of a destructor or a signal handler) must end the loop: memory
-/// that is taken after it would count against nobody.
-fn stop_on_exception<E: Error>() -> Result<(), E> {
-    if ExecutorGlobals::has_exception() {
-        return Err(E::custom("an exception is pending"));
+fn stop_if_asked<E: Error>() -> Result<(), E> {
+    if must_stop() {
+        return Err(E::custom("the engine stops"));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 use std::cell::{Cell, RefCell};
 
+use ext_php_rs::ffi::IS_UNDEF;
 use ext_php_rs::flags::{ClassFlags, DataType};
 use ext_php_rs::types::{ZendHashTable, Zval};
 use serde::ser::{Error, Serialize, SerializeMap, SerializeSeq, Serializer};
@@ -10,7 +11,7 @@ use super::DEPTH_LIMIT;
 use crate::exception;
 use crate::zend::{
     Failure, JSON_PURPOSE, call_method, entries, guarded, json_serializable, properties_for,
-    release_properties,
+    read_property, release_properties,
 };
 
 /// A PHP value that serde can write, by the rules of `json_encode`: lists become arrays,
@@ -175,11 +176,14 @@ impl Php<'_> {
                 return self.pass.child(&shown).serialize(serializer);
             }
         }
-        if object.get_class_entry().flags().contains(ClassFlags::Enum) {
-            let backing = object
-                .get_property::<&Zval>("value")
-                .map_err(|_| S::Error::custom("it holds an enum without values"))?;
-            return self.pass.child(backing).serialize(serializer);
+        let class = object.get_class_entry();
+        if class.flags().contains(ClassFlags::Enum) {
+            if class.enum_backing_type == IS_UNDEF {
+                return Err(S::Error::custom("it holds an enum without values"));
+            }
+            let backing = read_property(class, object, "value")
+                .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
+            return self.pass.child(&backing).serialize(serializer);
         }
         let properties = guarded(|| properties_for(value, JSON_PURPOSE))
             .map_err(|failure| self.pass.fail::<S::Error>(failure))?;

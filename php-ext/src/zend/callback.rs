@@ -5,6 +5,7 @@ use ext_php_rs::ffi::{_call_user_function_impl, zend_hash_str_find_ptr_lc};
 use ext_php_rs::types::{ZendObject, Zval};
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
+use super::interrupt::settle_memory_limit;
 use super::{Failure, ffi, object_value, string_of};
 
 /// Runs something that may run PHP code, and comes back in every case.
@@ -18,7 +19,12 @@ use super::{Failure, ffi, object_value, string_of};
 /// [`Failure::Pending`] when an exception is pending afterwards, [`Failure::Bailout`], or
 /// an `Error` when `body` panics.
 pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
-    match try_catch(AssertUnwindSafe(body)) {
+    let run = || {
+        let value = body();
+        settle_memory_limit();
+        value
+    };
+    match try_catch(AssertUnwindSafe(run)) {
         Ok(_) if ExecutorGlobals::has_exception() => Err(Failure::Pending),
         Ok(value) => Ok(value),
         Err(CatchError::Bailout) => Err(Failure::Bailout),

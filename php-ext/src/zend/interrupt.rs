@@ -3,6 +3,7 @@ use std::cell::RefCell;
 use ext_php_rs::ffi::{
     ext_php_rs_executor_globals, zend_atomic_bool_store, zend_interrupt_function,
 };
+use ext_php_rs::zend::ExecutorGlobals;
 
 use super::{Failure, ffi, guarded};
 
@@ -30,6 +31,34 @@ pub fn check_interrupt() -> Result<(), Failure> {
             Some(interrupt) => guarded(|| interrupt(frame)),
             None => Ok(()),
         }
+    }
+}
+
+/// Whether native code must stop what it does: an exception is pending, or `memory_limit`
+/// is reached and the engine waits for a safe point to say so. For loops that take memory
+/// of the engine's: going on after this point gets the process killed.
+pub fn must_stop() -> bool {
+    ExecutorGlobals::has_exception() || has_delayed_oom()
+}
+
+#[cfg(php_delayed_oom)]
+fn has_delayed_oom() -> bool {
+    // SAFETY: reads a field of this thread's globals.
+    unsafe { (*ext_php_rs_executor_globals()).delayed_oom.state != 0 }
+}
+
+#[cfg(not(php_delayed_oom))]
+fn has_delayed_oom() -> bool {
+    false
+}
+
+/// Lets the engine end the request if `memory_limit` was reached. Must be called inside a
+/// guard.
+pub(super) fn settle_memory_limit() {
+    #[cfg(php_delayed_oom)]
+    if has_delayed_oom() {
+        // SAFETY: this is the safe point that the engine waits for.
+        unsafe { ffi::zend_handle_delayed_oom() };
     }
 }
 

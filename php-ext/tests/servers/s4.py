@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
     def tool(self, name, arguments, body):
         if name == "roll":
             return {"total": 15, "rolls": [15]}
-        if name == "echo":
+        if name in ("echo", "tool_name"):
             return {"arguments": arguments, "body": body.decode()}
         if name == "connection":
             return {
@@ -103,6 +103,8 @@ class Handler(BaseHTTPRequestHandler):
                 "accept": self.headers.get("Accept"),
                 "content_type": self.headers.get("Content-Type"),
             }
+        if name == "big":
+            return {"items": [{"number": number} for number in range(arguments["items"])]}
         if name == "slow":
             time.sleep(arguments["seconds"])
             return {"slept": arguments["seconds"]}

@@ -1,0 +1,42 @@
+use ext_php_rs::types::Zval;
+use serde_json::Value;
+
+use super::{Registry, find_tool, objects};
+use crate::json::{EmptyObject, decode_value};
+use crate::zend::{Call, Outcome, bool_of, list_of, state_of, string_of};
+
+pub(super) fn has(call: &mut Call<'_>) -> Outcome {
+    let registry = state_of::<Registry>(call.this())?;
+    Ok(bool_of(registry.tools.contains(call.string(0)?)))
+}
+
+pub(super) fn get(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let registry = state_of::<Registry>(this)?;
+    match registry.tools.get(call.string(0)?) {
+        Some(tool) => Ok(find_tool(this, tool.name().as_str())?.unwrap_or_default()),
+        None => Ok(Zval::new()),
+    }
+}
+
+pub(super) fn get_all(call: &mut Call<'_>) -> Outcome {
+    objects(call.this())
+}
+
+pub(super) fn count(call: &mut Call<'_>) -> Outcome {
+    let mut count = Zval::new();
+    let tools = state_of::<Registry>(call.this())?.tools.len();
+    count.set_long(i64::try_from(tools).unwrap_or(i64::MAX));
+    Ok(count)
+}
+
+pub(super) fn categories(call: &mut Call<'_>) -> Outcome {
+    let registry = state_of::<Registry>(call.this())?;
+    Ok(list_of(registry.tools.categories().iter().map(string_of)))
+}
+
+pub(super) fn get_schemas(call: &mut Call<'_>) -> Outcome {
+    let registry = state_of::<Registry>(call.this())?;
+    let schemas = registry.tools.schemas(call.optional_string(0)?);
+    decode_value(&Value::Array(schemas), EmptyObject::StdClass)
+}

@@ -1,0 +1,108 @@
+use ext_php_rs::types::{ZendObject, Zval};
+
+use super::{Registry, objects};
+use crate::classes::interfaces::MCP_TOOL;
+use crate::model::model_argument;
+use crate::zend::{
+    Call, Failure, Outcome, array_of, call_method, entries, list_of, state_of, string_of,
+};
+
+/// The tools for which `keep` says yes, by name.
+fn select(
+    this: &ZendObject,
+    keep: impl Fn(&ZendObject) -> Result<bool, Failure>,
+) -> Result<Vec<(String, Zval)>, Failure> {
+    let tools = objects(this)?;
+    let mut kept = Vec::new();
+    for (name, tool) in tools.array().into_iter().flat_map(entries) {
+        let Some(object) = tool.object() else {
+            continue;
+        };
+        if keep(object)? {
+            kept.push((name.string().unwrap_or_default(), tool.shallow_clone()));
+        }
+    }
+    Ok(kept)
+}
+
+fn by_name(tools: Vec<(String, Zval)>) -> Zval {
+    let mut array = Vec::with_capacity(tools.len());
+    let (names, objects): (Vec<_>, Vec<_>) = tools.into_iter().unzip();
+    for (name, object) in names.iter().zip(objects) {
+        array.push((name.as_str(), object));
+    }
+    array_of(array)
+}
+
+pub(super) fn get_mcp_tools(call: &mut Call<'_>) -> Outcome {
+    select(call.this(), |tool| Ok(tool.instance_of(MCP_TOOL.get()))).map(by_name)
+}
+
+fn is_yes(value: &Zval) -> bool {
+    value.bool() == Some(true)
+}
+
+/// Asks each tool, as S4 does: a tool in PHP may have rules of its own.
+fn available(call: &Call<'_>) -> Result<Vec<(String, Zval)>, Failure> {
+    model_argument(call, 0)?;
+    let model = [call.value(0).map_or_else(Zval::new, Zval::shallow_clone)];
+    select(call.this(), |tool| {
+        Ok(is_yes(&call_method(tool, "isEnabledForModel", &model)?))
+    })
+}
+
+pub(super) fn available_for_model(call: &mut Call<'_>) -> Outcome {
+    available(call).map(by_name)
+}
+
+/// Which tools the model does not see, and why not.
+pub(super) fn dropped_for_model(call: &mut Call<'_>) -> Outcome {
+    let registry = state_of::<Registry>(call.this())?;
+    let capabilities = model_argument(call, 0)?;
+    let available = available(call)?;
+    let mut dropped = Vec::new();
+    for tool in registry.tools.tools(None) {
+        let name = tool.name().as_str().to_owned();
+        let admitted = capabilities.admit(&name, tool.origin());
+        let offered = available.iter().any(|(kept, _)| *kept == name);
+        match admitted {
+            _ if offered => {}
+            Ok(()) => dropped.push((name, "the tool itself says no".to_owned())),
+            Err(reason) => dropped.push((name, reason.to_string())),
+        }
+    }
+    Ok(array_of(
+        dropped
+            .iter()
+            .map(|(name, reason)| (name.as_str(), string_of(reason))),
+    ))
+}
+
+/// The definitions of the available tools, but for MCP tools without a server.
+pub(super) fn definitions_for_model(call: &mut Call<'_>) -> Outcome {
+    let mut definitions = Vec::new();
+    for (_, tool) in available(call)? {
+        let Some(object) = tool.object() else {
+            continue;
+        };
+        if object.instance_of(MCP_TOOL.get())
+            && !is_yes(&call_method(object, "isServerAvailable", &[])?)
+        {
+            continue;
+        }
+        definitions.push(call_method(object, "getDefinition", &[])?);
+    }
+    Ok(list_of(definitions))
+}
+
+pub(super) fn available_for_provider(call: &mut Call<'_>) -> Outcome {
+    let provider = [string_of(call.string(0)?)];
+    select(call.this(), |tool| {
+        Ok(is_yes(&call_method(
+            tool,
+            "isAvailableForProvider",
+            &provider,
+        )?))
+    })
+    .map(by_name)
+}

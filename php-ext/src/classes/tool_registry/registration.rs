@@ -1,0 +1,216 @@
+use std::sync::Arc;
+
+use ext_php_rs::types::{ZendObject, Zval};
+use pillion_core::registry::RegistryError;
+use pillion_core::tool::{Tool, ToolDefinition, ToolOrigin};
+use serde_json::Value;
+
+use super::{CLASS, Registry, objects, refused};
+use crate::classes::interfaces::{MCP_TOOL, TOOL};
+use crate::classes::mcp_sse_client::{self, Server};
+use crate::classes::{callable_tool, engine_tool, tool_definition};
+use crate::exception;
+use crate::json::to_value;
+use crate::mcp_server::McpServer;
+use crate::php_tool::PhpTool;
+use crate::zend::{
+    Call, Failure, Outcome, bool_of, call_method, construct, empty_array, list_of, new_object,
+    set_property, state_of, string_of, with_entry, without_entry,
+};
+
+/// A new registry with the built-in tools (B3).
+pub(super) fn with_builtins(_call: &mut Call<'_>) -> Outcome {
+    let value = new_object(CLASS.get())?;
+    let Some(this) = value.object() else {
+        return Ok(value);
+    };
+    construct(this, Registry::new())?;
+    let registry = state_of::<Registry>(this)?;
+    let mut tools = empty_array();
+    for tool in pillion_builtins::all() {
+        registry
+            .tools
+            .register(tool)
+            .map_err(|error| refused(&error))?;
+    }
+    for tool in registry.tools.tools(None) {
+        let object = engine_tool::new_tool(&tool, &registry.executor)?;
+        tools = with_entry(&tools, tool.name().as_str(), object);
+    }
+    set_property(CLASS.get(), this, "tools", tools);
+    Ok(value)
+}
+
+/// Registers an object with `ToolInterface`, or a definition and the callable that does
+/// the work.
+pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let registry = state_of::<Registry>(this)?;
+    let replace = call.bool_or(2, false)?;
+    let given = call.value(0);
+    let object = match given.filter(|value| tool_definition::is_definition(value)) {
+        Some(definition) => {
+            let handler = call
+                .some(1)
+                .filter(|handler| handler.is_callable())
+                .ok_or_else(|| call.type_error(1, "callable, with a ToolDefinition"))?;
+            callable_tool::new_tool(definition, handler)?
+        }
+        None => given
+            .filter(|value| {
+                value
+                    .object()
+                    .is_some_and(|object| object.instance_of(TOOL.get()))
+            })
+            .map(Zval::shallow_clone)
+            .ok_or_else(|| call.type_error(0, "Pillion\\ToolInterface|Pillion\\ToolDefinition"))?,
+    };
+    let Some(tool) = object.object() else {
+        return Ok(Zval::new());
+    };
+    let definition = definition_of(tool)?;
+    let name = definition.name().as_str().to_owned();
+    let native = engine_tool::engine_tool(tool)?;
+    match native {
+        // A tool of another registry stays native in this one.
+        Some(native) => add(registry, native, replace)?,
+        None => {
+            let origin = origin_of(tool)?;
+            let switchboard = Arc::clone(&registry.switchboard);
+            add(
+                registry,
+                Arc::new(PhpTool::new(definition, origin, switchboard)),
+                replace,
+            )?;
+            registry.in_php.borrow_mut().insert(name.clone());
+        }
+    }
+    let tools = with_entry(&objects(this)?, &name, object);
+    set_property(CLASS.get(), this, "tools", tools);
+    Ok(Zval::new())
+}
+
+/// Registers all tools of an MCP server and returns their names. A tool whose name is
+/// taken is an error, and then none is registered.
+pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let registry = state_of::<Registry>(this)?;
+    let replace = call.bool_or(1, false)?;
+    let server = server_argument(call)?;
+    let server = McpServer::ask(server)?;
+    let tools = server.tools()?;
+    let taken = tools.iter().find(|tool| {
+        let name = tool.definition().name().as_str();
+        registry
+            .tools
+            .get(name)
+            .is_some_and(|known| known.name().as_str() == name)
+    });
+    if let (Some(tool), false) = (taken, replace) {
+        let name = tool.definition().name().clone();
+        return Err(refused(&RegistryError::AlreadyRegistered(name)));
+    }
+    let mut objects = objects(this)?;
+    let mut names = Vec::with_capacity(tools.len());
+    for tool in tools {
+        let name = tool.definition().name().as_str().to_owned();
+        add(registry, tool, true)?;
+        if let Some(registered) = registry.tools.get(&name) {
+            let object = engine_tool::new_tool(&registered, &registry.executor)?;
+            objects = with_entry(&objects, &name, object);
+        }
+        names.push(string_of(name));
+    }
+    set_property(CLASS.get(), this, "tools", objects);
+    registry.servers.borrow_mut().push(server);
+    Ok(list_of(names))
+}
+
+/// A client, or a server entry as S4 has it.
+fn server_argument(call: &Call<'_>) -> Result<Arc<Server>, Failure> {
+    let value = call
+        .value(0)
+        .filter(|value| value.is_array() || value.is_object());
+    let value = value.ok_or_else(|| call.type_error(0, "Pillion\\MCPSSEClient|array"))?;
+    if let Some(server) = mcp_sse_client::server_of(value)? {
+        return Ok(server);
+    }
+    if !value.is_array() {
+        return Err(call.type_error(0, "Pillion\\MCPSSEClient|array"));
+    }
+    Server::of_entry(&to_value(value)?)?
+        .map(Arc::new)
+        .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))
+}
+
+fn add(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Failure> {
+    let name = tool.definition().name().clone();
+    let added = if replace {
+        registry.tools.replace(tool).map(drop)
+    } else {
+        registry.tools.register(tool)
+    };
+    added.map_err(|error| refused(&error))?;
+    registry.in_php.borrow_mut().remove(name.as_str());
+    Ok(())
+}
+
+fn definition_of(tool: &ZendObject) -> Result<ToolDefinition, Failure> {
+    let definition = call_method(tool, "getDefinition", &[])?;
+    let definition = tool_definition::definition_of(&definition)?
+        .ok_or_else(|| exception::invalid_input("getDefinition() returned no ToolDefinition"))?;
+    let name = call_method(tool, "getName", &[])?;
+    if name.str() != Some(definition.name().as_str()) {
+        return Err(exception::invalid_input(format!(
+            "Tool '{}' has a definition of the name '{}'",
+            name.string().unwrap_or_default(),
+            definition.name()
+        )));
+    }
+    Ok(definition)
+}
+
+/// Tools with `MCPToolInterface` count as MCP tools, wherever their work is done.
+fn origin_of(tool: &ZendObject) -> Result<ToolOrigin, Failure> {
+    if !tool.instance_of(MCP_TOOL.get()) {
+        return Ok(ToolOrigin::Native);
+    }
+    let config = to_value(&call_method(tool, "getMCPServerConfig", &[])?)?;
+    let text = |key: &str| {
+        config
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Ok(ToolOrigin::Mcp {
+        server_label: text("server_label"),
+        server_url: text("server_url"),
+    })
+}
+
+pub(super) fn alias(call: &mut Call<'_>) -> Outcome {
+    let registry = state_of::<Registry>(call.this())?;
+    registry
+        .tools
+        .alias(call.string(0)?, call.string(1)?)
+        .map_err(|error| refused(&error))?;
+    Ok(Zval::new())
+}
+
+pub(super) fn unregister(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let registry = state_of::<Registry>(this)?;
+    let name = call.string(0)?;
+    let was_there = registry.tools.unregister(name);
+    if was_there {
+        registry.in_php.borrow_mut().remove(name);
+        set_property(
+            CLASS.get(),
+            this,
+            "tools",
+            without_entry(&objects(this)?, name),
+        );
+    }
+    Ok(bool_of(was_there))
+}

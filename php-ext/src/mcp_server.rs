@@ -1,0 +1,52 @@
+//! The tools of a whole MCP server in a registry (requirements B4, F6).
+
+use std::sync::Arc;
+
+use pillion_core::mcp::McpTool;
+use pillion_core::tool::Tool;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::classes::mcp_sse_client::{Server, tools_of};
+use crate::log::log;
+use crate::runtime;
+use crate::settings::LogLevel;
+use crate::zend::Failure;
+
+/// A server and the tools it listed.
+pub struct McpServer {
+    server: Arc<Server>,
+    listed: Vec<Box<RawValue>>,
+}
+
+impl McpServer {
+    /// Asks a server for its tools.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn ask(server: Arc<Server>) -> Result<Self, Failure> {
+        let listed = tools_of(&server)?;
+        Ok(Self { server, listed })
+    }
+
+    /// The tools for the registry, on the connection of this process. One with an illegal
+    /// name or definition is left out, with a line in the log (F6).
+    ///
+    /// # Errors
+    /// When the process has no runtime.
+    pub fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+        let client = runtime::mcp_client(&self.server)?;
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(self.listed.len());
+        for listed in &self.listed {
+            match McpTool::from_listing(client.clone(), listed) {
+                Ok(tool) => tools.push(Arc::new(tool)),
+                Err(error) => log(
+                    LogLevel::Warning,
+                    "MCP tool left out",
+                    || json!({"url": self.server.shown_url(), "error": error.to_string()}),
+                ),
+            }
+        }
+        Ok(tools)
+    }
+}

@@ -1,0 +1,119 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\FakeServer;
+use PHPUnit\Framework\TestCase;
+
+enum Suit: string
+{
+    case Hearts = 'H';
+}
+
+enum Plain
+{
+    case One;
+}
+
+/** What goes out as JSON, seen by a server that returns the body it got. */
+final class JsonTest extends TestCase
+{
+    private function sent(mixed $value): string
+    {
+        $body = (new MCPSSEClient(FakeServer::url()))->request('echo', ['value' => $value])['body'];
+        self::assertSame(1, preg_match('/"params":\{"value":(.*)\}\}$/s', $body, $found), $body);
+        return $found[1];
+    }
+
+    /** @dataProvider values */
+    public function testValuesAreWrittenAsJsonEncodeDoes(mixed $value): void
+    {
+        $flags = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION;
+        self::assertSame(json_encode($value, $flags), $this->sent($value));
+    }
+
+    public function values(): iterable
+    {
+        yield 'scalars' => [[null, true, false, 0, -1, PHP_INT_MAX, PHP_INT_MIN, 0.5, 'text', '']];
+        yield 'a float stays one' => [[1.0, 100.0]];
+        yield 'text' => ["quote \" slash / back \\ line \n tab \t bell \x07 ü 😀"];
+        yield 'lists and maps' => [['list' => [1, [2, []]], 'map' => ['a' => 1, 'b' => ['c' => null]]]];
+        yield 'a list with gaps is a map' => [[1 => 'a', 2 => 'b']];
+        yield 'numeric keys' => [['5' => 'a', '05' => 'b', '' => 'c']];
+        yield 'an array in another order' => [[1 => 'b', 0 => 'a']];
+        yield 'objects' => [(object) ['a' => 1, 'b' => (object) []]];
+        yield 'public properties only' => [new class () {
+            public int $public = 1;
+            protected int $protected = 2;
+            private int $private = 3;
+            public int $unset;
+        }];
+        yield 'a backed enum' => [[Suit::Hearts]];
+        yield 'a date' => [new \DateTimeImmutable('2025-10-14 09:30:45', new \DateTimeZone('UTC'))];
+        yield 'jsonSerialize' => [new class () implements \JsonSerializable {
+            public function jsonSerialize(): mixed
+            {
+                return ['shown' => Suit::Hearts];
+            }
+        }];
+        yield 'jsonSerialize that returns itself' => [new class () implements \JsonSerializable {
+            public int $x = 1;
+
+            public function jsonSerialize(): mixed
+            {
+                return $this;
+            }
+        }];
+        $shared = [1];
+        yield 'references' => [['a' => &$shared, 'b' => &$shared]];
+    }
+
+    /**
+     * @dataProvider noJson
+     *
+     * @param \Closure(): mixed $make makes the value: PHPUnit prints its data sets, and cannot print all of these
+     */
+    public function testWhatJsonCannotHoldIsRefused(\Closure $make, string $message): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage($message);
+        $this->sent($make());
+    }
+
+    public function noJson(): iterable
+    {
+        yield 'NAN' => [fn () => NAN, 'NAN or INF'];
+        yield 'INF' => [fn () => [-INF], 'NAN or INF'];
+        yield 'bytes' => [fn () => "\xff", 'not valid UTF-8'];
+        yield 'bytes as a key' => [fn () => ["\xff" => 1], 'not valid UTF-8'];
+        yield 'a resource' => [fn () => STDIN, 'resource'];
+        yield 'a plain enum' => [fn () => Plain::One, 'enum without values'];
+        yield 'an array in itself' => [function () {
+            $recursive = [];
+            $recursive['self'] = &$recursive;
+            return $recursive;
+        }, 'deeper than 128 levels'];
+        yield 'an object in itself' => [function () {
+            $object = new \stdClass();
+            $object->self = $object;
+            return $object;
+        }, 'deeper than 128 levels'];
+        yield '10,000 levels' => [fn () => array_reduce(range(1, 10_000), fn (array $deep) => [$deep], []), 'deeper than 128 levels'];
+    }
+
+    public function testWhatJsonSerializeThrowsPassesThrough(): void
+    {
+        $this->expectException(\DomainException::class);
+        $this->expectExceptionMessage('not me');
+        $this->sent([new class () implements \JsonSerializable {
+            public function jsonSerialize(): mixed
+            {
+                throw new \DomainException('not me');
+            }
+        }]);
+    }
+}

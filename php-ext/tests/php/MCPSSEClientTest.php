@@ -1,0 +1,250 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\JsonRpcException;
+use Pillion\Exception\PillionException;
+use Pillion\Exception\TimeoutException;
+use Pillion\Exception\TransportException;
+use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Process;
+use PHPUnit\Framework\TestCase;
+
+/** Against a fake of the S4 dialect; core's tests speak to real servers. */
+final class MCPSSEClientTest extends TestCase
+{
+    private MCPSSEClient $client;
+
+    protected function setUp(): void
+    {
+        $this->client = new MCPSSEClient(FakeServer::url(), timeout: 5);
+    }
+
+    public function testE1ARequestAsS4HasIt(): void
+    {
+        $seen = $this->client->callTool('connection');
+        self::assertSame('application/json, text/event-stream', $seen['accept']);
+        self::assertSame('application/json', $seen['content_type']);
+        $sent = json_decode($this->client->callTool('echo', ['a' => 1])['body'], true);
+        self::assertStringStartsWith('mcp_', $sent['id']);
+        self::assertSame('2.0', $sent['jsonrpc']);
+        self::assertSame(['name' => 'echo', 'arguments' => ['a' => 1]], $sent['params']);
+    }
+
+    public function testE1TheApiKeyIsABearerToken(): void
+    {
+        self::assertNull($this->client->callTool('connection')['authorization']);
+        $keyed = new MCPSSEClient(FakeServer::url(), apiKey: 'sekrit');
+        self::assertSame('Bearer sekrit', $keyed->callTool('connection')['authorization']);
+    }
+
+    public function testE3ErrorsInTheWordsOfS4(): void
+    {
+        self::assertFailure(TransportException::class, 'MCP SSE request failed with HTTP 500', 'status', ['status' => 500]);
+        self::assertFailure(TransportException::class, 'No valid JSON-RPC response found in SSE stream', 'no_answer');
+        $error = self::assertFailure(JsonRpcException::class, 'MCP Error (-32600): Invalid Request', 'rpc_error');
+        self::assertSame([-32600, -32600, ['why' => 'because']], [$error->rpcCode, $error->getCode(), $error->data]);
+        self::assertFailure(JsonRpcException::class, 'MCP Error (-1): Unknown MCP error', 'odd_error');
+    }
+
+    public function testE3TheStatusIsAField(): void
+    {
+        $error = self::assertFailure(TransportException::class, 'HTTP 503', 'status', ['status' => 503]);
+        self::assertSame(503, $error->httpStatus);
+    }
+
+    public function testE3NobodyListens(): void
+    {
+        $client = new MCPSSEClient('http://127.0.0.1:1/sse');
+        $this->expectException(TransportException::class);
+        $this->expectExceptionMessageMatches('/^MCP SSE request failed: /');
+        $client->callTool('roll');
+    }
+
+    public function testTheTimeoutHolds(): void
+    {
+        $client = new MCPSSEClient(FakeServer::url(), timeout: 0.2);
+        $started = microtime(true);
+        try {
+            $client->callTool('slow', ['seconds' => 5]);
+            self::fail('It did not time out');
+        } catch (TimeoutException $e) {
+            self::assertSame('timeout', $e->errorCode);
+        }
+        self::assertLessThan(3, microtime(true) - $started);
+    }
+
+    public function testE5ListToolsIsEmptyOnFailureAndLogsIt(): void
+    {
+        $log = tempnam(sys_get_temp_dir(), 'pillion');
+        $before = ini_set('error_log', $log);
+        try {
+            self::assertSame([], (new MCPSSEClient('http://user:pw@127.0.0.1:1/sse?token=secret'))->listTools());
+            $line = (string) file_get_contents($log);
+        } finally {
+            ini_set('error_log', (string) $before);
+            unlink($log);
+        }
+        self::assertStringContainsString('Failed to list MCP tools', $line);
+        self::assertStringNotContainsString('secret', $line);
+        self::assertStringNotContainsString('pw@', $line);
+    }
+
+    public function testE5ListTools(): void
+    {
+        $tools = $this->client->listTools();
+        self::assertSame(['roll', 'echo', 'slow', 'not a name'], array_column($tools, 'name'));
+        self::assertSame(['dice'], $tools[0]['inputSchema']['required']);
+    }
+
+    public function testE5IsAvailableTellsTheTruth(): void
+    {
+        self::assertTrue($this->client->isAvailable());
+        self::assertFalse((new MCPSSEClient('http://127.0.0.1:1/sse'))->isAvailable());
+    }
+
+    public function testE9AClientDoesNoIOBeforeItsFirstCall(): void
+    {
+        $client = new MCPSSEClient('http://127.0.0.1:1/sse');
+        self::assertInstanceOf(MCPSSEClient::class, $client);
+    }
+
+    public function testE10ResultsAreUnchanged(): void
+    {
+        self::assertSame(['total' => 15, 'rolls' => [15]], $this->client->callTool('roll', ['dice' => '1d20']));
+        $failed = $this->client->callTool('fails');
+        self::assertTrue($failed['isError']);
+        self::assertSame('It is broken', $failed['content'][0]['text']);
+    }
+
+    public function testJ3JsonBecomesArraysAsJsonDecodeHasThem(): void
+    {
+        $json = '{"empty":{},"list":[1,"two",null,true,1.0],"big":1208925819614629174706176,'
+            . '"nested":{"5":"five","05":"text"},"text":"grüße \ud83d\ude00",'
+            . '"max":9223372036854775807,"over":9223372036854775808}';
+        self::assertSame(json_decode($json, true), $this->client->callTool('values'));
+    }
+
+    public function testE11EmptyArgumentsAreAnObject(): void
+    {
+        self::assertStringContainsString('"arguments":{}', $this->client->callTool('echo')['body']);
+        self::assertStringContainsString('"arguments":{}', $this->client->callTool('echo', [])['body']);
+        self::assertStringContainsString('"params":{}', $this->client->request('echo')['body']);
+    }
+
+    public function testAnyMethodCanBeRequested(): void
+    {
+        self::assertSame(['x' => [1, 2]], $this->client->request('echo', ['x' => [1, 2]])['params']);
+        $this->expectException(JsonRpcException::class);
+        $this->expectExceptionMessage('MCP Error (-32601): Method not found: nope');
+        $this->client->request('nope');
+    }
+
+    public function testJsonNestedTooDeepIsAClearError(): void
+    {
+        self::assertFailure(TransportException::class, 'recursion limit', 'deep', ['depth' => 10_000]);
+        self::assertSame(['total' => 15, 'rolls' => [15]], $this->client->callTool('roll'), 'the client goes on working');
+    }
+
+    public function testClientsWithDifferentKeysShareNoConnection(): void
+    {
+        $connections = [];
+        foreach (['alice', 'bob', 'alice'] as $key) {
+            $seen = (new MCPSSEClient(FakeServer::url(), apiKey: $key))->callTool('connection');
+            self::assertSame("Bearer $key", $seen['authorization']);
+            $connections[] = $seen['connection'];
+        }
+        self::assertSame($connections[0], $connections[2], 'the session outlives the object');
+        self::assertNotSame($connections[0], $connections[1]);
+    }
+
+    public function testM2DebugLines(): void
+    {
+        $url = FakeServer::url();
+        $ran = Process::run([
+            PHP_BINARY, '-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'log_errors=1',
+            '-d', 'pillion.log_level=debug', '-r',
+            "(new Pillion\\MCPSSEClient('$url'))->callTool('echo', ['password' => 'hunter2']);",
+        ]);
+        self::assertStringContainsString('[debug] MCP SSE Request {"url":"' . $url . '","method":"tools/call"}', $ran['errors']);
+        self::assertStringContainsString('[debug] MCP SSE Response {"method":"tools/call"', $ran['errors']);
+        self::assertStringNotContainsString('hunter2', $ran['errors']);
+    }
+
+    /** @dataProvider badConfigurations */
+    public function testBadConfigurationsAreNamed(array $arguments, string $message): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage($message);
+        new MCPSSEClient(...$arguments);
+    }
+
+    public function badConfigurations(): iterable
+    {
+        yield 'no URL' => [['not-a-url'], 'url'];
+        yield 'another scheme' => [['ftp://example.org/'], 'ftp'];
+        yield 'an unknown option' => [['http://localhost/', 'options' => ['retries' => 3]], 'retries'];
+        yield 'a transport that is none' => [['http://localhost/', 'options' => ['transport' => 'pigeon']], 'transport'];
+        yield 'a negative timeout' => [['http://localhost/', 'timeout' => -1], 'timeout'];
+        yield 'no number' => [['http://localhost/', 'timeout' => NAN], 'timeout'];
+        yield 'two credentials' => [
+            ['http://localhost/', 'apiKey' => 'k', 'options' => ['authentication' => ['type' => 'none']]], 'authentication',
+        ];
+    }
+
+    public function testCredentialsAreNotShown(): void
+    {
+        $client = new MCPSSEClient(FakeServer::url(), apiKey: 'sekrit');
+        self::assertStringNotContainsString('sekrit', print_r($client, true) . var_export($client, true));
+        $this->expectException(\Exception::class);
+        $this->expectExceptionMessage("Serialization of 'Pillion\\MCPSSEClient' is not allowed");
+        serialize($client);
+    }
+
+    public function testASubclassThatSkipsTheConstructorGetsAnError(): void
+    {
+        $client = new class () extends MCPSSEClient {
+            public function __construct()
+            {
+            }
+        };
+        $this->expectException(\Error::class);
+        $this->expectExceptionMessage('call parent::__construct()');
+        $client->listTools();
+    }
+
+    public function testASubclassMayOverride(): void
+    {
+        $client = new class (FakeServer::url()) extends MCPSSEClient {
+            public function callTool(string $name, array $arguments = []): mixed
+            {
+                return ['wrapped' => parent::callTool($name, $arguments)];
+            }
+        };
+        self::assertSame(15, $client->callTool('roll')['wrapped']['total']);
+    }
+
+    public function testItCanBeMocked(): void
+    {
+        $client = $this->createMock(MCPSSEClient::class);
+        $client->method('callTool')->willReturn(['total' => 7]);
+        self::assertSame(['total' => 7], $client->callTool('roll'));
+    }
+
+    private function assertFailure(string $class, string $message, string $tool, array $arguments = []): PillionException
+    {
+        try {
+            $this->client->callTool($tool, $arguments);
+        } catch (PillionException $e) {
+            self::assertInstanceOf($class, $e);
+            self::assertInstanceOf(\RuntimeException::class, $e);
+            self::assertStringContainsString($message, $e->getMessage());
+            return $e;
+        }
+        self::fail('It did not fail');
+    }
+}

@@ -1,0 +1,215 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use App\Services\AI\Tools\Implementations\MyMcpTool;
+use Pillion\DmcpTool;
+use Pillion\Exception\InvalidInputException;
+use Pillion\MCPSSEClient;
+use Pillion\MCPToolAdapter;
+use Pillion\MCPToolInterface;
+use Pillion\Tests\Support\FakeServer;
+use Pillion\ToolDefinition;
+use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
+use Pillion\ToolResult;
+use PHPUnit\Framework\TestCase;
+
+require_once __DIR__ . '/../../../php-examples/hawki/MyMcpTool.php';
+
+final class MCPToolAdapterTest extends TestCase
+{
+    private const MODEL = ['function_calling' => true, 'mcp' => true];
+
+    public function testJ2TheSampleOfTheSeedRuns(): void
+    {
+        $tool = new MyMcpTool(['server_url' => FakeServer::url()]);
+        self::assertInstanceOf(MCPToolInterface::class, $tool);
+        $result = $tool->execute(['param1' => 'x'], 'c1');
+        self::assertTrue($result->success);
+        self::assertSame(['param1' => 'x'], $result->result['arguments']);
+
+        $unreachable = new MyMcpTool(['server_url' => 'http://127.0.0.1:1/sse']);
+        $result = $unreachable->execute(['param1' => 'x'], 'c1');
+        self::assertFalse($result->success);
+        self::assertStringStartsWith('MCP SSE request failed: ', $result->error);
+        self::assertSame(['error' => $result->error], $result->result);
+    }
+
+    public function testJ2TheSampleWithoutAServer(): void
+    {
+        $result = (new MyMcpTool([]))->execute(['param1' => 'x'], 'c1');
+        self::assertSame('Server unavailable', $result->error);
+        self::assertSame(['error' => 'MCP server not available'], $result->result);
+    }
+
+    public function testJ2TheSampleIsTheSeedsButForItsUseLines(): void
+    {
+        $source = (string) file_get_contents((new \ReflectionClass(MyMcpTool::class))->getFileName());
+        preg_match_all('/^use (.+);$/m', $source, $uses);
+        self::assertSame(
+            ['Pillion\MCPToolAdapter', 'Pillion\MCPSSEClient', 'Pillion\ToolDefinition', 'Pillion\ToolResult'],
+            $uses[1],
+        );
+    }
+
+    public function testJ2ASubclassReadsTheProtectedProperties(): void
+    {
+        $tool = self::tool(['server_url' => FakeServer::url(), 'server_label' => 'fake']);
+        self::assertSame(['total' => 15, 'rolls' => [15]], $tool->execute([], 'c')->result);
+        self::assertTrue($tool->isServerAvailable());
+        self::assertSame(['server_url' => FakeServer::url(), 'server_label' => 'fake'], $tool->getMCPServerConfig());
+        self::assertTrue($tool->isAvailableForProvider('Any'));
+    }
+
+    public function testJ2WithoutAUrlThereIsNoClient(): void
+    {
+        foreach ([[], ['server_url' => ''], ['server_url' => '  ']] as $config) {
+            $tool = self::tool($config);
+            self::assertFalse($tool->isServerAvailable());
+            self::assertNull($tool->client());
+        }
+    }
+
+    public function testJ2TheAdapterIsAbstract(): void
+    {
+        $class = new \ReflectionClass(MCPToolAdapter::class);
+        self::assertTrue($class->isAbstract());
+        self::assertTrue($class->implementsInterface(ToolInterface::class));
+        foreach (['serverConfig', 'serverAvailable', 'client'] as $property) {
+            self::assertTrue($class->getProperty($property)->isProtected());
+        }
+        $this->expectException(\Error::class);
+        $this->expectExceptionMessage('Cannot instantiate abstract class');
+        $class->newInstance([]);
+    }
+
+    public function testABadUrlIsRefusedAtOnce(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        self::tool(['server_url' => 'not-a-url']);
+    }
+
+    public function testE1TheEntryCarriesTimeoutAndKey(): void
+    {
+        $tool = self::tool(['server_url' => FakeServer::url(), 'api_key' => 'sekrit', 'timeout' => 2.5]);
+        self::assertSame('Bearer sekrit', $tool->client()->callTool('connection')['authorization']);
+        $this->expectException(InvalidInputException::class);
+        self::tool(['server_url' => FakeServer::url(), 'timeout' => 'soon']);
+    }
+
+    public function testH2OnlyModelsWithTheMcpFlagSeeIt(): void
+    {
+        $tool = self::tool(['server_url' => FakeServer::url()]);
+        self::assertTrue($tool->isEnabledForModel(self::MODEL));
+        self::assertFalse($tool->isEnabledForModel(['function_calling' => true]));
+        self::assertFalse($tool->isEnabledForModel(['mcp' => true]));
+        self::assertTrue($tool->isEnabledForModel(self::MODEL + ['enabled_tools' => ['mine']]));
+        self::assertFalse($tool->isEnabledForModel(self::MODEL + ['enabled_tools' => ['other']]));
+    }
+
+    public function testASubclassThatSkipsTheConstructorIsOnlyUnavailable(): void
+    {
+        $tool = new class () extends DmcpTool {
+            public function __construct()
+            {
+            }
+        };
+        self::assertFalse($tool->isServerAvailable());
+        self::assertSame('Server not configured', $tool->execute(['dice' => '1d6'], 'c')->error);
+    }
+
+    public function testD4DmcpRollsOnTheServer(): void
+    {
+        $tool = new DmcpTool(['server_url' => FakeServer::url()]);
+        self::assertInstanceOf(MCPToolAdapter::class, $tool);
+        $result = $tool->execute(['dice' => '1d20', 'reason' => 'Initiative'], 'c1');
+        self::assertTrue($result->success);
+        self::assertSame(
+            ['dice' => '1d20', 'result' => 'Unknown result', 'total' => 15, 'rolls' => [15], 'reason' => 'Initiative'],
+            $result->result,
+        );
+        self::assertSame('dmcp_roll_dice', $result->toolName);
+    }
+
+    public function testD4FailuresAreResults(): void
+    {
+        $missing = (new DmcpTool(['server_url' => FakeServer::url()]))->execute(['dice' => ' '], 'c');
+        self::assertSame('Missing required parameter: dice', $missing->error);
+        self::assertSame(['error' => 'Dice notation is required'], $missing->result);
+        self::assertSame('invalid_input', $missing->errorCode);
+
+        $unset = (new DmcpTool([]))->execute(['dice' => '1d6'], 'c');
+        self::assertSame('Server not configured', $unset->error);
+
+        $broken = new DmcpTool(['server_url' => FakeServer::url(), 'tool_name' => 'rpc_error']);
+        $result = $broken->execute(['dice' => '1d6'], 'c');
+        self::assertSame('MCP Error (-32600): Invalid Request', $result->error);
+        self::assertSame(['error' => 'Failed to execute: MCP Error (-32600): Invalid Request'], $result->result);
+
+        $refused = new DmcpTool(['server_url' => FakeServer::url(), 'tool_name' => 'fails']);
+        $result = $refused->execute(['dice' => '1d6'], 'c');
+        self::assertSame('It is broken', $result->error);
+        self::assertTrue($result->result['isError'], 'the content is kept');
+    }
+
+    public function testD4NamesOfTheServerCanBeMapped(): void
+    {
+        $sent = null;
+        $client = $this->createMock(MCPSSEClient::class);
+        $client->method('callTool')->willReturnCallback(function (string $name, array $arguments) use (&$sent) {
+            $sent = [$name, $arguments];
+            return ['content' => [['type' => 'text', 'text' => 'You rolled 15']]];
+        });
+        $tool = new DmcpTool([
+            'server_url' => FakeServer::url(),
+            'tool_name' => 'dice_roll',
+            'argument_names' => ['dice' => 'diceRollExpression', 'reason' => null],
+        ]);
+        (new \ReflectionProperty(MCPToolAdapter::class, 'client'))->setValue($tool, $client);
+        $result = $tool->execute(['dice' => '1d20', 'reason' => 'Luck'], 'c');
+        self::assertSame(['dice_roll', ['diceRollExpression' => '1d20']], $sent);
+        self::assertSame('You rolled 15', $result->result['result'], 'a server of today answers in text');
+        self::assertSame('Luck', $result->result['reason']);
+    }
+
+    public function testD4ThroughTheRegistry(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(new DmcpTool(['server_url' => FakeServer::url()]));
+        self::assertSame(15, $registry->execute('dmcp_roll_dice', ['dice' => '1d20'], 'c')->result['total']);
+        self::assertSame('Missing required parameter: dice', $registry->execute('dmcp_roll_dice', [], 'c')->error);
+    }
+
+    private static function tool(array $config): MCPToolAdapter
+    {
+        return new class ($config) extends MCPToolAdapter {
+            public function getName(): string
+            {
+                return 'mine';
+            }
+
+            public function getDefinition(): ToolDefinition
+            {
+                return new ToolDefinition('mine', 'A test');
+            }
+
+            public function getMCPCategory(): string
+            {
+                return 'test';
+            }
+
+            public function execute(array $arguments, string $toolCallId): ToolResult
+            {
+                return new ToolResult($toolCallId, 'mine', $this->client->callTool('roll', $arguments));
+            }
+
+            public function client(): ?MCPSSEClient
+            {
+                return $this->client;
+            }
+        };
+    }
+}

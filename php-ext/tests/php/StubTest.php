@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Tests\Support\Process;
+use PHPUnit\Framework\TestCase;
+
+/** The stubs say what the extension has, no more and no less. */
+final class StubTest extends TestCase
+{
+    private const STUB = __DIR__ . '/../../stubs/pillion.stub.php';
+
+    public function testTheStubsAreTheExtension(): void
+    {
+        $describe = __DIR__ . '/Support/describe.php';
+        $extension = Process::run([PHP_BINARY, '-n', '-d', 'extension=' . getenv('PILLION_EXTENSION'), $describe]);
+        $stub = Process::run([PHP_BINARY, '-n', $describe, self::STUB]);
+        self::assertSame(['', 0, '', 0], [$extension['errors'], $extension['exit'], $stub['errors'], $stub['exit']]);
+        $expected = json_decode($extension['output'], true, flags: JSON_THROW_ON_ERROR);
+        $actual = json_decode($stub['output'], true, flags: JSON_THROW_ON_ERROR);
+        self::assertNotEmpty($expected);
+        self::assertSame(array_keys($expected), array_keys($actual));
+        foreach ($expected as $class => $description) {
+            self::assertSame($description, $actual[$class], $class);
+        }
+    }
+
+    public function testEveryClassAndEveryThrowIsDocumented(): void
+    {
+        $stub = (string) file_get_contents(self::STUB);
+        preg_match_all('/@throws (?:Exception\\\\)?(\w+)/', $stub, $thrown);
+        foreach (array_unique($thrown[1]) as $class) {
+            self::assertTrue(is_a("Pillion\\Exception\\$class", \Pillion\Exception\PillionException::class, true), $class);
+        }
+        preg_match_all('/^(.*)\n {4}(?:abstract |final )?(?:class|interface) (\w+)/m', $stub, $declared, PREG_SET_ORDER);
+        self::assertGreaterThan(20, count($declared));
+        foreach ($declared as [, $before, $class]) {
+            self::assertStringEndsWith('*/', $before, "$class has no comment");
+        }
+    }
+}

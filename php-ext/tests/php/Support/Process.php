@@ -1,0 +1,40 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests\Support;
+
+/** Runs PHP code in a process of its own, with the extension. */
+final class Process
+{
+    /**
+     * @param list<string> $options for the PHP command
+     *
+     * @return array{output: string, errors: string, exit: int}
+     */
+    public static function php(string $code, array $options = []): array
+    {
+        $command = [
+            PHP_BINARY, '-d', 'extension=' . getenv('PILLION_EXTENSION'),
+            '-d', 'display_errors=stdout', '-d', 'log_errors=0', ...$options, '-r', $code,
+        ];
+        return self::run($command);
+    }
+
+    /**
+     * @param list<string> $command
+     *
+     * @return array{output: string, errors: string, exit: int}
+     */
+    public static function run(array $command): array
+    {
+        $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['pipe', 'w']], $pipes);
+        if ($process === false) {
+            throw new \RuntimeException("{$command[0]} could not be started");
+        }
+        fclose($pipes[0]);
+        $output = (string) stream_get_contents($pipes[1]);
+        $errors = (string) stream_get_contents($pipes[2]);
+        return ['output' => $output, 'errors' => $errors, 'exit' => proc_close($process)];
+    }
+}

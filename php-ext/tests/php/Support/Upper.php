@@ -1,0 +1,42 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests\Support;
+
+use Pillion\ToolDefinition;
+use Pillion\ToolInterface;
+use Pillion\ToolResult;
+
+/** A tool in PHP: its text in capitals. */
+class Upper implements ToolInterface
+{
+    public function getName(): string
+    {
+        return 'upper';
+    }
+
+    public function getDefinition(): ToolDefinition
+    {
+        return new ToolDefinition('upper', 'Capitals', [['name' => 'text', 'type' => 'string']]);
+    }
+
+    public function execute(array $arguments, string $toolCallId): ToolResult
+    {
+        return new ToolResult(
+            toolCallId: $toolCallId,
+            toolName: $this->getName(),
+            result: strtoupper($arguments['text']),
+        );
+    }
+
+    public function isAvailableForProvider(string $providerClass): bool
+    {
+        return str_contains($providerClass, 'OpenAi');
+    }
+
+    public function isEnabledForModel(array|object $model): bool
+    {
+        return true;
+    }
+}

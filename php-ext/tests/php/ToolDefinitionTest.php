@@ -1,0 +1,133 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\ToolDefinition;
+use PHPUnit\Framework\TestCase;
+
+final class ToolDefinitionTest extends TestCase
+{
+    private const SCHEMA = [
+        'type' => 'object',
+        'properties' => ['param1' => ['type' => 'string', 'description' => 'Parameter description']],
+        'required' => ['param1'],
+    ];
+
+    public function testJ1NamedArgumentsAndProperties(): void
+    {
+        $definition = new ToolDefinition(
+            strict: true,
+            parameters: self::SCHEMA,
+            description: 'What it does',
+            name: 'get-x_2',
+        );
+        self::assertSame('get-x_2', $definition->name);
+        self::assertSame('What it does', $definition->description);
+        self::assertSame(self::SCHEMA, $definition->parameters);
+        self::assertTrue($definition->strict);
+        self::assertSame('general', $definition->category);
+        self::assertFalse($definition->requiresConfirmation);
+        self::assertSame(0.0, $definition->cooldownSeconds);
+    }
+
+    public function testJ1ALaterOptionalArgumentMayBeNamedAlone(): void
+    {
+        $definition = new ToolDefinition('t', 'd', cooldownSeconds: 3);
+        self::assertSame(3.0, $definition->cooldownSeconds);
+        self::assertFalse($definition->strict);
+    }
+
+    public function testJ1PropertiesAreReadonly(): void
+    {
+        $definition = new ToolDefinition('t', 'd');
+        $this->expectException(\Error::class);
+        $this->expectExceptionMessage('Cannot modify readonly property Pillion\ToolDefinition::$name');
+        $definition->name = 'other';
+    }
+
+    public function testJ1AnObjectIsConstructedOnce(): void
+    {
+        $definition = new ToolDefinition('t', 'd');
+        $this->expectException(\Error::class);
+        $this->expectExceptionMessage('readonly');
+        $definition->__construct('u', 'd');
+    }
+
+    public function testA2BothParameterForms(): void
+    {
+        $list = new ToolDefinition('t', 'd', [
+            ['name' => 'location', 'type' => 'STRING', 'description' => 'Where'],
+            ['name' => 'units', 'type' => 'string', 'required' => false, 'default' => 'celsius', 'enum' => ['celsius', 'fahrenheit']],
+            ['name' => 'days', 'type' => 'integer', 'default' => 0, 'required' => false],
+        ]);
+        self::assertSame([
+            'type' => 'object',
+            'properties' => [
+                'location' => ['type' => 'string', 'description' => 'Where'],
+                'units' => ['type' => 'string', 'enum' => ['celsius', 'fahrenheit'], 'default' => 'celsius'],
+                'days' => ['type' => 'integer', 'default' => 0],
+            ],
+            'required' => ['location'],
+        ], $list->parameters);
+        self::assertSame(['type' => 'object', 'properties' => [], 'required' => []], (new ToolDefinition('t', 'd'))->parameters);
+    }
+
+    /** @dataProvider badDefinitions */
+    public function testA4BadDefinitionsAreRefused(string $name, string $description, array $parameters, string $message): void
+    {
+        try {
+            new ToolDefinition($name, $description, $parameters);
+            self::fail('It was accepted');
+        } catch (InvalidInputException $e) {
+            self::assertStringContainsString($message, $e->getMessage());
+            self::assertSame('invalid_input', $e->errorCode);
+            self::assertSame(__FILE__, $e->getFile());
+        }
+    }
+
+    public function badDefinitions(): iterable
+    {
+        $twice = [['name' => 'a', 'type' => 'string'], ['name' => 'a', 'type' => 'string']];
+        yield 'a digit first' => ['9x', 'd', [], "Invalid tool name '9x'"];
+        yield 'a blank' => ['a b', 'd', [], 'Invalid tool name'];
+        yield 'no name' => ['', 'd', [], 'Invalid tool name'];
+        yield 'no description' => ['t', ' ', [], 'needs a description'];
+        yield 'two of one name' => ['X', 'd', $twice, 'X: Duplicate parameter names found'];
+        yield 'an unknown type' => ['t', 'd', [['name' => 'a', 'type' => 'money']], "Unknown parameter type 'money'"];
+        yield 'no object schema' => ['t', 'd', ['type' => 'string'], 'JSON Schema of type object'];
+    }
+
+    public function testH1Formats(): void
+    {
+        $definition = new ToolDefinition(name: 't', description: 'd', parameters: self::SCHEMA);
+        $parameters = self::SCHEMA;
+        self::assertSame(
+            ['type' => 'function', 'function' => ['name' => 't', 'description' => 'd', 'parameters' => $parameters, 'strict' => false]],
+            $definition->toOpenAiFormat(),
+        );
+        self::assertSame(
+            ['type' => 'function', 'name' => 't', 'description' => 'd', 'parameters' => $parameters, 'strict' => false],
+            $definition->toOpenAiResponsesFormat(),
+        );
+        self::assertEquals(['name' => 't', 'description' => 'd', 'parameters' => $parameters], $definition->toGoogleFormat());
+        self::assertSame(['name' => 't', 'description' => 'd', 'input_schema' => $parameters], $definition->toAnthropicFormat());
+        self::assertSame(['name' => 't', 'description' => 'd', 'parameters' => $parameters, 'strict' => false], $definition->toArray());
+    }
+
+    public function testE11AnEmptyMapOfAFormatStaysAMapInJson(): void
+    {
+        $definition = new ToolDefinition('t', 'd', ['type' => 'object', 'properties' => []]);
+        self::assertStringContainsString('"properties":{}', json_encode($definition->toOpenAiFormat()));
+        self::assertStringContainsString('"properties":{}', json_encode($definition->toAnthropicFormat()));
+    }
+
+    public function testItCanGoThroughAQueue(): void
+    {
+        $definition = new ToolDefinition('t', 'd', self::SCHEMA, strict: true);
+        self::assertEquals($definition, unserialize(serialize($definition)));
+        self::assertEquals($definition, clone $definition);
+    }
+}

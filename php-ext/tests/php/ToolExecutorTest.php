@@ -1,0 +1,243 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Upper;
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
+use Pillion\ToolResult;
+use PHPUnit\Framework\TestCase;
+
+final class ToolExecutorTest extends TestCase
+{
+    private ToolRegistry $registry;
+
+    protected function setUp(): void
+    {
+        $this->registry = ToolRegistry::withBuiltins();
+        $this->registry->register(new Upper());
+    }
+
+    private function add(string $name, callable $handler, array $parameters = [], float $cooldown = 0): void
+    {
+        $this->registry->register(
+            new ToolDefinition($name, 'A test', $parameters, cooldownSeconds: $cooldown),
+            $handler,
+        );
+    }
+
+    private function call(string $name, array|string $arguments = [], array $options = [], array $context = []): ToolResult
+    {
+        return (new ToolExecutor($this->registry, $options))->execute(new ToolCall('c1', $name, $arguments), $context);
+    }
+
+    public function testC1OneFailureNeverAffectsSiblings(): void
+    {
+        $calls = array_map(
+            fn (string $expression) => ['id' => $expression, 'name' => 'calculator', 'arguments' => ['expression' => $expression]],
+            ['1+1', '1/0', '2+2'],
+        );
+        $executor = new ToolExecutor($this->registry);
+        foreach (['executeAll', 'executeParallel'] as $method) {
+            $results = $executor->$method($calls);
+            self::assertSame(['1+1', '1/0', '2+2'], array_column($results, 'toolCallId'));
+            self::assertSame([true, false, true], array_column($results, 'success'));
+        }
+    }
+
+    public function testC1OrderIsKeptOverToolsOfAllKinds(): void
+    {
+        $this->add('nap', function (array $arguments) {
+            usleep($arguments['ms'] * 1000);
+            return $arguments['ms'];
+        }, [['name' => 'ms', 'type' => 'integer']]);
+        $results = (new ToolExecutor($this->registry))->executeParallel([
+            new ToolCall('1', 'nap', ['ms' => 30]),
+            new ToolCall('2', 'calculator', ['expression' => '6*7']),
+            new ToolCall('3', 'upper', ['text' => 'abc']),
+            new ToolCall('4', 'nope'),
+            new ToolCall('5', 'nap', ['ms' => 1]),
+        ]);
+        self::assertSame(['1', '2', '3', '4', '5'], array_column($results, 'toolCallId'));
+        self::assertSame([30, '42', 'ABC', null, 1], array_column($results, 'result'));
+    }
+
+    public function testC1ContextReachesTheLimits(): void
+    {
+        $this->add('once', fn () => 'ok', cooldown: 60);
+        $executor = new ToolExecutor($this->registry);
+        $call = new ToolCall('1', 'once');
+        self::assertTrue($executor->execute($call, ['user' => 'alice'])->success);
+        self::assertTrue($executor->execute($call, ['user' => 'bob'])->success);
+        $refused = $executor->execute($call, ['user' => 'alice']);
+        self::assertSame('rate_limited', $refused->errorCode);
+        self::assertGreaterThan(0, $refused->metadata['retry_after']);
+    }
+
+    public function testC2APHPToolThatTakesTooLongHasATimeout(): void
+    {
+        $this->add('slow', function () {
+            usleep(400_000);
+            return 'too late';
+        });
+        $result = $this->call('slow', options: ['timeout' => 0.1]);
+        self::assertSame("Tool 'slow' timed out after 0.1s", $result->error);
+        self::assertSame('timeout', $result->errorCode);
+    }
+
+    public function testC2TheTimeLimitOfAPHPToolStartsWithItsTurn(): void
+    {
+        $this->add('nap', function () {
+            usleep(150_000);
+            return 'done';
+        });
+        $executor = new ToolExecutor($this->registry, ['timeout' => 0.4]);
+        $calls = array_map(fn (int $i) => new ToolCall("$i", 'nap'), range(1, 4));
+        foreach ($executor->executeParallel($calls) as $result) {
+            self::assertTrue($result->success, (string) $result->error);
+        }
+    }
+
+    public function testC3ArgumentsAreCheckedAndDefaultsFilledIn(): void
+    {
+        $this->add('greet', fn (array $arguments) => $arguments, [
+            ['name' => 'name', 'type' => 'string'],
+            ['name' => 'format', 'type' => 'string', 'required' => false, 'default' => 'full', 'enum' => ['full', 'date']],
+        ]);
+        self::assertSame(['name' => 'Ada', 'format' => 'full'], $this->call('greet', ['name' => 'Ada'])->result);
+        self::assertSame('Missing required parameter: name', $this->call('greet')->error);
+        $bad = $this->call('greet', ['name' => 'Ada', 'format' => 'odd']);
+        self::assertSame("Invalid value for format: must be one of ['full', 'date']", $bad->error);
+        self::assertSame('invalid_input', $this->call('greet', ['name' => 5])->errorCode);
+    }
+
+    public function testC4AThrowingCallableFailsItsOwnCallOnly(): void
+    {
+        $this->add('throws', fn () => throw new \DomainException('no luck'));
+        $this->add('errs', fn () => intdiv(1, 0));
+        $this->add('wrong', fn (int $arguments) => 1);
+        $result = $this->call('throws');
+        self::assertSame('no luck', $result->error);
+        self::assertSame('internal_error', $result->errorCode);
+        self::assertGreaterThan(0, $result->metadata['execution_time']);
+        self::assertSame('Division by zero', $this->call('errs')->error);
+        self::assertStringContainsString('must be of type int', $this->call('wrong')->error);
+    }
+
+    public function testC5AnExceptionOfOursKeepsItsCode(): void
+    {
+        $this->add('refuses', fn () => throw new InvalidInputException('no'));
+        $this->add('calls', fn () => (new MCPSSEClient('http://127.0.0.1:1/'))->callTool('x'));
+        $exception = new InvalidInputException('no');
+        self::assertSame('internal_error', $exception->errorCode, 'the default of a new exception');
+        self::assertSame('unavailable', $this->call('calls')->errorCode);
+    }
+
+    public function testC7RateLimits(): void
+    {
+        $executor = new ToolExecutor($this->registry, ['rate_limits' => ['tools' => ['upper' => ['per_minute' => 2]]]]);
+        $call = new ToolCall('1', 'upper', ['text' => 'x']);
+        $codes = array_map(fn () => $executor->execute($call)->errorCode, range(1, 3));
+        self::assertSame([null, null, 'rate_limited'], $codes);
+    }
+
+    public function testA6ArgumentsAsAString(): void
+    {
+        self::assertSame('HI', $this->call('upper', '{"text": "hi"}')->result);
+        $bad = $this->call('upper', '{"bad');
+        self::assertFalse($bad->success);
+        self::assertSame('invalid_input', $bad->errorCode);
+    }
+
+    public function testB5AnUnknownToolInTheWordsOfS0(): void
+    {
+        $result = $this->call('zip');
+        self::assertSame('Unknown tool: zip', $result->error);
+        self::assertSame('not_found', $result->errorCode);
+    }
+
+    /** @dataProvider answers */
+    public function testWhatACallableMayReturn(mixed $answer, mixed $result): void
+    {
+        $this->add('answers', fn () => $answer);
+        self::assertSame($result, $this->call('answers')->result);
+    }
+
+    public function answers(): iterable
+    {
+        yield 'null' => [null, null];
+        yield 'a float' => [1.0, 1.0];
+        yield 'a map' => [['a' => [1, 2], 'b' => null], ['a' => [1, 2], 'b' => null]];
+        yield 'an object' => [(object) ['x' => 1], ['x' => 1]];
+        yield 'a result' => [new ToolResult('', '', 'inner'), 'inner'];
+    }
+
+    public function testAFailedResultOfACallableIsAFailedCall(): void
+    {
+        $this->add('fails', fn (array $a, string $id) => new ToolResult($id, 'fails', ['error' => 'x'], false, 'said no', 'denied'));
+        $result = $this->call('fails');
+        self::assertFalse($result->success);
+        self::assertSame(['said no', 'denied', ['error' => 'x']], [$result->error, $result->errorCode, $result->result]);
+    }
+
+    public function testAReturnThatIsNoJsonFailsTheCall(): void
+    {
+        $this->add('resource', fn () => STDIN);
+        self::assertSame('The value is not JSON: it holds a resource', $this->call('resource')->error);
+    }
+
+    public function testAToolMayUseTheExecutorItself(): void
+    {
+        $executor = new ToolExecutor($this->registry);
+        $this->add('outer', fn () => $executor->execute(new ToolCall('in', 'upper', ['text' => 'nested']))->result);
+        self::assertSame('NESTED', $this->call('outer')->result);
+    }
+
+    public function testAFiberMaySuspendInsideATool(): void
+    {
+        $this->add('suspends', fn () => \Fiber::suspend('waiting') . '!');
+        $fiber = new \Fiber(fn () => $this->call('suspends')->result);
+        self::assertSame('waiting', $fiber->start());
+        self::assertSame('ABC', $this->call('upper', ['text' => 'abc'])->result);
+        $fiber->resume('go on');
+        self::assertSame('go on!', $fiber->getReturn());
+    }
+
+    public function testToolsInPHPRunBesideMCPTools(): void
+    {
+        $this->registry->registerMcpServer(new MCPSSEClient(FakeServer::url()));
+        $this->add('nap', function () {
+            usleep(300_000);
+            return 'php';
+        });
+        $started = microtime(true);
+        $results = (new ToolExecutor($this->registry))->executeParallel([
+            new ToolCall('1', 'slow', ['seconds' => 0.3]),
+            new ToolCall('2', 'slow', ['seconds' => 0.3]),
+            new ToolCall('3', 'nap'),
+        ]);
+        self::assertSame([true, true, true], array_column($results, 'success'));
+        self::assertLessThan(0.85, microtime(true) - $started, 'one after the other they take 0.9 s');
+    }
+
+    public function testUnknownOptionsAreNamed(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('timout');
+        new ToolExecutor($this->registry, ['timout' => 5]);
+    }
+
+    public function testACallThatIsNoCallIsRefused(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('A call must be a Pillion\ToolCall or an array');
+        (new ToolExecutor($this->registry))->executeParallel([5]);
+    }
+}

@@ -1,0 +1,227 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\DmcpTool;
+use Pillion\Exception\InvalidInputException;
+use Pillion\MCPToolInterface;
+use Pillion\Tests\Support\Upper;
+use Pillion\ToolDefinition;
+use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
+use PHPUnit\Framework\TestCase;
+
+final class ToolRegistryTest extends TestCase
+{
+    private const MCP_MODEL = ['function_calling' => true, 'mcp' => true];
+
+    private static function definition(string $name, string $category = 'general'): ToolDefinition
+    {
+        return new ToolDefinition($name, 'A test', category: $category);
+    }
+
+    private static function dmcp(): DmcpTool
+    {
+        return new DmcpTool(['server_label' => 'dmcp', 'server_url' => 'http://127.0.0.1:1/sse']);
+    }
+
+    public function testB1ADuplicateIsRefusedUnlessItReplaces(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(new Upper());
+        try {
+            $registry->register(new Upper());
+            self::fail('It was accepted');
+        } catch (InvalidInputException $e) {
+            self::assertSame("Tool 'upper' already registered", $e->getMessage());
+        }
+        $second = new Upper();
+        $registry->register($second, replace: true);
+        self::assertSame($second, $registry->get('upper'));
+        self::assertCount(1, $registry);
+    }
+
+    public function testB1AReplacedToolKeepsItsPlaceAndTheNewOneRuns(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(self::definition('a'), fn () => 'old');
+        $registry->register(self::definition('b'), fn () => 'b');
+        $registry->register(self::definition('a'), fn () => 'new', replace: true);
+        self::assertSame(['a', 'b'], array_keys($registry->getAll()));
+        self::assertSame('new', $registry->execute('a', [], '1')->result);
+    }
+
+    public function testB2LookUpsAndRemoval(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(self::definition('one', 'math'), fn () => 1);
+        $registry->register(self::definition('two', 'fun'), fn () => 2);
+        $registry->register(self::definition('three', 'math'), fn () => 3);
+        self::assertSame(['math', 'fun'], $registry->categories());
+        self::assertSame(['one', 'two', 'three'], array_keys($registry->getAll()));
+        self::assertSame(['one', 'three'], array_map(
+            fn (array $schema) => $schema['function']['name'],
+            $registry->getSchemas('math'),
+        ));
+        self::assertTrue($registry->has('one'));
+        self::assertInstanceOf(ToolInterface::class, $registry->get('one'));
+        self::assertSame($registry->get('one'), $registry->get('one'));
+        self::assertFalse($registry->unregister('nope'));
+        self::assertTrue($registry->unregister('one'));
+        self::assertFalse($registry->has('one'));
+        self::assertNull($registry->get('one'));
+        self::assertSame(['two', 'three'], array_keys($registry->getAll()));
+    }
+
+    public function testB3BuiltinsAreThere(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        self::assertSame(['calculator', 'get_time', 'roll_dice'], array_keys($registry->getAll()));
+        $result = $registry->get('calculator')->execute(['expression' => '2 + 2'], 'c1');
+        self::assertTrue($result->success);
+        self::assertSame('4', $result->result);
+        self::assertSame('c1', $result->toolCallId);
+    }
+
+    public function testB4MCPToolsAreKeptApart(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(new Upper());
+        $registry->register(self::dmcp());
+        self::assertSame(['dmcp_roll_dice'], array_keys($registry->getMCPTools()));
+        self::assertContainsOnlyInstancesOf(MCPToolInterface::class, $registry->getMCPTools());
+        self::assertSame(['upper', 'dmcp_roll_dice'], array_keys($registry->getAll()));
+    }
+
+    public function testB4AvailableForProviderAsksEachTool(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $registry->register(new Upper());
+        self::assertArrayHasKey('upper', $registry->getAvailableForProvider('App\OpenAiProvider'));
+        self::assertArrayNotHasKey('upper', $registry->getAvailableForProvider('App\GwdgProvider'));
+        self::assertArrayHasKey('calculator', $registry->getAvailableForProvider('App\GwdgProvider'));
+    }
+
+    public function testB5AnUnknownToolInTheWordsOfS4(): void
+    {
+        $result = (new ToolRegistry())->execute('nope', [], 'c1');
+        self::assertFalse($result->success);
+        self::assertSame("Tool 'nope' is not registered", $result->error);
+        self::assertSame(['error' => 'Tool not found'], $result->result);
+        self::assertSame('not_found', $result->errorCode);
+    }
+
+    public function testH2AllBuiltinsAndNoMCPToolWithoutTheFlag(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $registry->register(self::dmcp());
+        $names = array_keys($registry->getAvailableForModel(['function_calling' => true]));
+        self::assertSame(['calculator', 'get_time', 'roll_dice'], $names);
+        self::assertSame(
+            ['dmcp_roll_dice' => "model has no 'mcp' flag"],
+            $registry->getDroppedForModel(['function_calling' => true]),
+        );
+    }
+
+    public function testH2OnlyTheEnabledTool(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $registry->register(self::dmcp());
+        $model = ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['dmcp_roll_dice']];
+        self::assertSame(['dmcp_roll_dice'], array_keys($registry->getAvailableForModel($model)));
+        $definitions = $registry->getDefinitionsForModel(['id' => 'm', 'tools' => $model]);
+        self::assertCount(1, $definitions);
+        self::assertSame('dmcp_roll_dice', $definitions[0]->name);
+        self::assertSame([], $registry->getAvailableForModel(['mcp' => true]));
+    }
+
+    public function testH2AnMCPToolWithoutServerIsSkipped(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(new DmcpTool(['server_url' => '']));
+        self::assertSame([], $registry->getDefinitionsForModel(self::MCP_MODEL));
+        self::assertSame(['dmcp_roll_dice' => 'MCP server has no URL'], $registry->getDroppedForModel(self::MCP_MODEL));
+    }
+
+    public function testH2ModelsMayBeObjects(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $asked = new class () {
+            public function getTools(): array
+            {
+                return ['function_calling' => true, 'enabled_tools' => ['get_time']];
+            }
+        };
+        self::assertSame(['get_time'], array_keys($registry->getAvailableForModel($asked)));
+        $public = (object) ['id' => 'm', 'tools' => ['function_calling' => true]];
+        self::assertCount(3, $registry->getAvailableForModel($public));
+    }
+
+    public function testH2AWrongFlagIsNamed(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('tools.mcp: expected a boolean');
+        ToolRegistry::withBuiltins()->getAvailableForModel(['function_calling' => true, 'mcp' => 'maybe']);
+    }
+
+    public function testH3AnAliasFindsItsTool(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $registry->alias('time_tool', 'get_time');
+        self::assertSame($registry->get('get_time'), $registry->get('time_tool'));
+        self::assertTrue($registry->execute('time_tool', [], '1')->success);
+        $this->expectException(InvalidInputException::class);
+        $registry->alias('x', 'nope');
+    }
+
+    public function testA3SchemasKeepEmptyMaps(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(self::definition('ping'), fn () => 'pong');
+        self::assertSame(
+            '[{"type":"function","function":{"name":"ping","description":"A test",'
+            . '"parameters":{"type":"object","properties":{},"required":[]}}}]',
+            json_encode($registry->getSchemas()),
+        );
+    }
+
+    public function testAToolWhoseDefinitionHasAnotherNameIsRefused(): void
+    {
+        $odd = new class () extends Upper {
+            public function getName(): string
+            {
+                return 'lower';
+            }
+        };
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage("Tool 'lower' has a definition of the name 'upper'");
+        (new ToolRegistry())->register($odd);
+    }
+
+    public function testADefinitionNeedsACallable(): void
+    {
+        $this->expectException(\TypeError::class);
+        $this->expectExceptionMessage('Argument #2 ($handler) must be of type callable');
+        (new ToolRegistry())->register(self::definition('x'));
+    }
+
+    public function testAnExceptionOfGetDefinitionPassesThrough(): void
+    {
+        $broken = new class () extends Upper {
+            public function getDefinition(): ToolDefinition
+            {
+                throw new \DomainException('not today');
+            }
+        };
+        $registry = new ToolRegistry();
+        try {
+            $registry->register($broken);
+            self::fail('It was accepted');
+        } catch (\DomainException $e) {
+            self::assertSame('not today', $e->getMessage());
+        }
+        self::assertCount(0, $registry);
+    }
+}

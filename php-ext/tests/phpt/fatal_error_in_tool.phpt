@@ -1,0 +1,27 @@
+--TEST--
+A fatal error inside a tool ends the request, and nothing hangs or is left locked
+--FILE--
+<?php
+use Pillion\{ToolCall, ToolDefinition, ToolExecutor, ToolRegistry};
+
+$registry = ToolRegistry::withBuiltins();
+$executor = new ToolExecutor($registry);
+$registry->register(new ToolDefinition('dies', 'Fatal'), fn () => trigger_error('that was it', E_USER_ERROR));
+$registry->register(new ToolDefinition('works', 'Fine'), fn () => 'fine');
+register_shutdown_function(function () use ($executor) {
+    foreach (['calculator', 'works'] as $name) {
+        $result = $executor->execute(new ToolCall('2', $name, $name === 'works' ? [] : ['expression' => '6*7']));
+        echo "in the shutdown function: {$result->result}\n";
+    }
+});
+$executor->executeParallel([
+    new ToolCall('1', 'dies'),
+    new ToolCall('2', 'works'),
+    new ToolCall('3', 'calculator', ['expression' => '1+1']),
+]);
+echo "not reached\n";
+?>
+--EXPECTF--
+Fatal error: that was it in %s on line %d
+in the shutdown function: 42
+in the shutdown function: fine

@@ -1,0 +1,43 @@
+--TEST--
+The extension loads without notices and has its classes and settings
+--FILE--
+<?php
+$extension = new ReflectionExtension('pillion');
+echo $extension->getName(), ' ', preg_match('/^\d+\.\d+\.\d+/', $extension->getVersion()), "\n";
+$classes = $extension->getClassNames();
+sort($classes);
+echo implode("\n", $classes), "\n";
+print_r($extension->getINIEntries());
+echo implode(' ', array_keys($extension->getFunctions())), "\n";
+?>
+--EXPECT--
+pillion 1
+Pillion\CallableTool
+Pillion\DmcpTool
+Pillion\Exception\InvalidInputException
+Pillion\Exception\JsonRpcException
+Pillion\Exception\NotFoundException
+Pillion\Exception\PillionException
+Pillion\Exception\RateLimitedException
+Pillion\Exception\TimeoutException
+Pillion\Exception\TransportException
+Pillion\Exception\UnavailableException
+Pillion\MCPSSEClient
+Pillion\MCPServerTool
+Pillion\MCPToolAdapter
+Pillion\MCPToolInterface
+Pillion\NativeTool
+Pillion\ProviderFormat
+Pillion\Sidecar
+Pillion\ToolCall
+Pillion\ToolDefinition
+Pillion\ToolExecutor
+Pillion\ToolInterface
+Pillion\ToolRegistry
+Pillion\ToolResult
+Array
+(
+    [pillion.log_level] => warning
+    [pillion.sidecar_socket] => 
+)
+

@@ -1,0 +1,17 @@
+--TEST--
+An answer that does not fit into memory_limit is PHP's own fatal error, and nothing worse
+--INI--
+memory_limit=8M
+--FILE--
+<?php
+require __DIR__ . '/../servers/start.inc';
+$client = new Pillion\MCPSSEClient($url);
+register_shutdown_function(function () use ($client) {
+    echo 'in the shutdown function: ', $client->callTool('roll')['total'], "\n";
+});
+$client->callTool('big', ['items' => 300000]);
+echo "not reached\n";
+?>
+--EXPECTF--
+Fatal error: Allowed memory size of 8388608 bytes exhausted%s
+in the shutdown function: 15

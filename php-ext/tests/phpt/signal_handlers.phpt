@@ -1,0 +1,37 @@
+--TEST--
+Signal handlers run while a call waits: one that returns does not disturb it, one that throws ends it
+--SKIPIF--
+<?php if (!function_exists('pcntl_alarm')) die('skip no pcntl'); ?>
+--FILE--
+<?php
+require __DIR__ . '/../servers/start.inc';
+pcntl_async_signals(true);
+$client = new Pillion\MCPSSEClient($url);
+$started = microtime(true);
+
+pcntl_signal(SIGALRM, function () use (&$started) {
+    printf("a handler ran %s\n", microtime(true) - $started < 1.9 ? 'in time' : 'late');
+});
+pcntl_alarm(1);
+$slept = $client->callTool('slow', ['seconds' => 2])['slept'];
+echo "slept $slept\n";
+
+pcntl_signal(SIGALRM, fn () => throw new DomainException('enough'));
+pcntl_alarm(1);
+$started = microtime(true);
+try {
+    $client->callTool('slow', ['seconds' => 20]);
+} catch (DomainException $e) {
+    echo $e->getMessage(), microtime(true) - $started < 5 ? ' in time' : ' late', "\n";
+}
+
+pcntl_signal(SIGALRM, function () { echo "leaving\n"; exit; });
+pcntl_alarm(1);
+$client->callTool('slow', ['seconds' => 20]);
+echo "not reached\n";
+?>
+--EXPECT--
+a handler ran in time
+slept 2
+enough in time
+leaving
