@@ -1,0 +1,165 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\NotFoundException;
+use Pillion\Exception\PillionException;
+use Pillion\Exception\TimeoutException;
+use Pillion\Exception\UnavailableException;
+use Pillion\Sidecar;
+use Pillion\Tests\Support\Process;
+use Pillion\Tests\Support\SidecarProcess;
+use Pillion\ToolCall;
+use PHPUnit\Framework\TestCase;
+
+/** Against the real sidecar. */
+final class SidecarTest extends TestCase
+{
+    private static SidecarProcess $process;
+    private Sidecar $sidecar;
+
+    public static function setUpBeforeClass(): void
+    {
+        self::$process = new SidecarProcess();
+    }
+
+    public static function tearDownAfterClass(): void
+    {
+        self::$process->stop();
+    }
+
+    protected function setUp(): void
+    {
+        $this->sidecar = new Sidecar(self::$process->socket);
+    }
+
+    public function testI1ListToolsAndSchemas(): void
+    {
+        self::assertTrue($this->sidecar->isAvailable());
+        $names = array_column($this->sidecar->listTools(), 'name');
+        self::assertSame(['calculator', 'get_time', 'roll_dice'], $names);
+        self::assertSame(['roll_dice'], array_column($this->sidecar->listTools('fun'), 'name'));
+        $schemas = $this->sidecar->getSchemas(category: 'math');
+        self::assertSame('calculator', $schemas[0]['function']['name']);
+    }
+
+    public function testI1CallToolReturnsTheData(): void
+    {
+        self::assertSame(4, $this->sidecar->callTool('calculator', ['expression' => '2 + 2'])['result']);
+    }
+
+    public function testI2AFailedToolThrowsWhatFitsItsCode(): void
+    {
+        try {
+            $this->sidecar->callTool('calculator', ['expression' => '1/0']);
+            self::fail('It did not fail');
+        } catch (PillionException $e) {
+            self::assertSame('Calculation error: division by zero', $e->getMessage());
+            self::assertSame('invalid_input', $e->errorCode);
+            self::assertInstanceOf(InvalidInputException::class, $e);
+        }
+        $this->expectException(NotFoundException::class);
+        $this->expectExceptionMessage("Tool 'nope' not found");
+        $this->sidecar->callTool('nope');
+    }
+
+    public function testA7ExecuteGivesAResultLikeTheExecutors(): void
+    {
+        $result = $this->sidecar->execute(new ToolCall('c1', 'calculator', ['expression' => '10/3']), ['user' => 'alice']);
+        self::assertSame(['c1', 'calculator', true], [$result->toolCallId, $result->toolName, $result->success]);
+        self::assertSame('3.33333', $result->result);
+        self::assertEqualsWithDelta(10 / 3, $result->data['result'], 1e-9);
+        self::assertArrayHasKey('execution_time', $result->metadata);
+    }
+
+    public function testC1OneFailureNeverAffectsSiblings(): void
+    {
+        $calls = [
+            new ToolCall('1', 'calculator', ['expression' => '1+1']),
+            ['id' => '2', 'name' => 'nope'],
+            new ToolCall('3', 'calculator', '{"bad'),
+            new ToolCall('4', 'calculator', '{"expression": "6*7"}'),
+        ];
+        foreach (['executeAll', 'executeParallel'] as $method) {
+            $results = $this->sidecar->$method($calls);
+            self::assertSame(['1', '2', '3', '4'], array_column($results, 'toolCallId'));
+            self::assertSame([true, false, false, true], array_column($results, 'success'));
+            self::assertSame([null, 'not_found', 'invalid_input', null], array_column($results, 'errorCode'));
+            self::assertSame('42', $results[3]->result);
+        }
+        self::assertSame([], $this->sidecar->executeAll([]));
+    }
+
+    public function testE11EmptyArgumentsAreAnObject(): void
+    {
+        self::assertArrayHasKey('formatted', $this->sidecar->callTool('get_time'));
+        self::assertArrayHasKey('formatted', $this->sidecar->callTool('get_time', []));
+    }
+
+    public function testNobodyListens(): void
+    {
+        $sidecar = new Sidecar('/nonexistent/pillion.sock');
+        self::assertFalse($sidecar->isAvailable());
+        $this->expectException(UnavailableException::class);
+        $this->expectExceptionMessage('/nonexistent/pillion.sock');
+        $sidecar->listTools();
+    }
+
+    public function testAPeerThatSaysNothingTimesOut(): void
+    {
+        $path = sys_get_temp_dir() . '/pillion-mute-' . getmypid();
+        $server = stream_socket_server("unix://$path");
+        try {
+            $started = microtime(true);
+            (new Sidecar($path, timeout: 0.2))->listTools();
+            self::fail('It did not time out');
+        } catch (TimeoutException $e) {
+            self::assertSame('timeout', $e->errorCode);
+            self::assertLessThan(3, microtime(true) - $started);
+        } finally {
+            fclose($server);
+            unlink($path);
+        }
+    }
+
+    public function testTheSocketComesFromTheSettings(): void
+    {
+        self::assertSame(self::$process->socket, $this->sidecar->getSocketPath());
+        $code = 'echo (new Pillion\Sidecar())->getSocketPath();';
+        self::assertSame('/a.sock', Process::php($code, ['-d', 'pillion.sidecar_socket=/a.sock'])['output']);
+        $before = getenv('PILLION_SOCKET');
+        putenv('PILLION_SOCKET=/b.sock');
+        try {
+            self::assertSame('/b.sock', Process::php($code)['output']);
+        } finally {
+            putenv($before === false ? 'PILLION_SOCKET' : "PILLION_SOCKET=$before");
+        }
+    }
+
+    public function testASignalHandlerEndsAWait(): void
+    {
+        $path = sys_get_temp_dir() . '/pillion-mute2-' . getmypid();
+        $server = stream_socket_server("unix://$path");
+        $code = <<<'PHP'
+            pcntl_async_signals(true);
+            pcntl_signal(SIGALRM, fn () => throw new DomainException('enough'));
+            pcntl_alarm(1);
+            $started = microtime(true);
+            try {
+                (new Pillion\Sidecar('SOCKET', 30))->listTools();
+            } catch (DomainException $e) {
+                echo $e->getMessage(), microtime(true) - $started < 5 ? ' in time' : ' late';
+            }
+            PHP;
+        try {
+            $ran = Process::php(str_replace('SOCKET', $path, $code));
+            self::assertSame('enough in time', $ran['output']);
+        } finally {
+            fclose($server);
+            unlink($path);
+        }
+    }
+}
