@@ -131,7 +131,7 @@ fn cool(
     if cooldown.is_zero() || wait.is_zero() {
         return Ok(());
     }
-    Err(limited(format!("Tool '{name}' is cooling down."), wait))
+    Err(limited(&format!("Tool '{name}' is cooling down."), wait))
 }
 
 fn within(
@@ -142,13 +142,16 @@ fn within(
     times.forget_before(now);
     for (label, length, limit) in windows.each() {
         if let Some(wait) = times.wait_for(limit, length, now) {
-            return Err(limited(format!("Rate limit exceeded (per-{label})."), wait));
+            return Err(limited(
+                &format!("Rate limit exceeded (per-{label})."),
+                wait,
+            ));
         }
     }
     Ok(())
 }
 
-fn limited(what: String, wait: Duration) -> ToolFailure {
+fn limited(what: &str, wait: Duration) -> ToolFailure {
     let seconds = wait.as_secs_f64().ceil() as u64;
     let unit = if seconds == 1 { "second" } else { "seconds" };
     ToolFailure::new(

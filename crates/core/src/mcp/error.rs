@@ -1,0 +1,252 @@
+use std::fmt;
+use std::time::Duration;
+
+use super::jsonrpc::RpcError;
+use super::{ServerConfigError, SseError};
+use crate::tool::ErrorCode;
+
+/// Why an MCP operation failed.
+///
+/// `Display` is the text of requirement E3 or E4, by [`Wording`]; the facts are at
+/// [`kind`](Self::kind). No text holds a credential or a URL's query.
+#[derive(Debug)]
+pub struct McpError {
+    kind: McpErrorKind,
+    wording: Wording,
+}
+
+/// The two styles of error texts (E4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Wording {
+    /// S1's: `MCP Error -32600: Invalid Request`, `HTTP 500: Internal Server Error`.
+    #[default]
+    Http,
+    /// S4's: `MCP Error (-32600): Invalid Request`, `MCP SSE request failed with HTTP 500`.
+    Sse,
+}
+
+/// What went wrong, step by step.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpErrorKind {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ServerConfigError),
+    /// The HTTP client cannot be set up, for instance without any trusted certificate.
+    #[error("the HTTP client cannot be set up: {}", root_cause(.0))]
+    Setup(#[source] reqwest::Error),
+    /// The request's parameters cannot be written as JSON.
+    #[error("the parameters cannot be written as JSON: {0}")]
+    Encode(#[source] serde_json::Error),
+    /// No connection: refused, unknown host, TLS.
+    #[error("{}", root_cause(.0))]
+    Connect(#[source] reqwest::Error),
+    /// The connection broke, or the answer is no proper HTTP.
+    #[error("the connection broke: {}", root_cause(.0))]
+    Broken(#[source] reqwest::Error),
+    /// A status other than 2xx.
+    #[error("HTTP {status}")]
+    HttpStatus {
+        /// The status code.
+        status: u16,
+        /// From `Retry-After`, when the server sent it in seconds.
+        retry_after: Option<Duration>,
+        /// From `WWW-Authenticate`.
+        challenge: Option<String>,
+    },
+    /// A redirect that leaves the origin, or goes round in circles; it is not followed.
+    #[error("a redirect to another place was refused")]
+    Redirect,
+    /// The `endpoint` that a legacy server announced is of another origin.
+    #[error("the announced endpoint is of another origin")]
+    ForeignEndpoint,
+    /// An answer that is neither JSON nor an event stream.
+    #[error("unexpected content type '{content_type}'")]
+    ContentType {
+        /// The first part of the header.
+        content_type: String,
+    },
+    /// The answer is larger than allowed.
+    #[error("the answer is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// Too many events came, and none of them was the answer.
+    #[error("no answer in the first {limit} events")]
+    TooManyEvents {
+        /// The limit.
+        limit: usize,
+    },
+    /// The event stream cannot be read.
+    #[error(transparent)]
+    Sse(#[from] SseError),
+    /// The body is not UTF-8.
+    #[error("the answer is not valid UTF-8")]
+    InvalidUtf8,
+    /// The body is no JSON-RPC message.
+    #[error("the answer is no JSON-RPC message: {0}")]
+    InvalidMessage(#[source] serde_json::Error),
+    /// A result that is not of the form that its method has.
+    #[error("the result of '{method}' has an unexpected form: {source}")]
+    UnexpectedResult {
+        /// The method.
+        method: &'static str,
+        /// What did not fit.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The answer ended without a response to the request.
+    #[error("No valid JSON-RPC response found")]
+    NoResponse,
+    /// The stream that answers come on has ended.
+    #[error("the server closed the event stream")]
+    StreamClosed,
+    /// The server does not know the session any more.
+    #[error("the session has expired")]
+    SessionExpired,
+    /// More pages than allowed in one list.
+    #[error("the list has more than {limit} pages")]
+    TooManyPages {
+        /// The limit.
+        limit: usize,
+    },
+    /// The server answered with an error.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The deadline passed.
+    #[error("timed out after {:?}s", .after.as_secs_f64())]
+    Timeout {
+        /// How long it was given.
+        after: Duration,
+    },
+    /// The client was disconnected on purpose.
+    #[error("Not connected to server")]
+    Disconnected,
+}
+
+impl McpError {
+    pub(crate) fn new(kind: McpErrorKind, wording: Wording) -> Self {
+        Self { kind, wording }
+    }
+
+    /// The facts.
+    #[must_use]
+    pub fn kind(&self) -> &McpErrorKind {
+        &self.kind
+    }
+
+    /// The error that the server answered with, if it is one.
+    #[must_use]
+    pub fn rpc_error(&self) -> Option<&RpcError> {
+        match &self.kind {
+            McpErrorKind::Rpc(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The HTTP status, if it is the reason.
+    #[must_use]
+    pub fn http_status(&self) -> Option<u16> {
+        match self.kind {
+            McpErrorKind::HttpStatus { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// How long the server asked to wait.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.kind {
+            McpErrorKind::HttpStatus { retry_after, .. } => retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether the deadline passed.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.kind, McpErrorKind::Timeout { .. })
+    }
+
+    /// The reason from the fixed set (C5).
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match &self.kind {
+            McpErrorKind::Config(_) | McpErrorKind::Encode(_) => ErrorCode::InvalidInput,
+            McpErrorKind::Timeout { .. } => ErrorCode::Timeout,
+            McpErrorKind::Rpc(error) => match error.code {
+                -32600 | -32602 => ErrorCode::InvalidInput,
+                -32601 | -32002 => ErrorCode::NotFound,
+                _ => ErrorCode::InternalError,
+            },
+            McpErrorKind::HttpStatus { status, .. } => match status {
+                401 | 403 => ErrorCode::Denied,
+                429 => ErrorCode::RateLimited,
+                _ => ErrorCode::Unavailable,
+            },
+            McpErrorKind::Setup(_)
+            | McpErrorKind::Connect(_)
+            | McpErrorKind::Broken(_)
+            | McpErrorKind::Redirect
+            | McpErrorKind::ForeignEndpoint
+            | McpErrorKind::StreamClosed
+            | McpErrorKind::SessionExpired
+            | McpErrorKind::Disconnected => ErrorCode::Unavailable,
+            McpErrorKind::ContentType { .. }
+            | McpErrorKind::TooLarge { .. }
+            | McpErrorKind::TooManyEvents { .. }
+            | McpErrorKind::TooManyPages { .. }
+            | McpErrorKind::Sse(_)
+            | McpErrorKind::InvalidUtf8
+            | McpErrorKind::InvalidMessage(_)
+            | McpErrorKind::UnexpectedResult { .. }
+            | McpErrorKind::NoResponse => ErrorCode::InternalError,
+        }
+    }
+}
+
+impl fmt::Display for McpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kind, self.wording) {
+            (McpErrorKind::Rpc(error), Wording::Sse) => {
+                write!(f, "MCP Error ({}): {}", error.code, error.message)
+            }
+            (McpErrorKind::Rpc(error), Wording::Http) => error.fmt(f),
+            (McpErrorKind::HttpStatus { status, .. }, Wording::Sse) => {
+                write!(f, "MCP SSE request failed with HTTP {status}")
+            }
+            (McpErrorKind::HttpStatus { status, .. }, Wording::Http) => {
+                let reason = http::StatusCode::from_u16(*status).ok();
+                let reason = reason.and_then(|status| status.canonical_reason());
+                write!(f, "HTTP {status}: {}", reason.unwrap_or("Unknown"))
+            }
+            (McpErrorKind::NoResponse, Wording::Sse) => {
+                f.write_str("No valid JSON-RPC response found in SSE stream")
+            }
+            (McpErrorKind::Disconnected | McpErrorKind::Config(_), _) => self.kind.fmt(f),
+            (kind, Wording::Sse) => write!(f, "MCP SSE request failed: {kind}"),
+            (kind, Wording::Http) => write!(f, "MCP request failed: {kind}"),
+        }
+    }
+}
+
+impl std::error::Error for McpError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.kind)
+    }
+}
+
+/// The innermost cause, such as `Connection refused (os error 111)`: what is around it
+/// names the URL, and a URL may hold a token.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if std::ptr::addr_eq(cause, error) {
+        return "the request failed".to_owned();
+    }
+    cause.to_string()
+}

@@ -1,0 +1,130 @@
+//! HTTP as the transports need it: one connection pool per client, answers read under
+//! limits, redirects that never leave the origin.
+
+mod answer;
+mod redirect;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use std::time::Duration;
+use url::Url;
+
+use super::{Limits, McpErrorKind, ServerConfig};
+pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer};
+
+/// Longest time for one connection attempt; the operation's own deadline may be shorter.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection pool for one server and one credential. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct HttpLink {
+    client: reqwest::Client,
+    headers: HeaderMap,
+    pub(super) url: Url,
+    pub(super) limits: Limits,
+}
+
+impl HttpLink {
+    /// Builds the pool; does no I/O but for reading the system's certificates when the
+    /// server is one of https.
+    pub(super) fn new(config: &ServerConfig) -> Result<Self, McpErrorKind> {
+        let headers = config.header_map()?;
+        // An error only says that a provider is installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("pillion/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(redirect::same_origin_only());
+        if config.url.scheme() == "http" {
+            // Reading the system's certificates takes longer than a call on this machine,
+            // and a redirect to https would leave the origin.
+            builder = builder.tls_backend_preconfigured(no_certificates());
+        }
+        Ok(Self {
+            client: builder.build().map_err(McpErrorKind::Setup)?,
+            headers,
+            url: config.request_url(),
+            limits: config.limits,
+        })
+    }
+
+    /// Sends one JSON-RPC message and gives the answer's head; the body is still to be
+    /// read. The status is a success.
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        extra: &HeaderMap,
+        body: Bytes,
+    ) -> Result<reqwest::Response, McpErrorKind> {
+        let request = self
+            .client
+            .post(url.clone())
+            .headers(self.headers.clone())
+            .headers(extra.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream")
+            .body(body);
+        check_status(request.send().await.map_err(sending)?)
+    }
+
+    /// Opens an event stream.
+    pub(super) async fn get_stream(&self) -> Result<reqwest::Response, McpErrorKind> {
+        let request = self
+            .client
+            .get(self.url.clone())
+            .headers(self.headers.clone())
+            .header(ACCEPT, "text/event-stream");
+        check_status(request.send().await.map_err(sending)?)
+    }
+
+    /// Ends a session; what the server says to that does not matter.
+    pub(super) async fn delete(&self, extra: &HeaderMap) {
+        let request = self
+            .client
+            .delete(self.url.clone())
+            .headers(self.headers.clone())
+            .headers(extra.clone());
+        let _ = request.send().await;
+    }
+}
+
+fn no_certificates() -> rustls::ClientConfig {
+    rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+fn sending(error: reqwest::Error) -> McpErrorKind {
+    if error.is_redirect() {
+        McpErrorKind::Redirect
+    } else if error.is_connect() {
+        McpErrorKind::Connect(error.without_url())
+    } else {
+        McpErrorKind::Broken(error.without_url())
+    }
+}
+
+fn check_status(response: reqwest::Response) -> Result<reqwest::Response, McpErrorKind> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let text = |header: Option<&HeaderValue>| {
+        let text = header?.to_str().ok()?;
+        Some(text.chars().take(1024).collect::<String>())
+    };
+    let headers = response.headers();
+    let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
+    Err(McpErrorKind::HttpStatus {
+        status: status.as_u16(),
+        retry_after: seconds.map(Duration::from_secs),
+        challenge: text(headers.get(WWW_AUTHENTICATE)),
+    })
+}
+
+/// Whether an error is one of these HTTP statuses.
+pub(super) fn is_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
+    matches!(error, McpErrorKind::HttpStatus { status, .. }
+        if statuses.iter().any(|wanted| wanted.as_u16() == *status))
+}

@@ -1,0 +1,180 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+
+use crate::mcp::jsonrpc::Incoming;
+use crate::mcp::sse::{SseDecoder, SseEvent};
+use crate::mcp::{Limits, McpErrorKind};
+
+/// What the body of a successful answer turned out to be.
+pub(in crate::mcp) enum Answer {
+    /// Nothing: the server took the message and answers elsewhere, or not at all.
+    Empty,
+    /// JSON-RPC messages, read to the end.
+    Messages(Vec<Incoming>),
+    /// An event stream, still to be read.
+    Stream(Box<AnswerReader>),
+}
+
+/// Reads the body of an answer as far as it takes to know what it is.
+///
+/// Servers send JSON as text/plain, or with no content type at all: a body that starts like
+/// a JSON-RPC message counts as one whatever it is called.
+pub(in crate::mcp) async fn read_answer(
+    response: reqwest::Response,
+    limits: &Limits,
+) -> Result<Answer, McpErrorKind> {
+    let content_type = content_type(&response);
+    if content_type == "text/event-stream" {
+        return Ok(Answer::Stream(Box::new(AnswerReader::new(
+            response, *limits,
+        ))));
+    }
+    let body = read_body(response, limits.max_response_bytes).await?;
+    let text = std::str::from_utf8(&body).map_err(|_| McpErrorKind::InvalidUtf8)?;
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return Ok(Answer::Empty);
+    }
+    let is_json = content_type == "application/json" || content_type.ends_with("+json");
+    if is_json || text.starts_with(['{', '[']) {
+        return Incoming::parse(text)
+            .map(Answer::Messages)
+            .map_err(McpErrorKind::InvalidMessage);
+    }
+    Err(McpErrorKind::ContentType { content_type })
+}
+
+/// The content type without its parameters, in lower case and not longer than needed.
+pub(in crate::mcp) fn content_type(response: &reqwest::Response) -> String {
+    let value = response.headers().get(CONTENT_TYPE);
+    let text = value
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    essence
+        .chars()
+        .take(100)
+        .collect::<String>()
+        .to_ascii_lowercase()
+}
+
+async fn read_body(mut response: reqwest::Response, limit: usize) -> Result<Vec<u8>, McpErrorKind> {
+    let too_large = McpErrorKind::TooLarge { limit };
+    let announced = response.content_length().unwrap_or(0);
+    if usize::try_from(announced).is_ok_and(|announced| announced > limit) {
+        return Err(too_large);
+    }
+    let mut body = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
+    while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        if body.len() + chunk.len() > limit {
+            return Err(too_large);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn broken(error: reqwest::Error) -> McpErrorKind {
+    McpErrorKind::Broken(error.without_url())
+}
+
+/// Reads the events of an answer one by one, under every limit.
+pub(in crate::mcp) struct AnswerReader {
+    response: Option<reqwest::Response>,
+    decoder: SseDecoder,
+    bytes: usize,
+    events: usize,
+    /// None for a stream that lives on, where only single events are bounded.
+    totals: Option<Limits>,
+}
+
+impl AnswerReader {
+    /// For the answer to one request.
+    fn new(response: reqwest::Response, limits: Limits) -> Self {
+        Self {
+            totals: Some(limits),
+            ..Self::endless(response, &limits)
+        }
+    }
+
+    /// For a stream that lives as long as the session.
+    pub(in crate::mcp) fn endless(response: reqwest::Response, limits: &Limits) -> Self {
+        Self {
+            response: Some(response),
+            decoder: SseDecoder::new(limits.max_event_bytes),
+            bytes: 0,
+            events: 0,
+            totals: None,
+        }
+    }
+
+    /// The next event; none when the stream has ended properly.
+    pub(in crate::mcp) async fn next(&mut self) -> Result<Option<SseEvent>, McpErrorKind> {
+        loop {
+            if let Some(event) = self.decoder.next_event() {
+                self.events += 1;
+                return match self.totals {
+                    Some(limits) if self.events > limits.max_events => {
+                        let limit = limits.max_events;
+                        Err(McpErrorKind::TooManyEvents { limit })
+                    }
+                    _ => Ok(Some(event)),
+                };
+            }
+            let Some(response) = &mut self.response else {
+                return Ok(None);
+            };
+            match response.chunk().await.map_err(broken)? {
+                Some(chunk) => {
+                    self.bytes = self.bytes.saturating_add(chunk.len());
+                    if let Some(limits) = self.totals
+                        && self.bytes > limits.max_response_bytes
+                    {
+                        let limit = limits.max_response_bytes;
+                        return Err(McpErrorKind::TooLarge { limit });
+                    }
+                    self.decoder.feed(&chunk)?;
+                }
+                None => {
+                    self.response = None;
+                    self.decoder.finish()?;
+                }
+            }
+        }
+    }
+
+    /// Lets a stream that has given its answer come to its end, so that the connection can
+    /// be used again; a server that keeps it open loses it after a moment.
+    pub(in crate::mcp) fn finish_in_background(self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        const MOST_BYTES: usize = 64 * 1024;
+        let Some(mut response) = self.response else {
+            return;
+        };
+        tokio::spawn(tokio::time::timeout(PATIENCE, async move {
+            let mut bytes = 0;
+            while let Ok(Some(chunk)) = response.chunk().await {
+                bytes += chunk.len();
+                if bytes > MOST_BYTES {
+                    break;
+                }
+            }
+        }));
+    }
+}
+
+/// The messages in one event; none in an event that is no JSON-RPC (E2: skipped).
+pub(in crate::mcp) fn messages_of(event: &SseEvent) -> VecDeque<Incoming> {
+    if event.data.is_empty() {
+        return VecDeque::new();
+    }
+    match Incoming::parse(&event.data) {
+        Ok(messages) => messages.into(),
+        Err(error) => {
+            tracing::debug!(%error, "Skipped an event that is no JSON-RPC message");
+            VecDeque::new()
+        }
+    }
+}

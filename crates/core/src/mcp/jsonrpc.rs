@@ -1,0 +1,281 @@
+//! JSON-RPC 2.0 messages, kept as raw JSON wherever nothing here acts on them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+/// The id of a request. Ours are numbers from 1, or strings that start with `mcp_` (E1, E7).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RequestId {
+    Number(i64),
+    Text(String),
+}
+
+/// The error of a JSON-RPC response, as the server sent it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct RpcError {
+    /// The code; -1 when the server sent none (E3).
+    #[serde(default = "unknown_code")]
+    pub code: i64,
+    /// The message; `Unknown MCP error` when the server sent none (E3).
+    #[serde(default = "unknown_message")]
+    pub message: String,
+    /// Whatever else the server said, unread.
+    #[serde(default)]
+    pub data: Option<Box<RawValue>>,
+}
+
+fn unknown_code() -> i64 {
+    -1
+}
+
+fn unknown_message() -> String {
+    "Unknown MCP error".to_owned()
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MCP Error {}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+/// A response's payload: the raw `result`, or the error.
+pub(crate) type RpcOutcome = Result<Box<RawValue>, RpcError>;
+
+/// A message that a server sent.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// The answer to one of our requests.
+    Response { id: RequestId, outcome: RpcOutcome },
+    /// A request of the server's; it waits for an answer.
+    Request { id: Box<RawValue>, method: String },
+    /// A notification; it waits for nothing.
+    Notification,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "even_null")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// Tells `"result": null` from no result at all.
+fn even_null<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Incoming {
+    /// Reads one message, or a batch of them: revision 2025-03-26 must be able to receive
+    /// one. What is no JSON-RPC message inside a batch is left out.
+    ///
+    /// # Errors
+    /// When `text` is not JSON, or a single value that is no JSON-RPC message.
+    pub(crate) fn parse(text: &str) -> Result<Vec<Self>, serde_json::Error> {
+        if !text.trim_start().starts_with('[') {
+            return Self::parse_one(text).map(|message| vec![message]);
+        }
+        let batch: Vec<&RawValue> = serde_json::from_str(text)?;
+        Ok(batch
+            .into_iter()
+            .filter_map(|message| Self::parse_one(message.get()).ok())
+            .collect())
+    }
+
+    fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
+        use serde::de::Error;
+        let envelope: Envelope<'_> = serde_json::from_str(text)?;
+        match (envelope.method, envelope.id) {
+            (Some(method), Some(id)) => Ok(Self::Request {
+                id: id.to_owned(),
+                method: method.into_owned(),
+            }),
+            (Some(_), None) => Ok(Self::Notification),
+            (None, Some(id)) => {
+                let outcome = match (envelope.error, envelope.result) {
+                    (Some(error), _) => Err(lenient_error(error)),
+                    (None, Some(result)) => Ok(result.to_owned()),
+                    (None, None) => {
+                        return Err(Error::custom("a response without result and error"));
+                    }
+                };
+                Ok(Self::Response {
+                    id: serde_json::from_str(id.get())?,
+                    outcome,
+                })
+            }
+            (None, None) => match envelope.error {
+                // An error before the request's id was read: nobody's, so ours.
+                Some(error) => Ok(Self::Response {
+                    id: RequestId::Text(String::new()),
+                    outcome: Err(lenient_error(error)),
+                }),
+                None => Err(Error::custom("neither a request nor a response")),
+            },
+        }
+    }
+}
+
+impl RequestId {
+    /// Whether a response with this id answers the request `asked`. A server that could not
+    /// read a request answers it with the id null.
+    pub(crate) fn answers(&self, asked: &Self) -> bool {
+        self == asked || matches!(self, Self::Text(text) if text.is_empty())
+    }
+}
+
+/// The error object, or what can be made of one that is not as it should be.
+fn lenient_error(raw: &RawValue) -> RpcError {
+    serde_json::from_str(raw.get()).unwrap_or_else(|_| RpcError {
+        code: unknown_code(),
+        message: unknown_message(),
+        data: Some(raw.to_owned()),
+    })
+}
+
+/// A request as it goes out.
+pub(crate) fn request(id: &RequestId, method: &str, params: &RawValue) -> Bytes {
+    #[derive(Serialize)]
+    struct Request<'a> {
+        jsonrpc: &'static str,
+        id: &'a RequestId,
+        method: &'a str,
+        params: &'a RawValue,
+    }
+    encode(&Request {
+        jsonrpc: "2.0",
+        id,
+        method,
+        params,
+    })
+}
+
+/// A notification without parameters as it goes out.
+pub(crate) fn notification(method: &str) -> Bytes {
+    encode(&serde_json::json!({"jsonrpc": "2.0", "method": method}))
+}
+
+/// The answer to a request of the server's: `ping` is answered, everything else is
+/// something that this client did not offer.
+pub(crate) fn answer_to_server(id: &RawValue, method: &str) -> Bytes {
+    #[derive(Serialize)]
+    struct Answer<'a> {
+        jsonrpc: &'static str,
+        id: &'a RawValue,
+        #[serde(flatten)]
+        payload: serde_json::Value,
+    }
+    let payload = if method == "ping" {
+        serde_json::json!({"result": {}})
+    } else {
+        serde_json::json!({"error": {"code": -32601, "message": "Method not found"}})
+    };
+    encode(&Answer {
+        jsonrpc: "2.0",
+        id,
+        payload,
+    })
+}
+
+/// Maps of strings and raw JSON always serialize; an empty body would only be refused.
+fn encode(message: &impl Serialize) -> Bytes {
+    serde_json::to_vec(message).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(text: &str) -> Incoming {
+        let mut messages = Incoming::parse(text).unwrap();
+        assert_eq!(messages.len(), 1);
+        messages.remove(0)
+    }
+
+    #[test]
+    fn e10_a_result_stays_as_it_was_sent() {
+        let text = r#"{"jsonrpc":"2.0","id":"mcp_1","result":{"b":1.50, "a":18446744073709551617,"z":null}}"#;
+        let Incoming::Response { id, outcome } = only(text) else {
+            panic!()
+        };
+        assert_eq!(id, RequestId::Text("mcp_1".into()));
+        assert_eq!(
+            outcome.unwrap().get(),
+            r#"{"b":1.50, "a":18446744073709551617,"z":null}"#
+        );
+        let Incoming::Response { outcome, .. } = only(r#"{"id":1,"result":null}"#) else {
+            panic!()
+        };
+        assert_eq!(outcome.unwrap().get(), "null");
+    }
+
+    #[test]
+    fn e3_absent_error_fields_have_defaults() {
+        let Incoming::Response { outcome, .. } = only(r#"{"id":1,"error":{}}"#) else {
+            panic!()
+        };
+        let error = outcome.unwrap_err();
+        assert_eq!(
+            (error.code, error.message.as_str()),
+            (-1, "Unknown MCP error")
+        );
+        let Incoming::Response { outcome, .. } = only(r#"{"id":1,"error":"odd"}"#) else {
+            panic!()
+        };
+        assert_eq!(outcome.unwrap_err().code, -1);
+    }
+
+    #[test]
+    fn requests_notifications_batches_and_rubbish() {
+        assert!(matches!(
+            only(r#"{"method":"ping","id":7}"#),
+            Incoming::Request { .. }
+        ));
+        assert!(matches!(
+            only(r#"{"method":"notifications/x"}"#),
+            Incoming::Notification
+        ));
+        let batch = r#"[{"method":"x"}, 3, {"id":1,"result":{}}]"#;
+        assert_eq!(Incoming::parse(batch).unwrap().len(), 2);
+        for bad in [
+            "",
+            "{}",
+            "3",
+            "null",
+            r#"{"id":1}"#,
+            "{bad",
+            r#"{"id":{},"result":1}"#,
+        ] {
+            assert!(Incoming::parse(bad).is_err(), "{bad}");
+        }
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert!(Incoming::parse(&deep).unwrap().is_empty());
+    }
+
+    #[test]
+    fn our_messages_are_json_rpc() {
+        let params = RawValue::from_string("{\"a\":{}}".into()).unwrap();
+        assert_eq!(
+            request(&RequestId::Number(1), "tools/call", &params),
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":{}}}"#
+        );
+        let id = RawValue::from_string("\"s1\"".into()).unwrap();
+        assert_eq!(
+            answer_to_server(&id, "ping"),
+            r#"{"jsonrpc":"2.0","id":"s1","result":{}}"#
+        );
+    }
+}

@@ -1,0 +1,151 @@
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{McpClient, McpError};
+use crate::tool::{
+    CallContext, DefinitionError, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
+    ToolFuture, ToolOrigin, ToolOutput,
+};
+
+/// A tool of an MCP server, as a [`Tool`] like any other.
+///
+/// Its result is the JSON-RPC result unchanged (E10). A result with `isError` is a failed
+/// call whose content is kept.
+#[derive(Debug)]
+pub struct McpTool {
+    client: McpClient,
+    definition: ToolDefinition,
+    /// The name that the server knows the tool by.
+    remote_name: String,
+}
+
+/// Why an entry of `tools/list` cannot be offered (F6: it is left out, the others stay).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpToolError {
+    /// The entry has no name, or a field of the wrong type.
+    #[error("the entry has an unexpected form: {0}")]
+    Form(#[from] serde_json::Error),
+    /// The name or the schema cannot be used.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(rename = "inputSchema", default)]
+    input_schema: Option<Value>,
+}
+
+impl McpTool {
+    /// Makes a tool of one entry of `tools/list`; here it is named `prefix` and the
+    /// server's name for it.
+    ///
+    /// # Errors
+    /// [`McpToolError`].
+    pub fn from_listed(
+        client: McpClient,
+        prefix: &str,
+        listed: &RawValue,
+    ) -> Result<Self, McpToolError> {
+        let listed: Listed = serde_json::from_str(listed.get())?;
+        let said = [listed.description, listed.title];
+        let description = said
+            .into_iter()
+            .flatten()
+            .find(|text| !text.trim().is_empty());
+        let definition = ToolDefinition::builder(
+            format!("{prefix}{}", listed.name),
+            description.unwrap_or_else(|| listed.name.clone()),
+        )
+        .schema(listed.input_schema.unwrap_or_else(|| serde_json::json!({})))
+        .category("mcp")
+        .build()?;
+        Ok(Self {
+            client,
+            definition,
+            remote_name: listed.name,
+        })
+    }
+
+    /// All of a server's tools. An entry that cannot be offered is left out with a warning
+    /// (F6).
+    ///
+    /// # Errors
+    /// [`McpError`] when the list itself cannot be had.
+    pub async fn discover(
+        client: &McpClient,
+        prefix: &str,
+    ) -> Result<Vec<Arc<dyn Tool>>, McpError> {
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for listed in client.list_tools().await? {
+            match Self::from_listed(client.clone(), prefix, &listed) {
+                Ok(tool) => tools.push(Arc::new(tool)),
+                Err(error) => tracing::warn!(
+                    mcp.server = client.config().label, %error,
+                    "A tool of MCP server `{}` cannot be offered", client.config().label
+                ),
+            }
+        }
+        Ok(tools)
+    }
+}
+
+impl Tool for McpTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Mcp {
+            server_label: self.client.config().label.clone(),
+            server_url: self.client.config().display_url(),
+        }
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async move {
+            let result = self.client.call_tool(&self.remote_name, &arguments).await;
+            let result = result.map_err(|error| failure(&error))?;
+            let result: Value = serde_json::from_str(result.get()).map_err(|error| {
+                ToolFailure::internal(format!("The result cannot be read: {error}"))
+            })?;
+            if result.get("isError") == Some(&Value::Bool(true)) {
+                let message = text_content(&result);
+                return Err(ToolFailure::new(ErrorCode::InternalError, message).with_result(result));
+            }
+            Ok(ToolOutput::value(result))
+        })
+    }
+}
+
+fn failure(error: &McpError) -> ToolFailure {
+    let failure = ToolFailure::new(error.code(), error.to_string());
+    match error.retry_after() {
+        Some(wait) => failure.with_retry_after(wait),
+        None => failure,
+    }
+}
+
+/// The text blocks of a result, a line each.
+fn text_content(result: &Value) -> String {
+    let blocks = result.get("content").and_then(Value::as_array);
+    let texts: Vec<_> = blocks
+        .into_iter()
+        .flatten()
+        .filter_map(|block| block.get("text")?.as_str())
+        .collect();
+    if texts.is_empty() {
+        "The tool reported an error".to_owned()
+    } else {
+        texts.join("\n")
+    }
+}

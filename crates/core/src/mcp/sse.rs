@@ -1,0 +1,183 @@
+//! A reader of server-sent events whose every limit holds while it reads.
+//!
+//! It takes bytes as they arrive, in time linear to their number, and never holds more
+//! than one event plus what it has just been given. (ADR 0001 says why it is ours.)
+
+use std::collections::VecDeque;
+
+/// One event of a stream, as the WHATWG HTML standard defines it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SseEvent {
+    /// The `event` field; `message` when there was none.
+    pub event: String,
+    /// The `data` fields, joined by line feeds.
+    pub data: String,
+    /// The last `id` field so far in the stream.
+    pub id: Option<String>,
+}
+
+/// Why a stream cannot be read on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SseError {
+    /// One event, or one line, is longer than allowed.
+    #[error("an event of the stream is larger than {limit} bytes")]
+    EventTooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A line is not UTF-8.
+    #[error("the event stream is not valid UTF-8")]
+    InvalidUtf8,
+}
+
+/// Decodes a stream of server-sent events from chunks of bytes.
+///
+/// Lines may end with LF, CRLF or CR; a byte order mark at the start is skipped; comments
+/// and unknown fields are ignored.
+///
+/// ```
+/// use pillion_core::mcp::SseDecoder;
+/// let mut decoder = SseDecoder::new(1024);
+/// decoder.feed(b"data: {\"a\":\ndata: 1}\n")?;
+/// assert!(decoder.next_event().is_none());
+/// decoder.feed(b"\n")?;
+/// assert_eq!(decoder.next_event().unwrap().data, "{\"a\":\n1}");
+/// # Ok::<(), pillion_core::mcp::SseError>(())
+/// ```
+#[derive(Debug)]
+pub struct SseDecoder {
+    max_event_bytes: usize,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+    /// A CR ended the last line; an LF right after it belongs to it.
+    after_cr: bool,
+    /// The first line may start with a byte order mark.
+    at_start: bool,
+    event: String,
+    data: String,
+    /// Whether there was a `data` field: an event may have empty data.
+    has_data: bool,
+    last_id: Option<String>,
+    ready: VecDeque<SseEvent>,
+}
+
+impl SseDecoder {
+    /// A decoder that refuses an event, or a line, of more than `max_event_bytes`.
+    #[must_use]
+    pub fn new(max_event_bytes: usize) -> Self {
+        Self {
+            max_event_bytes,
+            line: Vec::new(),
+            after_cr: false,
+            at_start: true,
+            event: String::new(),
+            data: String::new(),
+            has_data: false,
+            last_id: None,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Takes the next bytes of the stream; [`next_event`](Self::next_event) gives the
+    /// events that they completed.
+    ///
+    /// # Errors
+    /// [`SseError`]; the decoder is then of no further use, but events completed before
+    /// the fault can still be taken.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SseError> {
+        while !bytes.is_empty() {
+            if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
+                bytes = &bytes[1..];
+                continue;
+            }
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            let size = self.line.len() + part.len() + self.data.len() + self.event.len();
+            if size > self.max_event_bytes {
+                return Err(SseError::EventTooLarge {
+                    limit: self.max_event_bytes,
+                });
+            }
+            self.line.extend_from_slice(part);
+            bytes = rest;
+            if let Some(terminator) = rest.first() {
+                self.after_cr = *terminator == b'\r';
+                bytes = &rest[1..];
+                let line = std::mem::take(&mut self.line);
+                self.end_line(&line)?;
+                // The line's buffer is used again, unless it has grown large.
+                if line.capacity() <= 64 * 1024 {
+                    self.line = line;
+                    self.line.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next complete event, if there is one.
+    pub fn next_event(&mut self) -> Option<SseEvent> {
+        self.ready.pop_front()
+    }
+
+    /// Says that the stream has ended properly. The standard drops an event that no blank
+    /// line ended; some servers leave that line out at the end, so it counts here.
+    ///
+    /// # Errors
+    /// [`SseError::InvalidUtf8`] in the last line.
+    pub fn finish(&mut self) -> Result<(), SseError> {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.end_line(&line)?;
+        }
+        self.dispatch();
+        Ok(())
+    }
+
+    fn end_line(&mut self, line: &[u8]) -> Result<(), SseError> {
+        let mut line = std::str::from_utf8(line).map_err(|_| SseError::InvalidUtf8)?;
+        if std::mem::take(&mut self.at_start) {
+            line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        }
+        if line.is_empty() {
+            self.dispatch();
+            return Ok(());
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => {
+                if self.has_data {
+                    self.data.push('\n');
+                }
+                self.has_data = true;
+                self.data.push_str(value);
+            }
+            "event" => value.clone_into(&mut self.event),
+            "id" if !value.contains('\0') => self.last_id = Some(value.to_owned()),
+            // Comments start with a colon, so their field is empty.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self) {
+        let event = std::mem::take(&mut self.event);
+        let data = std::mem::take(&mut self.data);
+        if std::mem::take(&mut self.has_data) {
+            self.ready.push_back(SseEvent {
+                event: if event.is_empty() {
+                    "message".to_owned()
+                } else {
+                    event
+                },
+                data,
+                id: self.last_id.clone(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
