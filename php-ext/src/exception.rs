@@ -2,7 +2,7 @@
 
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::PropertyFlags;
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 use pillion_client::ClientError;
 use pillion_core::mcp::McpError;
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::json::{EmptyObject, decode};
 use crate::zend::{
-    Class, ClassSlot, Failure, Property, Thrown, Type, call_method, read_property,
-    runtime_exception, string_of, take_exception,
+    Class, ClassSlot, Failure, Object, Property, Thrown, Type, float_of, int_of, runtime_exception,
+    string_of, take_exception,
 };
 
 /// The root: everything that the extension throws on purpose.
@@ -68,9 +68,7 @@ fn public(class: Class, name: &'static str, kind: Type, default: Zval) -> Class 
 
 /// The code of a JSON-RPC error that has none (E3).
 fn minus_one() -> Zval {
-    let mut code = Zval::new();
-    code.set_long(-1);
-    code
+    int_of(-1)
 }
 
 /// The input is wrong; sending it again cannot help.
@@ -101,8 +99,7 @@ pub fn transport(message: impl Into<String>) -> Failure {
 pub fn of_mcp(error: &McpError) -> Failure {
     let (code, message) = (error.code(), error.to_string());
     if let Some(rpc) = error.rpc_error() {
-        let mut number = Zval::new();
-        number.set_long(rpc.code);
+        let number = int_of(rpc.code);
         // Data that cannot be read must not hide the error that it came with.
         let data = rpc
             .data
@@ -119,8 +116,7 @@ pub fn of_mcp(error: &McpError) -> Failure {
         ErrorCode::RateLimited => {
             let mut limited = thrown(RATE_LIMITED.get(), code, message);
             if let Some(wait) = error.retry_after() {
-                let mut seconds = Zval::new();
-                seconds.set_double(wait.as_secs_f64());
+                let seconds = float_of(wait.as_secs_f64());
                 limited.properties.push(("retryAfter", seconds));
             }
             limited
@@ -129,8 +125,7 @@ pub fn of_mcp(error: &McpError) -> Failure {
         _ => thrown(TRANSPORT.get(), code, message),
     };
     if let (Some(status), true) = (error.http_status(), thrown.class == TRANSPORT.get()) {
-        let mut value = Zval::new();
-        value.set_long(i64::from(status));
+        let value = int_of(i64::from(status));
         thrown.properties.push(("httpStatus", value));
     }
     Failure::Thrown(Box::new(thrown))
@@ -181,17 +176,17 @@ pub fn into_tool_failure(failure: Failure) -> std::result::Result<ToolFailure, F
             ))
         }
         Failure::Pending => match take_exception() {
-            Some(exception) => caught(&exception),
+            Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), caught),
             None => Err(Failure::Pending),
         },
     }
 }
 
-fn caught(exception: &ZendObject) -> std::result::Result<ToolFailure, Failure> {
-    let message = call_method(exception, "getMessage", &[])?;
+fn caught(exception: Object<'_>) -> std::result::Result<ToolFailure, Failure> {
+    let message = exception.call("getMessage", [])?;
     let message = message.string().unwrap_or_default();
     let code = if exception.instance_of(PILLION.get()) {
-        let code = read_property(PILLION.get(), exception, "errorCode")?;
+        let code = exception.get(PILLION.get(), "errorCode")?;
         code.str().and_then(error_code)
     } else {
         None

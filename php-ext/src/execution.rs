@@ -1,6 +1,6 @@
 //! Takes calls from PHP through the executor of the engine (requirements C1 to C7).
 
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use futures_util::future::join;
 use pillion_core::executor::Executor;
 use pillion_core::tool::{
@@ -14,7 +14,7 @@ use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::wait::{Job, wait_serving};
-use crate::zend::{Failure, call_callable, call_method, string_of};
+use crate::zend::{Failure, Object, call_callable, string_of};
 
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Mode {
 /// What ends the wait as a whole: an exception of a signal handler, `exit()` in a tool,
 /// the end of the request. A tool that fails has a failed result instead.
 pub fn execute(
-    object: &ZendObject,
+    object: Object<'_>,
     registry: &Registry,
     executor: &Executor,
     calls: Vec<ToolCall>,
@@ -76,7 +76,7 @@ pub fn execute(
 }
 
 /// Runs one tool in PHP, on the PHP thread.
-fn serve(registry: &ZendObject, job: Job) -> Result<(), Failure> {
+fn serve(registry: Object<'_>, job: Job) -> Result<(), Failure> {
     if job.is_abandoned() {
         return Ok(());
     }
@@ -92,7 +92,7 @@ fn serve(registry: &ZendObject, job: Job) -> Result<(), Failure> {
 }
 
 fn run(tool: &Zval, job: &Job) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
-    let Some(object) = tool.object() else {
+    let Some(object) = Object::of(tool) else {
         return Ok(Err(ToolFailure::internal("The tool is no object")));
     };
     match call_tool(object, &job.arguments, &job.call_id) {
@@ -102,7 +102,7 @@ fn run(tool: &Zval, job: &Job) -> Result<Result<ToolOutput, ToolFailure>, Failur
 }
 
 fn call_tool(
-    tool: &ZendObject,
+    tool: Object<'_>,
     arguments: &JsonObject,
     call_id: &str,
 ) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
@@ -110,15 +110,15 @@ fn call_tool(
     let arguments = [arguments, string_of(call_id)];
     let handler = callable_tool::handler_of(tool)?;
     let value = match &handler {
-        Some(handler) => call_callable(handler, &arguments)?,
-        None => call_method(tool, "execute", &arguments)?,
+        Some(handler) => call_callable(handler, arguments)?,
+        None => tool.call("execute", arguments.each_ref().map(Zval::shallow_clone))?,
     };
     match result_of(&value)? {
         Some(result) => Ok(outcome_of(result)),
         None if handler.is_some() => Ok(Ok(ToolOutput::value(to_value(&value)?))),
         None => Ok(Err(ToolFailure::internal(format!(
             "{}::execute() returned no {TOOL_RESULT}",
-            tool.get_class_name().unwrap_or_default()
+            tool.class_name()
         )))),
     }
 }

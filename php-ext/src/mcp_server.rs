@@ -16,17 +16,23 @@ use crate::zend::Failure;
 /// A server and the tools it listed.
 pub struct McpServer {
     server: Arc<Server>,
+    prefix: String,
     listed: Vec<Box<RawValue>>,
 }
 
 impl McpServer {
-    /// Asks a server for its tools.
+    /// Asks a server for its tools. `prefix` goes before their names here.
     ///
     /// # Errors
     /// When it cannot be asked.
-    pub fn ask(server: Arc<Server>) -> Result<Self, Failure> {
+    pub fn ask(server: Arc<Server>, prefix: &str) -> Result<Self, Failure> {
         let listed = tools_of(&server)?;
-        Ok(Self { server, listed })
+        let prefix = prefix.to_owned();
+        Ok(Self {
+            server,
+            prefix,
+            listed,
+        })
     }
 
     /// The tools for the registry, on the connection of this process. One with an illegal
@@ -38,7 +44,7 @@ impl McpServer {
         let client = runtime::mcp_client(&self.server)?;
         let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(self.listed.len());
         for listed in &self.listed {
-            match McpTool::from_listing(client.clone(), listed) {
+            match McpTool::from_listed(client.clone(), &self.prefix, listed) {
                 Ok(tool) => tools.push(Arc::new(tool)),
                 Err(error) => log(
                     LogLevel::Warning,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::exception;
 use crate::json::to_value;
-use crate::zend::{Call, Failure, call_method, has_method};
+use crate::zend::{Call, Failure, Object};
 
 /// The capabilities of a model that is an argument of a method.
 ///
@@ -29,10 +29,8 @@ pub fn model_argument(call: &Call<'_>, index: usize) -> Result<ToolCapabilities,
 /// # Errors
 /// An `InvalidInputException` that names the key with a wrong value.
 fn capabilities_of(model: &Zval) -> Result<ToolCapabilities, Failure> {
-    let tools = match model.object() {
-        Some(object) if has_method(object, "getTools") => {
-            to_value(&call_method(object, "getTools", &[])?)?
-        }
+    let tools = match Object::of(model) {
+        Some(object) if object.has_method("getTools") => to_value(&object.call("getTools", [])?)?,
         _ => match to_value(model)? {
             Value::Object(mut model) if model.contains_key("tools") => model["tools"].take(),
             tools => tools,

@@ -1,9 +1,11 @@
 //! The ini settings `pillion.*`.
 
+use std::path::PathBuf;
+
 use ext_php_rs::flags::IniEntryPermission;
 use ext_php_rs::zend::{IniEntryDef, IniEntryDefs};
 
-use crate::zend::setting;
+use crate::zend::with_setting;
 
 static SETTINGS: IniEntryDefs<3> = IniEntryDefs::new([
     IniEntryDef::new(c"pillion.log_level", c"warning", IniEntryPermission::All),
@@ -33,16 +35,18 @@ pub enum LogLevel {
 
 /// `pillion.log_level`; anything unknown counts as the default.
 pub fn log_level() -> LogLevel {
-    match setting(c"pillion.log_level") {
+    with_setting(c"pillion.log_level", |level| match level {
         "off" | "" => LogLevel::Off,
         "error" => LogLevel::Error,
         "info" => LogLevel::Info,
         "debug" => LogLevel::Debug,
         _ => LogLevel::Warning,
-    }
+    })
 }
 
-/// `pillion.sidecar_socket`; empty means the default path.
-pub fn sidecar_socket() -> &'static str {
-    setting(c"pillion.sidecar_socket")
+/// `pillion.sidecar_socket`, if it is set.
+pub fn sidecar_socket() -> Option<PathBuf> {
+    with_setting(c"pillion.sidecar_socket", |path| {
+        (!path.is_empty()).then(|| PathBuf::from(path))
+    })
 }

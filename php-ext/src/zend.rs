@@ -14,23 +14,25 @@ mod ffi;
 mod interrupt;
 mod log;
 mod object;
+mod properties;
 mod setting;
 mod state;
 mod types;
+mod value;
 
 pub use call::{Call, Outcome};
-pub use callback::{call_callable, call_method, guarded, has_method, take_exception};
+pub use callback::{call_callable, guarded, take_exception};
 pub use class::{Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
-pub use ffi::{
-    JSON_PURPOSE, json_serializable, properties_for, release_properties, runtime_exception,
-};
+pub use ffi::{json_serializable, runtime_exception};
 pub use interrupt::{check_interrupt, must_stop, note_interrupt, noted_interrupt};
 pub use log::write_log;
-pub use object::{
-    array_of, bool_of, empty_array, entries, list_of, new_object, object_value, read_property,
-    set_property, string_of, undefined, with_entry, without_entry,
-};
-pub use setting::setting;
+pub use object::{Object, create};
+pub use properties::Properties;
+pub use setting::with_setting;
 pub use state::{State, StateClass, construct, new_with_state, state_of};
 pub use types::Type;
+pub use value::{
+    array_of, bool_of, empty_array, entries, float_of, int_of, list_of, string_of, table_of,
+    undefined, with_entry, without_entry,
+};

@@ -507,12 +507,14 @@ namespace Pillion {
          *
          * @param MCPSSEClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $server
          *
+         * @param string $prefix goes before the names, so that those of two servers do not meet
+         *
          * @return list<string> the names
          *
          * @throws Exception\InvalidInputException when a name is taken, or the entry is not valid
          * @throws Exception\PillionException      when the server cannot be asked
          */
-        public function registerMcpServer(MCPSSEClient|array $server, bool $replace = false): array
+        public function registerMcpServer(MCPSSEClient|array $server, string $prefix = '', bool $replace = false): array
         {
         }
 

@@ -2,15 +2,15 @@
 
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::{ClassFlags, PropertyFlags};
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolOrigin;
 
 use super::interfaces::{EXECUTE, MODEL, TOOL};
 use super::{tool_definition, tool_result};
 use crate::model::model_argument;
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, bool_of,
-    call_callable, new_object, read_property, set_property, string_of,
+    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, bool_of,
+    call_callable, create, string_of,
 };
 
 const NAME: &str = "Pillion\\CallableTool";
@@ -70,34 +70,30 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-fn fill(this: &ZendObject, definition: &Zval, handler: &Zval) {
-    set_property(CLASS.get(), this, "definition", definition.shallow_clone());
-    set_property(CLASS.get(), this, "handler", handler.shallow_clone());
+fn fill(this: Object<'_>, definition: &Zval, handler: &Zval) {
+    this.set(CLASS.get(), "definition", definition.shallow_clone());
+    this.set(CLASS.get(), "handler", handler.shallow_clone());
 }
 
 /// A tool of that definition that runs that callable.
 pub fn new_tool(definition: &Zval, handler: &Zval) -> Outcome {
-    let object = new_object(CLASS.get())?;
-    if let Some(this) = object.object() {
-        fill(this, definition, handler);
-    }
-    Ok(object)
+    create(CLASS.get(), |this| fill(this, definition, handler))
 }
 
 /// The callable behind a tool; `None` when the tool is of another class.
-pub fn handler_of(tool: &ZendObject) -> std::result::Result<Option<Zval>, Failure> {
+pub fn handler_of(tool: Object<'_>) -> std::result::Result<Option<Zval>, Failure> {
     if !tool.instance_of(CLASS.get()) {
         return Ok(None);
     }
-    read_property(CLASS.get(), tool, "handler").map(Some)
+    tool.get(CLASS.get(), "handler").map(Some)
 }
 
 fn get_definition(call: &mut Call<'_>) -> Outcome {
-    read_property(CLASS.get(), call.this(), "definition")
+    call.this().get(CLASS.get(), "definition")
 }
 
-fn name_of(this: &ZendObject) -> std::result::Result<String, Failure> {
-    let definition = read_property(CLASS.get(), this, "definition")?;
+fn name_of(this: Object<'_>) -> std::result::Result<String, Failure> {
+    let definition = this.get(CLASS.get(), "definition")?;
     tool_definition::name_of(&definition)
 }
 
@@ -114,8 +110,8 @@ fn execute(call: &mut Call<'_>) -> Outcome {
         call.value(0).map_or_else(Zval::new, Zval::shallow_clone),
         string_of(id),
     ];
-    let handler = read_property(CLASS.get(), this, "handler")?;
-    let value = call_callable(&handler, &arguments)?;
+    let handler = this.get(CLASS.get(), "handler")?;
+    let value = call_callable(&handler, arguments)?;
     if tool_result::is_result(&value) {
         return Ok(value);
     }

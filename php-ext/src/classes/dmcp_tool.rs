@@ -1,7 +1,7 @@
 //! `DmcpTool`: dice from a remote MCP server (requirement D4).
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use pillion_core::tool::{
     ErrorCode, ParameterType, ToolDefinition, ToolFailure, ToolParameter, ToolResult,
 };
@@ -14,7 +14,7 @@ use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::log::log;
 use crate::settings::LogLevel;
-use crate::zend::{Call, Class, ClassSlot, Failure, Method, Outcome, Type, call_method, string_of};
+use crate::zend::{Call, Class, ClassSlot, Failure, Method, Object, Outcome, Type, string_of};
 
 static CLASS: ClassSlot = ClassSlot::new();
 const TOOL: &str = "dmcp_roll_dice";
@@ -85,7 +85,7 @@ fn execute(call: &mut Call<'_>) -> Outcome {
 }
 
 fn roll(
-    this: &ZendObject,
+    this: Object<'_>,
     id: &str,
     dice: Option<&str>,
     reason: Option<&str>,
@@ -162,13 +162,9 @@ fn call_remote(
         .get("tool_name")
         .and_then(Value::as_str)
         .unwrap_or("roll");
-    let client = client.object().ok_or(Failure::Pending)?;
+    let client = Object::of(client).ok_or(Failure::Pending)?;
     let arguments = decode_value(&Value::Object(arguments), EmptyObject::Array)?;
-    to_value(&call_method(
-        client,
-        "callTool",
-        &[string_of(tool), arguments],
-    )?)
+    to_value(&client.call("callTool", [string_of(tool), arguments])?)
 }
 
 /// A failure of the call as a failed result; what must end the request goes on.

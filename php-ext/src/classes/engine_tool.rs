@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
-use ext_php_rs::types::ZendObject;
 use pillion_core::executor::Executor;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, Tool, ToolCall, ToolOrigin};
@@ -17,8 +16,8 @@ use crate::json::to_value;
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
-    Call, Class, Failure, Method, Outcome, Parameter, State, StateClass, Type, array_of, bool_of,
-    new_with_state, state_of, string_of,
+    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, array_of,
+    bool_of, new_with_state, state_of, string_of,
 };
 
 static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
@@ -109,7 +108,7 @@ impl<Kind> EngineTool<Kind> {
 }
 
 /// The engine's tool behind an object; `None` when the object is of another class.
-pub fn engine_tool(object: &ZendObject) -> Result<Option<Arc<dyn Tool>>, Failure> {
+pub fn engine_tool(object: Object<'_>) -> Result<Option<Arc<dyn Tool>>, Failure> {
     let tool = if object.instance_of(NATIVE.get()) {
         &state_of::<EngineTool<Native>>(object)?.tool
     } else if object.instance_of(MCP.get()) {

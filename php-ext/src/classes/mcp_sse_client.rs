@@ -18,8 +18,8 @@ use crate::runtime;
 use crate::settings::LogLevel;
 use crate::wait::wait;
 use crate::zend::{
-    Call, Class, Failure, Method, Outcome, Parameter, State, StateClass, Type, bool_of, construct,
-    empty_array, list_of, new_with_state, state_of,
+    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, bool_of,
+    construct, empty_array, list_of, new_with_state, state_of,
 };
 pub use config::Server;
 
@@ -105,7 +105,7 @@ pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
 
 /// The server behind a client; `None` when the value is no client.
 pub fn server_of(value: &Zval) -> Result<Option<Arc<Server>>, Failure> {
-    match value.object() {
+    match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => {
             Ok(Some(Arc::clone(&state_of::<Client>(object)?.server)))
         }

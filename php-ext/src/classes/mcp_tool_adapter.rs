@@ -5,7 +5,7 @@
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::{ClassFlags, PropertyFlags};
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolOrigin;
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ use super::mcp_sse_client;
 use crate::json::to_value;
 use crate::model::model_argument;
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, bool_of,
-    call_method, empty_array, read_property, set_property,
+    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, bool_of,
+    empty_array,
 };
 
 /// `Pillion\MCPToolAdapter`.
@@ -69,21 +69,21 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     };
     call.array(0)?;
     let this = call.this();
-    set_property(CLASS.get(), this, "serverConfig", config.shallow_clone());
+    this.set(CLASS.get(), "serverConfig", config.shallow_clone());
     if let Some(client) = mcp_sse_client::of_server_config(&to_value(config)?)? {
-        set_property(CLASS.get(), this, "serverAvailable", bool_of(true));
-        set_property(CLASS.get(), this, "client", client);
+        this.set(CLASS.get(), "serverAvailable", bool_of(true));
+        this.set(CLASS.get(), "client", client);
     }
     Ok(Zval::new())
 }
 
 fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
-    read_property(CLASS.get(), call.this(), "serverConfig")
+    call.this().get(CLASS.get(), "serverConfig")
 }
 
 /// Whether a server is set. There is no I/O here: `MCPSSEClient::isAvailable()` asks it.
 fn is_server_available(call: &mut Call<'_>) -> Outcome {
-    read_property(CLASS.get(), call.this(), "serverAvailable")
+    call.this().get(CLASS.get(), "serverAvailable")
 }
 
 fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
@@ -95,12 +95,12 @@ fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
 fn is_enabled_for_model(call: &mut Call<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let this = call.this();
-    let name = call_method(this, "getName", &[])?;
+    let name = this.call("getName", [])?;
     let admitted = capabilities.admit(name.str().unwrap_or_default(), &origin_of(this)?);
     Ok(bool_of(admitted.is_ok()))
 }
 
-fn origin_of(this: &ZendObject) -> Result<ToolOrigin, Failure> {
+fn origin_of(this: Object<'_>) -> Result<ToolOrigin, Failure> {
     let config = server_config(this)?;
     let text = |key: &str| {
         let text = config.get(key).and_then(Value::as_str);
@@ -113,12 +113,12 @@ fn origin_of(this: &ZendObject) -> Result<ToolOrigin, Failure> {
 }
 
 /// The configuration that the adapter was made with.
-pub fn server_config(this: &ZendObject) -> Result<Value, Failure> {
-    to_value(&read_property(CLASS.get(), this, "serverConfig")?)
+pub fn server_config(this: Object<'_>) -> Result<Value, Failure> {
+    to_value(&this.get(CLASS.get(), "serverConfig")?)
 }
 
 /// The adapter's client, if it has one.
-pub fn client(this: &ZendObject) -> Result<Option<Zval>, Failure> {
-    let client = read_property(CLASS.get(), this, "client")?;
+pub fn client(this: Object<'_>) -> Result<Option<Zval>, Failure> {
+    let client = this.get(CLASS.get(), "client")?;
     Ok(client.is_object().then_some(client))
 }

@@ -92,10 +92,7 @@ pub(super) fn register() -> ZendResult<()> {
 fn construct_sidecar(call: &mut Call<'_>) -> Outcome {
     let socket = match call.optional_string(0)? {
         Some(path) => PathBuf::from(path),
-        None => match settings::sidecar_socket() {
-            "" => pillion_client::default_socket_path(),
-            path => PathBuf::from(path),
-        },
+        None => settings::sidecar_socket().unwrap_or_else(pillion_client::default_socket_path),
     };
     let timeout = tool_definition::seconds("timeout", call.number_or(1, 60.0)?)?;
     construct(call.this(), Sidecar { socket, timeout })?;

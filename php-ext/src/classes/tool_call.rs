@@ -1,15 +1,15 @@
 //! `ToolCall` (requirements A6, J1).
 
 use ext_php_rs::error::Result;
-use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
+use ext_php_rs::types::{ZendHashTable, Zval};
 use pillion_core::tool::ToolCall;
 use serde_json::Value;
 
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, encode_arguments, to_value};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, array_of,
-    empty_array, json_serializable, new_object, read_property, set_property, string_of,
+    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
+    create, empty_array, int_of, json_serializable, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolCall";
@@ -75,11 +75,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 /// `function`.
 fn from_array(call: &mut Call<'_>) -> Outcome {
     let parts = Parts::of_array(call.array(0)?)?;
-    let object = new_object(CLASS.get())?;
-    if let Some(this) = object.object() {
-        parts.fill(this);
-    }
-    Ok(object)
+    create(CLASS.get(), |this| parts.fill(this))
 }
 
 /// A call of the engine as an object of PHP.
@@ -94,17 +90,13 @@ pub fn new_call(call: &ToolCall) -> Outcome {
         kind: call.kind.clone(),
         index: call.index.map(i64::from),
     };
-    let object = new_object(CLASS.get())?;
-    if let Some(this) = object.object() {
-        parts.fill(this);
-    }
-    Ok(object)
+    create(CLASS.get(), |this| parts.fill(this))
 }
 
 /// An object of PHP, or an array as `fromArray` takes it, as a call of the engine.
 pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
     let value = value.dereference();
-    let parts = match (value.object(), value.array()) {
+    let parts = match (Object::of(value), value.array()) {
         (Some(object), _) if object.instance_of(CLASS.get()) => Parts::of_object(object)?,
         (_, Some(table)) => Parts::of_array(table)?,
         _ => {
@@ -151,8 +143,8 @@ impl Parts {
         })
     }
 
-    fn of_object(this: &ZendObject) -> std::result::Result<Self, Failure> {
-        let property = |name: &str| read_property(CLASS.get(), this, name);
+    fn of_object(this: Object<'_>) -> std::result::Result<Self, Failure> {
+        let property = |name: &str| this.get(CLASS.get(), name);
         let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
         Ok(Self {
             id: text("id")?,
@@ -163,11 +155,8 @@ impl Parts {
         })
     }
 
-    fn fill(self, this: &ZendObject) {
-        let mut index = Zval::new();
-        if let Some(place) = self.index {
-            index.set_long(place);
-        }
+    fn fill(self, this: Object<'_>) {
+        let index = self.index.map_or_else(Zval::new, int_of);
         let values = [
             ("id", string_of(self.id)),
             ("name", string_of(self.name)),
@@ -176,7 +165,7 @@ impl Parts {
             ("index", index),
         ];
         for (name, value) in values {
-            set_property(CLASS.get(), this, name, value);
+            this.set(CLASS.get(), name, value);
         }
     }
 
@@ -195,7 +184,7 @@ impl Parts {
 
 fn to_array(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
-    let property = |name: &str| read_property(CLASS.get(), this, name);
+    let property = |name: &str| this.get(CLASS.get(), name);
     Ok(array_of([
         ("id", property("id")?),
         ("type", property("type")?),
@@ -208,7 +197,7 @@ fn to_array(call: &mut Call<'_>) -> Outcome {
 /// OpenAI's form, with the arguments as a string of JSON (A6, E11).
 fn json_serialize(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
-    let property = |name: &str| read_property(CLASS.get(), this, name);
+    let property = |name: &str| this.get(CLASS.get(), name);
     let mut arguments = property("arguments")?;
     if arguments.is_array() {
         arguments = string_of(encode_arguments(&arguments)?.get());

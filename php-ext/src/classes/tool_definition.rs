@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ext_php_rs::error::Result;
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use pillion_core::provider::{Provider, StrictFlag, format_tool};
 use pillion_core::tool::{ToolDefinition, ToolParameter};
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, array_of, bool_of,
-    new_object, read_property, set_property, string_of,
+    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
+    bool_of, create, float_of, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolDefinition";
@@ -106,10 +106,9 @@ fn with_parameters(
     Ok(builder.parameters(parameters))
 }
 
-fn fill(this: &ZendObject, definition: &ToolDefinition, parameters: Zval) {
+fn fill(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
     let class = CLASS.get();
-    let mut cooldown = Zval::new();
-    cooldown.set_double(definition.cooldown().as_secs_f64());
+    let cooldown = float_of(definition.cooldown().as_secs_f64());
     let values = [
         ("name", string_of(definition.name().as_str())),
         ("description", string_of(definition.description())),
@@ -123,31 +122,26 @@ fn fill(this: &ZendObject, definition: &ToolDefinition, parameters: Zval) {
         ("cooldownSeconds", cooldown),
     ];
     for (name, value) in values {
-        set_property(class, this, name, value);
+        this.set(class, name, value);
     }
 }
 
 /// A definition of the engine as an object of PHP.
 pub fn new_definition(definition: &ToolDefinition) -> Outcome {
-    let object = new_object(CLASS.get())?;
-    if let Some(this) = object.object() {
-        let parameters = decode_value(definition.input_schema(), EmptyObject::Array)?;
-        fill(this, definition, parameters);
-    }
-    Ok(object)
+    let parameters = decode_value(definition.input_schema(), EmptyObject::Array)?;
+    create(CLASS.get(), |this| fill(this, definition, parameters))
 }
 
 /// Whether a value is a `ToolDefinition`.
 pub fn is_definition(value: &Zval) -> bool {
-    value
-        .object()
-        .is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
 /// The name in a `ToolDefinition`.
 pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
-    match definition.object() {
-        Some(object) => Ok(read_property(CLASS.get(), object, "name")?
+    match Object::of(definition) {
+        Some(object) => Ok(object
+            .get(CLASS.get(), "name")?
             .string()
             .unwrap_or_default()),
         None => Ok(String::new()),
@@ -156,14 +150,14 @@ pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
 
 /// An object of PHP as a definition of the engine; `None` when it is no `ToolDefinition`.
 pub fn definition_of(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
-    match value.object() {
+    match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
         _ => Ok(None),
     }
 }
 
-fn read(this: &ZendObject) -> std::result::Result<ToolDefinition, Failure> {
-    let property = |name: &str| read_property(CLASS.get(), this, name);
+fn read(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
+    let property = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
     let builder = ToolDefinition::builder(text("name")?, text("description")?);
     with_parameters(builder, to_value(&property("parameters")?)?)?
@@ -204,7 +198,7 @@ fn to_anthropic_format(call: &mut Call<'_>) -> Outcome {
 /// The properties that S4 has, with the parameters as they are.
 fn to_array(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
-    let property = |name: &str| read_property(CLASS.get(), this, name);
+    let property = |name: &str| this.get(CLASS.get(), name);
     Ok(array_of([
         ("name", property("name")?),
         ("description", property("description")?),

@@ -16,7 +16,7 @@ use crate::execution::{self, Mode};
 use crate::json::to_value;
 use crate::zend::{
     Call, Class, Failure, Method, Outcome, Parameter, Property, State, StateClass, Type, construct,
-    entries, list_of, read_property, set_property, state_of, undefined,
+    entries, list_of, state_of, undefined,
 };
 
 const NAME: &str = "Pillion\\ToolExecutor";
@@ -86,7 +86,7 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
             executor: Executor::new(std::sync::Arc::clone(registry.tools()), config),
         },
     )?;
-    set_property(CLASS.get(), this, "registry", value.shallow_clone());
+    this.set(CLASS.get(), "registry", value.shallow_clone());
     Ok(Zval::new())
 }
 
@@ -115,7 +115,7 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResu
     let context = context_argument(call, 1)?;
     let this = call.this();
     let state = state_of::<ToolExecutor>(this)?;
-    let registry = read_property(CLASS.get(), this, "registry")?;
+    let registry = this.get(CLASS.get(), "registry")?;
     let (object, registry) = registry_of(&registry)?;
     execution::execute(object, registry, &state.executor, calls, context, mode)
 }

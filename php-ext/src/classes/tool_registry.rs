@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ce;
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::registry::{RegistryError, ToolRegistry};
@@ -25,8 +25,8 @@ use crate::json::to_value;
 use crate::mcp_server::McpServer;
 use crate::php_tool::Switchboard;
 use crate::zend::{
-    Call, Class, Failure, Method, Outcome, Parameter, Property, State, StateClass, Type, construct,
-    empty_array, read_property, state_of,
+    Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type,
+    construct, empty_array, state_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolRegistry";
@@ -143,6 +143,7 @@ pub(super) fn register() -> ZendResult<()> {
                         "server",
                         Type::class(mcp_sse_client::NAME).or(Type::ARRAY),
                     ),
+                    Parameter::optional("prefix", Type::STRING, "''"),
                     Parameter::optional("replace", Type::BOOL, "false"),
                 ])
                 .returns(Type::ARRAY),
@@ -217,22 +218,18 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 /// The registry behind an object, and the object.
-pub fn registry_of(value: &Zval) -> Result<(&ZendObject, &Registry), Failure> {
-    let object = value
-        .object()
-        .ok_or_else(|| Failure::error("The registry is no object"))?;
+pub fn registry_of(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
+    let object = Object::of(value).ok_or_else(|| Failure::error("The registry is no object"))?;
     Ok((object, state_of(object)?))
 }
 
 /// Whether a value is a `ToolRegistry`.
 pub fn is_registry(value: &Zval) -> bool {
-    value
-        .object()
-        .is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
 /// The PHP object of the tool with that name; aliases are resolved before.
-pub fn find_tool(this: &ZendObject, name: &str) -> Result<Option<Zval>, Failure> {
+pub fn find_tool(this: Object<'_>, name: &str) -> Result<Option<Zval>, Failure> {
     let tools = objects(this)?;
     Ok(tools
         .array()
@@ -240,8 +237,8 @@ pub fn find_tool(this: &ZendObject, name: &str) -> Result<Option<Zval>, Failure>
         .map(Zval::shallow_clone))
 }
 
-fn objects(this: &ZendObject) -> Result<Zval, Failure> {
-    read_property(CLASS.get(), this, "tools")
+fn objects(this: Object<'_>) -> Result<Zval, Failure> {
+    this.get(CLASS.get(), "tools")
 }
 
 fn construct_empty(call: &mut Call<'_>) -> Outcome {

@@ -1,15 +1,15 @@
 //! `ToolResult` (requirements A7, A8, J1).
 
 use ext_php_rs::error::Result;
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use pillion_core::tool::{ErrorCode, JsonObject, ToolResult};
 use serde_json::Value;
 
 use crate::exception::error_code;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
-    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, array_of, bool_of,
-    empty_array, new_object, read_property, set_property, string_of,
+    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
+    bool_of, create, empty_array, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolResult";
@@ -111,14 +111,10 @@ impl Parts {
 
     /// The parts as an object.
     pub fn into_object(self) -> Outcome {
-        let object = new_object(CLASS.get())?;
-        if let Some(this) = object.object() {
-            self.fill(this);
-        }
-        Ok(object)
+        create(CLASS.get(), |this| self.fill(this))
     }
 
-    fn fill(self, this: &ZendObject) {
+    fn fill(self, this: Object<'_>) {
         let text = |text: Option<String>| text.map_or_else(Zval::new, string_of);
         let values = [
             string_of(self.tool_call_id),
@@ -131,7 +127,7 @@ impl Parts {
             self.metadata,
         ];
         for (name, value) in PROPERTIES.into_iter().zip(values) {
-            set_property(CLASS.get(), this, name, value);
+            this.set(CLASS.get(), name, value);
         }
     }
 }
@@ -160,21 +156,19 @@ pub fn new_result(result: &ToolResult) -> Outcome {
 
 /// Whether a value is a `ToolResult`.
 pub fn is_result(value: &Zval) -> bool {
-    value
-        .object()
-        .is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
 /// An object of PHP as a result of the engine; `None` when it is no `ToolResult`.
 pub fn result_of(value: &Zval) -> std::result::Result<Option<ToolResult>, Failure> {
-    match value.object() {
+    match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
         _ => Ok(None),
     }
 }
 
-fn read(this: &ZendObject) -> std::result::Result<ToolResult, Failure> {
-    let property = |name: &str| read_property(CLASS.get(), this, name);
+fn read(this: Object<'_>) -> std::result::Result<ToolResult, Failure> {
+    let property = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(property(name)?.string());
     let success = property("success")?.bool().unwrap_or_default();
     let data = property("data")?;
@@ -225,7 +219,7 @@ fn to_array(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let mut entries = Vec::with_capacity(KEYS.len());
     for (key, name) in KEYS.into_iter().zip(PROPERTIES) {
-        entries.push((key, read_property(CLASS.get(), this, name)?));
+        entries.push((key, this.get(CLASS.get(), name)?));
     }
     Ok(array_of(entries))
 }

@@ -5,7 +5,9 @@ use ext_php_rs::{boxed::ZBox, convert::IntoZval};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::zend::{Failure, empty_array, guarded, must_stop, string_of};
+use crate::zend::{
+    Failure, bool_of, empty_array, float_of, guarded, int_of, must_stop, string_of, table_of,
+};
 
 /// What `{}` becomes. PHP's arrays do not tell it from `[]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,15 +68,11 @@ impl<'de> Visitor<'de> for Seed {
     }
 
     fn visit_bool<E>(self, yes: bool) -> Result<Zval, E> {
-        let mut value = Zval::new();
-        value.set_bool(yes);
-        Ok(value)
+        Ok(bool_of(yes))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Zval, E> {
-        let mut value = Zval::new();
-        value.set_long(number);
-        Ok(value)
+        Ok(int_of(number))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "as json_decode does")]
@@ -86,9 +84,7 @@ impl<'de> Visitor<'de> for Seed {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Zval, E> {
-        let mut value = Zval::new();
-        value.set_double(number);
-        Ok(value)
+        Ok(float_of(number))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Zval, E> {
@@ -104,7 +100,7 @@ impl<'de> Visitor<'de> for Seed {
         while let Some(element) = list.next_element_seed(self)? {
             push::<A::Error>(&mut table, element)?;
         }
-        Ok(array(table))
+        Ok(table_of(table))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Zval, A::Error> {
@@ -124,7 +120,7 @@ impl<'de> Visitor<'de> for Seed {
             stop_if_asked::<A::Error>()?;
             next = map.next_key_seed(KeySeed)?;
         }
-        Ok(array(table))
+        Ok(table_of(table))
     }
 }
 
@@ -138,12 +134,6 @@ fn stop_if_asked<E: Error>() -> Result<(), E> {
         return Err(E::custom("the engine stops"));
     }
     Ok(())
-}
-
-fn array(table: ZBox<ZendHashTable>) -> Zval {
-    let mut value = Zval::new();
-    value.set_hashtable(table);
-    value
 }
 
 /// A key. Inserting it makes an integer of a numeric one, as PHP's arrays have it.

@@ -9,10 +9,7 @@ use serde_json::value::RawValue;
 
 use super::DEPTH_LIMIT;
 use crate::exception;
-use crate::zend::{
-    Failure, JSON_PURPOSE, call_method, entries, guarded, json_serializable, properties_for,
-    read_property, release_properties,
-};
+use crate::zend::{Failure, Object, Properties, entries, guarded, json_serializable};
 
 /// A PHP value that serde can write, by the rules of `json_encode`: lists become arrays,
 /// other arrays objects, objects what `jsonSerialize()` gives or their public properties,
@@ -163,36 +160,34 @@ impl Php<'_> {
     }
 
     fn object<S: Serializer>(&self, value: &Zval, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(object) = value.object() else {
+        let Some(object) = Object::of(value) else {
             return serializer.serialize_unit();
         };
         if object.instance_of(json_serializable()) {
-            let shown = call_method(object, "jsonSerialize", &[])
+            let shown = object
+                .call("jsonSerialize", [])
                 .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
-            let itself = shown
-                .object()
-                .is_some_and(|shown| std::ptr::eq(shown, object));
+            let itself = Object::of(&shown).is_some_and(|shown| shown == object);
             if !itself {
                 return self.pass.child(&shown).serialize(serializer);
             }
         }
-        let class = object.get_class_entry();
+        let class = object.class();
         if class.flags().contains(ClassFlags::Enum) {
             if class.enum_backing_type == IS_UNDEF {
                 return Err(S::Error::custom("it holds an enum without values"));
             }
-            let backing = read_property(class, object, "value")
+            let backing = object
+                .get(class, "value")
                 .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
             return self.pass.child(&backing).serialize(serializer);
         }
-        let properties = guarded(|| properties_for(value, JSON_PURPOSE))
+        let properties = guarded(|| Properties::for_json(value))
             .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
-        let Some(properties) = properties else {
-            return serializer.serialize_map(Some(0))?.end();
-        };
-        let written = self.properties(properties, serializer);
-        release_properties(properties);
-        written
+        match properties {
+            Some(properties) => self.properties(&properties, serializer),
+            None => serializer.serialize_map(Some(0))?.end(),
+        }
     }
 
     /// The public properties: the names of others start with a NUL byte.

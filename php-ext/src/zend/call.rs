@@ -3,10 +3,10 @@ use std::panic::AssertUnwindSafe;
 
 use ext_php_rs::ffi::{zend_string, zend_wrong_parameters_count_error};
 use ext_php_rs::flags::DataType;
-use ext_php_rs::types::{ZendHashTable, ZendObject, ZendStr, Zval};
+use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
 use ext_php_rs::zend::{ExecuteData, run_handler};
 
-use super::{Failure, ffi};
+use super::{Failure, Object, ffi};
 use crate::exception;
 
 /// What a native method gives back.
@@ -29,7 +29,7 @@ where
             assert!(
                 size_of::<F>() == 0,
                 "a method body must not capture anything"
-            )
+            );
         };
         // SAFETY: `F` has no size, and a value of it was given to `handler`.
         let body: F = unsafe { std::mem::zeroed() };
@@ -81,21 +81,27 @@ impl<'a> Call<'a> {
     ///
     /// # Panics
     /// In a static method, which has none.
-    pub fn this(&self) -> &'a ZendObject {
-        let object = self.frame.This.object().expect("methods have $this");
+    pub fn this(&self) -> Object<'a> {
+        assert!(self.frame.This.is_object(), "a static method has no $this");
         // SAFETY: the frame holds a reference to the object for the length of the call.
-        unsafe { &*std::ptr::from_ref(object) }
+        unsafe { Object::from_raw(self.frame.This.value.obj) }.expect("objects are not null")
     }
 
-    /// An argument as it was given; `None` when it was left out.
-    pub fn value(&self, index: usize) -> Option<&'a Zval> {
+    /// Where an argument is, behind a reference if it is one; `None` when it was left out.
+    fn slot(&self, index: usize) -> Option<*mut Zval> {
         if index >= self.given() {
             return None;
         }
         // SAFETY: the index is in range, and arguments live as long as the call.
-        let value: &'a mut Zval = unsafe { self.frame.zend_call_arg(index) }?;
-        let value = value.dereference();
-        (value.get_type() != DataType::Undef).then_some(value)
+        let slot = unsafe { self.frame.zend_call_arg(index) }?.dereference_mut();
+        (slot.get_type() != DataType::Undef).then_some(std::ptr::from_mut(slot))
+    }
+
+    /// An argument as it was given; `None` when it was left out.
+    pub fn value(&self, index: usize) -> Option<&'a Zval> {
+        // SAFETY: the argument lives as long as the call. Only the conversions below write
+        // to it, before a reference to it is made.
+        self.slot(index).map(|slot| unsafe { &*slot })
     }
 
     /// As [`value`](Self::value), with null taken as left out.
@@ -108,23 +114,23 @@ impl<'a> Call<'a> {
     /// # Errors
     /// A `TypeError`, or an `InvalidInputException` when it is not UTF-8.
     pub fn string(&self, index: usize) -> Result<&'a str, Failure> {
-        let value = self.value(index).ok_or_else(missing)?;
-        let text: *const ZendStr = match value.zend_str() {
-            Some(text) => text,
-            None => {
-                let mut converted: *mut zend_string = std::ptr::null_mut();
-                // SAFETY: converts the argument in place, so that the string lives as long
-                // as the call, or refuses to.
-                if !unsafe {
-                    ffi::zend_parse_arg_str_slow(mutable(value), &raw mut converted, number(index))
-                } {
-                    return Err(self.type_error(index, "string"));
-                }
-                converted
+        let slot = self.slot(index).ok_or_else(missing)?;
+        let mut text: *mut zend_string = std::ptr::null_mut();
+        // SAFETY: a string is taken as it is; anything else is converted in place, so that
+        // the string lives as long as the call, or refused.
+        let is_string = unsafe {
+            if (*slot).is_string() {
+                text = (*slot).value.str_;
+                true
+            } else {
+                ffi::zend_parse_arg_str_slow(slot, &raw mut text, number(index))
             }
         };
+        if !is_string {
+            return Err(self.type_error(index, "string"));
+        }
         // SAFETY: the argument holds the string for the length of the call.
-        let text = unsafe { &*text };
+        let text: &'a ZendStr = unsafe { &*text };
         std::str::from_utf8(text.as_bytes()).map_err(|_| {
             exception::invalid_input(format!("Argument #{} is not valid UTF-8", index + 1))
         })
@@ -143,17 +149,16 @@ impl<'a> Call<'a> {
     /// # Errors
     /// A `TypeError`.
     pub fn bool_or(&self, index: usize, default: bool) -> Result<bool, Failure> {
-        let Some(value) = self.value(index) else {
+        let Some(slot) = self.slot(index) else {
             return Ok(default);
         };
-        if let Some(yes) = value.bool() {
+        // SAFETY: the argument is alive.
+        if let Some(yes) = unsafe { (*slot).bool() } {
             return Ok(yes);
         }
         let mut converted = false;
         // SAFETY: reads the argument and writes to a local.
-        if unsafe {
-            ffi::zend_parse_arg_bool_slow(mutable(value), &raw mut converted, number(index))
-        } {
+        if unsafe { ffi::zend_parse_arg_bool_slow(slot, &raw mut converted, number(index)) } {
             Ok(converted)
         } else {
             Err(self.type_error(index, "bool"))
@@ -165,17 +170,16 @@ impl<'a> Call<'a> {
     /// # Errors
     /// A `TypeError`.
     pub fn optional_int(&self, index: usize) -> Result<Option<i64>, Failure> {
-        let Some(value) = self.some(index) else {
+        let Some(slot) = self.some(index).and_then(|_| self.slot(index)) else {
             return Ok(None);
         };
-        if let Some(integer) = value.long() {
+        // SAFETY: the argument is alive.
+        if let Some(integer) = unsafe { (*slot).long() } {
             return Ok(Some(integer));
         }
         let mut converted = 0;
         // SAFETY: as above.
-        if unsafe {
-            ffi::zend_parse_arg_long_slow(mutable(value), &raw mut converted, number(index))
-        } {
+        if unsafe { ffi::zend_parse_arg_long_slow(slot, &raw mut converted, number(index)) } {
             Ok(Some(converted))
         } else {
             Err(self.type_error(index, "?int"))
@@ -187,14 +191,15 @@ impl<'a> Call<'a> {
     /// # Errors
     /// A `TypeError`.
     pub fn number_or(&self, index: usize, default: f64) -> Result<f64, Failure> {
-        let Some(value) = self.value(index) else {
+        let Some(slot) = self.slot(index) else {
             return Ok(default);
         };
-        let mut converted: *mut Zval = mutable(value);
-        if !(value.is_long() || value.is_double())
-            // SAFETY: converts the argument in place and points at it, or refuses to.
-            && !unsafe { ffi::zend_parse_arg_number_slow(mutable(value), &raw mut converted, number(index)) }
-        {
+        let mut converted = slot;
+        // SAFETY: the argument is alive.
+        let is_number = unsafe { (*slot).is_long() || (*slot).is_double() };
+        // SAFETY: converts the argument in place and points at it, or refuses to.
+        let parse = |to| unsafe { ffi::zend_parse_arg_number_slow(slot, to, number(index)) };
+        if !is_number && !parse(&raw mut converted) {
             return Err(self.type_error(index, "int|float"));
         }
         // SAFETY: the pointer is the argument itself in either case.
@@ -203,10 +208,8 @@ impl<'a> Call<'a> {
             clippy::cast_precision_loss,
             reason = "seconds: no precision is needed"
         )]
-        Ok(value.long().map_or_else(
-            || value.double().unwrap_or(default),
-            |integer| integer as f64,
-        ))
+        let integer = value.long().map(|integer| integer as f64);
+        Ok(integer.or(value.double()).unwrap_or(default))
     }
 
     /// An array argument.
@@ -247,8 +250,4 @@ fn missing() -> Failure {
 
 fn number(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
-}
-
-fn mutable(value: &Zval) -> *mut Zval {
-    std::ptr::from_ref(value).cast_mut()
 }

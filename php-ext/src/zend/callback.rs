@@ -1,12 +1,11 @@
 use std::panic::AssertUnwindSafe;
 
-use ext_php_rs::boxed::ZBox;
-use ext_php_rs::ffi::{_call_user_function_impl, zend_hash_str_find_ptr_lc};
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::ffi::_call_user_function_impl;
+use ext_php_rs::types::Zval;
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
 use super::interrupt::settle_memory_limit;
-use super::{Failure, ffi, object_value, string_of};
+use super::{Failure, Object, Outcome, ffi, string_of};
 
 /// Runs something that may run PHP code, and comes back in every case.
 ///
@@ -32,52 +31,42 @@ pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
     }
 }
 
-/// Calls a method of an object, whatever its visibility rules say for the class itself.
-///
-/// # Errors
-/// As [`guarded`].
-pub fn call_method(object: &ZendObject, name: &str, arguments: &[Zval]) -> Result<Zval, Failure> {
-    call(Some(&object_value(object)), &string_of(name), arguments)
-}
-
-/// Whether an object has a method of that name.
-pub fn has_method(object: &ZendObject, name: &str) -> bool {
-    let class = object.get_class_entry();
-    // SAFETY: looks the lower-cased name up in the class's table.
-    let found = unsafe {
-        zend_hash_str_find_ptr_lc(
-            (&raw const class.function_table).cast_mut(),
-            name.as_ptr().cast(),
-            name.len(),
-        )
-    };
-    !found.is_null()
-}
-
 /// Calls anything that is callable.
 ///
 /// # Errors
 /// As [`guarded`].
-pub fn call_callable(callable: &Zval, arguments: &[Zval]) -> Result<Zval, Failure> {
-    call(None, callable, arguments)
+pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> Outcome {
+    call_function(None, callable.shallow_clone(), arguments)
 }
 
-fn call(object: Option<&Zval>, function: &Zval, arguments: &[Zval]) -> Result<Zval, Failure> {
-    let object = object.map_or(std::ptr::null_mut(), |object| {
-        std::ptr::from_ref(object).cast_mut()
-    });
-    let count = u32::try_from(arguments.len()).unwrap_or(u32::MAX);
+/// Calls a method of an object.
+pub(super) fn call<const N: usize>(
+    object: Option<&mut Zval>,
+    method: &str,
+    arguments: [Zval; N],
+) -> Outcome {
+    call_function(object, string_of(method), arguments)
+}
+
+fn call_function<const N: usize>(
+    object: Option<&mut Zval>,
+    mut function: Zval,
+    mut arguments: [Zval; N],
+) -> Outcome {
+    let object = object.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    let count = u32::try_from(N).unwrap_or(u32::MAX);
     let mut result = Zval::new();
-    let target = &raw mut result;
+    let (target, function, arguments) =
+        (&raw mut result, &raw mut function, arguments.as_mut_ptr());
     let status = guarded(|| {
         // SAFETY: all zvals outlive the call; the engine copies the arguments into a frame.
         unsafe {
             _call_user_function_impl(
                 object,
-                std::ptr::from_ref(function).cast_mut(),
+                function,
                 target,
                 count,
-                arguments.as_ptr().cast_mut(),
+                arguments,
                 std::ptr::null_mut(),
             )
         }
@@ -92,16 +81,16 @@ fn call(object: Option<&Zval>, function: &Zval, arguments: &[Zval]) -> Result<Zv
 
 /// Takes the pending exception, so that it can be handled as a failed call. `None` when
 /// there is none, or when it is the one by which `exit()` unwinds: that must go on.
-pub fn take_exception() -> Option<ZBox<ZendObject>> {
-    let exception = ExecutorGlobals::get().exception().map(std::ptr::from_ref)?;
-    // SAFETY: the pending exception is alive; it is kept by a reference of its own while
-    // the engine clears its slot and puts the opline back where the throw changed it.
-    unsafe {
-        if ffi::is_unwinding(&*exception) {
-            return None;
-        }
-        (*exception.cast_mut()).gc.refcount += 1;
-        ffi::zend_clear_exception();
-        Some(ZBox::from_raw(exception.cast_mut()))
+pub fn take_exception() -> Option<Zval> {
+    let exception = ExecutorGlobals::get().exception;
+    // SAFETY: a pending exception is a live object, and the engine holds it until it is
+    // cleared below, when the new reference holds it.
+    let exception = unsafe { Object::from_raw(exception) }?;
+    if ffi::is_unwinding(exception) {
+        return None;
     }
+    let kept = exception.to_value();
+    // SAFETY: also puts the opline back that the throw changed.
+    unsafe { ffi::zend_clear_exception() };
+    Some(kept)
 }

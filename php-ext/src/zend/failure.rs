@@ -1,9 +1,10 @@
 use std::ffi::CString;
 
+use ext_php_rs::ffi::zend_throw_exception;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::{ClassEntry, bailout};
 
-use super::object::set_property;
+use super::Object;
 
 /// Why a native method does not return a value.
 ///
@@ -59,13 +60,13 @@ impl Thrown {
     fn throw(self) {
         let message = CString::new(self.message.replace('\0', "\\0")).unwrap_or_default();
         let class = std::ptr::from_ref(self.class).cast_mut();
-        // SAFETY: the class entry is a throwable class; the message is copied.
-        let exception = unsafe {
-            ext_php_rs::ffi::zend_throw_exception(class, message.as_ptr(), self.code).as_ref()
-        };
+        // SAFETY: the class entry is that of a throwable class; the message is copied. The
+        // exception is pending now, which keeps it alive.
+        let exception =
+            unsafe { Object::from_raw(zend_throw_exception(class, message.as_ptr(), self.code)) };
         let Some(exception) = exception else { return };
         for (name, value) in self.properties {
-            set_property(self.class, exception, name, value);
+            exception.set(self.class, name, value);
         }
     }
 }

@@ -3,14 +3,12 @@
 use std::ffi::{c_char, c_int};
 
 use ext_php_rs::ffi::{
-    GC_IMMUTABLE, zend_array_destroy, zend_atomic_bool, zend_class_entry, zend_object,
-    zend_property_info, zend_string, zend_type,
+    zend_atomic_bool, zend_class_entry, zend_object, zend_property_info, zend_string, zend_type,
 };
-use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
+use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::ClassEntry;
 
-/// `ZEND_PROP_PURPOSE_JSON`: the properties of an object as `json_encode` sees them.
-pub const JSON_PURPOSE: c_int = 4;
+use super::Object;
 
 unsafe extern "C" {
     pub(super) fn zend_declare_typed_property(
@@ -61,7 +59,7 @@ unsafe extern "C" {
         exists: *mut bool,
     ) -> *const c_char;
 
-    fn zend_get_properties_for(object: *mut Zval, purpose: c_int) -> *mut ZendHashTable;
+    pub(super) fn zend_get_properties_for(object: *mut Zval, purpose: c_int) -> *mut ZendHashTable;
 
     static php_json_serializable_ce: *mut zend_class_entry;
     static spl_ce_RuntimeException: *mut zend_class_entry;
@@ -80,34 +78,8 @@ pub fn runtime_exception() -> &'static ClassEntry {
     unsafe { &*spl_ce_RuntimeException }
 }
 
-/// The properties of an object for a purpose, as a table that
-/// [`release_properties`] must be called on. `None` when the object has none.
-///
-/// This can run PHP code; call it inside [`guarded`](super::guarded).
-pub fn properties_for(object: &Zval, purpose: c_int) -> Option<&ZendHashTable> {
-    debug_assert!(object.is_object());
-    // SAFETY: the zval holds an object; the engine reads it only.
-    unsafe { zend_get_properties_for(std::ptr::from_ref(object).cast_mut(), purpose).as_ref() }
-}
-
-/// Gives a table from [`properties_for`] back: `zend_release_properties`.
-pub fn release_properties(table: &ZendHashTable) {
-    let table = std::ptr::from_ref(table).cast_mut();
-    // SAFETY: `properties_for` added one reference, which is dropped here; the table is
-    // freed with the last one.
-    unsafe {
-        if (*table).gc.u.type_info & GC_IMMUTABLE != 0 {
-            return;
-        }
-        (*table).gc.refcount -= 1;
-        if (*table).gc.refcount == 0 {
-            zend_array_destroy(table);
-        }
-    }
-}
-
 /// Whether an exception is no error but the way `exit()` or the end of a fiber unwinds.
-pub(super) fn is_unwinding(exception: &ZendObject) -> bool {
+pub(super) fn is_unwinding(exception: Object<'_>) -> bool {
     // SAFETY: both only compare the object's class.
-    unsafe { zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception) }
+    unsafe { zend_is_unwind_exit(exception.as_ptr()) || zend_is_graceful_exit(exception.as_ptr()) }
 }

@@ -2,16 +2,18 @@ use std::ffi::CStr;
 
 use super::ffi;
 
-/// The current value of one of the extension's ini settings.
-pub fn setting(name: &CStr) -> &'static str {
+/// Reads the current value of one of the extension's ini settings.
+pub fn with_setting<R>(name: &CStr, read: impl FnOnce(&str) -> R) -> R {
     let mut exists = false;
-    // SAFETY: the engine returns a pointer into the entry or null. The value is used at
-    // once by every caller, before PHP code can change it.
-    unsafe {
+    // SAFETY: the engine returns null or a string of the entry, which stays as it is until
+    // PHP code sets it anew; `read` runs none.
+    let value = unsafe {
         let value = ffi::zend_ini_string_ex(name.as_ptr(), name.count_bytes(), 0, &raw mut exists);
         if value.is_null() {
-            return "";
+            c""
+        } else {
+            CStr::from_ptr(value)
         }
-        CStr::from_ptr(value).to_str().unwrap_or("")
-    }
+    };
+    read(value.to_str().unwrap_or_default())
 }

@@ -7,11 +7,12 @@ use ext_php_rs::ffi::{
     ext_php_rs_zend_object_alloc, object_properties_init, std_object_handlers,
     zend_object_handlers, zend_object_std_dtor, zend_object_std_init,
 };
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::ZendObject;
 use ext_php_rs::zend::ClassEntry;
 
 use super::class::{Class, ClassSlot};
-use super::{Failure, new_object};
+use super::object::create;
+use super::{Failure, Object, Outcome};
 
 /// A Rust value that lives inside the objects of a PHP class.
 ///
@@ -56,7 +57,7 @@ impl<T: State> StateClass<T> {
     /// # Errors
     /// As [`Class::register`].
     pub fn register(&self, class: Class) -> ext_php_rs::error::Result<()> {
-        class.create_with(create::<T>).register(&self.slot)
+        class.create_with(allocate::<T>).register(&self.slot)
     }
 
     fn handlers(&self) -> &zend_object_handlers {
@@ -71,7 +72,7 @@ impl<T: State> StateClass<T> {
     }
 }
 
-unsafe extern "C" fn create<T: State>(class: *mut ClassEntry) -> *mut ZendObject {
+unsafe extern "C" fn allocate<T: State>(class: *mut ClassEntry) -> *mut ZendObject {
     // SAFETY: the engine asks for an object of a linked class; the allocation has room for
     // the layout and for the properties behind it, and every field is written before use.
     unsafe {
@@ -87,7 +88,7 @@ unsafe extern "C" fn create<T: State>(class: *mut ClassEntry) -> *mut ZendObject
 }
 
 unsafe extern "C" fn free<T: State>(object: *mut ZendObject) {
-    // SAFETY: the engine frees an object once; it was made by `create`.
+    // SAFETY: the engine frees an object once; it was made by `allocate`.
     unsafe {
         let state = layout_of::<T>(object);
         // A panic in a destructor must not cross into C; there is nobody to tell.
@@ -101,17 +102,19 @@ unsafe fn layout_of<T>(object: *mut ZendObject) -> *mut Layout<T> {
     unsafe { object.byte_sub(offset_of!(Layout<T>, object)).cast() }
 }
 
-fn checked_layout<T: State>(object: &ZendObject) -> Option<*mut Layout<T>> {
-    let ours = std::ptr::eq(object.handlers, T::class().handlers());
-    // SAFETY: only objects that `create::<T>` made have these handlers.
-    ours.then(|| unsafe { layout_of(std::ptr::from_ref(object).cast_mut()) })
+fn checked_layout<T: State>(object: Object<'_>) -> Option<*mut Layout<T>> {
+    let object = object.as_ptr();
+    // SAFETY: reads a field of a live object.
+    let ours = std::ptr::eq(unsafe { (*object).handlers }, T::class().handlers());
+    // SAFETY: only objects that `allocate::<T>` made have these handlers.
+    ours.then(|| unsafe { layout_of(object) })
 }
 
 /// Gives an object its state, in its constructor.
 ///
 /// # Errors
 /// An `Error` when the object has one already.
-pub fn construct<T: State>(object: &ZendObject, state: T) -> Result<(), Failure> {
+pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> {
     let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
     // SAFETY: the object is alive and no reference to the state exists while it is None.
     let place = unsafe { &mut (*layout).state };
@@ -129,7 +132,7 @@ pub fn construct<T: State>(object: &ZendObject, state: T) -> Result<(), Failure>
 ///
 /// # Errors
 /// An `Error` when the object has none: a subclass did not call `parent::__construct()`.
-pub fn state_of<T: State>(object: &ZendObject) -> Result<&T, Failure> {
+pub fn state_of<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
     let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
     // SAFETY: the state is written once and shared from then on.
     unsafe { (*layout).state.as_ref() }.ok_or_else(|| not_ready::<T>())
@@ -139,12 +142,12 @@ pub fn state_of<T: State>(object: &ZendObject) -> Result<&T, Failure> {
 ///
 /// # Errors
 /// [`Failure::Pending`] when the engine cannot make the object.
-pub fn new_with_state<T: State>(state: T) -> Result<Zval, Failure> {
-    let value = new_object(T::class().get())?;
-    if let Some(object) = value.object() {
-        construct(object, state)?;
-    }
-    Ok(value)
+pub fn new_with_state<T: State>(state: T) -> Outcome {
+    let mut constructed = Ok(());
+    let value = create(T::class().get(), |object| {
+        constructed = construct(object, state);
+    })?;
+    constructed.map(|()| value)
 }
 
 fn name_of<T: State>() -> &'static str {

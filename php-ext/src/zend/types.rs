@@ -40,13 +40,15 @@ impl Type {
         }
     }
 
-    /// This type or that one.
+    /// This type or that one. Of two classes, name both in one [`class`](Self::class).
     pub const fn or(self, other: Self) -> Self {
+        assert!(self.classes.is_none() || other.classes.is_none());
         Self {
             mask: self.mask | other.mask,
-            classes: match (self.classes, other.classes) {
-                (None, classes) | (classes, None) => classes,
-                (Some(_), Some(_)) => panic!("name both classes in one Type::class"),
+            classes: if self.classes.is_some() {
+                self.classes
+            } else {
+                other.classes
             },
         }
     }

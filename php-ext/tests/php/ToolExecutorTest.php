@@ -212,7 +212,9 @@ final class ToolExecutorTest extends TestCase
 
     public function testToolsInPHPRunBesideMCPTools(): void
     {
+        $before = ini_set('pillion.log_level', 'off');
         $this->registry->registerMcpServer(new MCPSSEClient(FakeServer::url()));
+        ini_set('pillion.log_level', (string) $before);
         $this->add('nap', function () {
             usleep(300_000);
             return 'php';

@@ -6,7 +6,11 @@ namespace Pillion\Tests;
 
 use Pillion\DmcpTool;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\TransportException;
+use Pillion\MCPServerTool;
+use Pillion\MCPSSEClient;
 use Pillion\MCPToolInterface;
+use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Upper;
 use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
@@ -102,6 +106,55 @@ final class ToolRegistryTest extends TestCase
         self::assertArrayHasKey('upper', $registry->getAvailableForProvider('App\OpenAiProvider'));
         self::assertArrayNotHasKey('upper', $registry->getAvailableForProvider('App\GwdgProvider'));
         self::assertArrayHasKey('calculator', $registry->getAvailableForProvider('App\GwdgProvider'));
+    }
+
+    public function testB4AWholeMCPServer(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $before = ini_set('pillion.log_level', 'off');
+        $entry = ['server_label' => 'fake', 'server_url' => FakeServer::url(), 'api_key' => 'sekrit'];
+        $names = $registry->registerMcpServer($entry);
+        self::assertSame(['roll', 'echo', 'slow'], $names, 'F6: the illegal name is left out');
+        self::assertSame($names, array_keys($registry->getMCPTools()));
+        $tool = $registry->get('roll');
+        self::assertInstanceOf(MCPServerTool::class, $tool);
+        self::assertSame(['dice'], $tool->getDefinition()->parameters['required']);
+        self::assertSame('mcp', $tool->getMCPCategory());
+        self::assertTrue($tool->isServerAvailable());
+        self::assertSame(['type' => 'mcp', 'server_label' => 'fake', 'server_url' => FakeServer::url()], $tool->getMCPServerConfig());
+        self::assertSame(['total' => 15, 'rolls' => [15]], $tool->execute(['dice' => '1d20'], 'c')->result);
+        self::assertSame('invalid_input', $tool->execute([], 'c')->errorCode);
+        self::assertFalse($tool->isEnabledForModel(['function_calling' => true]));
+        self::assertTrue($tool->isEnabledForModel(self::MCP_MODEL));
+
+        $registry->registerMcpServer(new MCPSSEClient(FakeServer::url()), prefix: 'fake_');
+        self::assertTrue($registry->has('fake_roll'));
+        self::assertSame(15, $registry->execute('fake_roll', ['dice' => '1d20'], 'c')->result['total']);
+        ini_set('pillion.log_level', (string) $before);
+    }
+
+    public function testB1AServerWhoseNamesAreTakenRegistersNothing(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(self::definition('slow'), fn () => 'mine');
+        $before = ini_set('pillion.log_level', 'off');
+        try {
+            $registry->registerMcpServer(['server_url' => FakeServer::url()]);
+            self::fail('It was accepted');
+        } catch (InvalidInputException $e) {
+            self::assertSame("Tool 'slow' already registered", $e->getMessage());
+        }
+        self::assertCount(1, $registry);
+        $registry->registerMcpServer(['server_url' => FakeServer::url()], replace: true);
+        ini_set('pillion.log_level', (string) $before);
+        self::assertCount(3, $registry);
+        self::assertInstanceOf(MCPServerTool::class, $registry->get('slow'));
+    }
+
+    public function testAServerThatCannotBeAskedIsAnException(): void
+    {
+        $this->expectException(TransportException::class);
+        (new ToolRegistry())->registerMcpServer(['server_url' => 'http://127.0.0.1:1/sse']);
     }
 
     public function testB5AnUnknownToolInTheWordsOfS4(): void

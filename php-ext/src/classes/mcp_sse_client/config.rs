@@ -1,4 +1,4 @@
-use pillion_core::mcp::ServerConfig;
+use pillion_core::mcp::{ServerConfig, Wording};
 use serde_json::{Map, Value, json};
 
 use crate::classes::tool_definition::seconds;
@@ -14,7 +14,7 @@ pub struct Server {
 }
 
 /// The options that have an argument of their own.
-const ARGUMENTS: [&str; 3] = ["url", "timeout_ms", "label"];
+const ARGUMENTS: [&str; 2] = ["url", "timeout_ms"];
 
 impl Server {
     /// Checks the arguments of `MCPSSEClient::__construct`.
@@ -86,16 +86,25 @@ impl Server {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         config.insert("url".to_owned(), json!(url));
         config.insert("timeout_ms".to_owned(), json!(timeout_ms));
-        config.insert("label".to_owned(), json!(label.unwrap_or("mcp")));
+        if let Some(label) = label {
+            config.insert("label".to_owned(), json!(label));
+        } else if !config.contains_key("label") {
+            config.insert("label".to_owned(), json!("mcp"));
+        }
         let config = Value::Object(config);
         let key = config.to_string();
-        let config = serde_path_to_error::deserialize(config).map_err(|error| {
-            exception::invalid_input(format!(
-                "Invalid MCP server option '{}': {}",
-                error.path(),
-                error.inner()
-            ))
-        })?;
+        let mut config: ServerConfig =
+            serde_path_to_error::deserialize(config).map_err(|error| {
+                exception::invalid_input(format!(
+                    "Invalid MCP server option '{}': {}",
+                    error.path(),
+                    error.inner()
+                ))
+            })?;
+        config
+            .validate()
+            .map_err(|error| exception::invalid_input(error.to_string()))?;
+        config.wording = Some(Wording::Sse);
         Ok(Self { config, key })
     }
 
@@ -109,16 +118,8 @@ impl Server {
         &self.key
     }
 
-    /// The URL without what may be secret: user, query and fragment.
+    /// The URL without what may be secret.
     pub fn shown_url(&self) -> String {
-        let url = &self.config.url;
-        let end = url.find(['?', '#']).unwrap_or(url.len());
-        let url = &url[..end];
-        match (url.find("://"), url.rfind('@')) {
-            (Some(scheme), Some(at)) if at > scheme => {
-                format!("{}{}", &url[..scheme + 3], &url[at + 1..])
-            }
-            _ => url.to_owned(),
-        }
+        self.config.display_url()
     }
 }

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::{Registry, find_tool, objects};
 use crate::json::{EmptyObject, decode_value};
-use crate::zend::{Call, Outcome, bool_of, list_of, state_of, string_of};
+use crate::zend::{Call, Outcome, bool_of, int_of, list_of, state_of, string_of};
 
 pub(super) fn has(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
@@ -24,10 +24,8 @@ pub(super) fn get_all(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn count(call: &mut Call<'_>) -> Outcome {
-    let mut count = Zval::new();
     let tools = state_of::<Registry>(call.this())?.tools.len();
-    count.set_long(i64::try_from(tools).unwrap_or(i64::MAX));
-    Ok(count)
+    Ok(int_of(i64::try_from(tools).unwrap_or(i64::MAX)))
 }
 
 pub(super) fn categories(call: &mut Call<'_>) -> Outcome {

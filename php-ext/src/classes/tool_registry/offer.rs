@@ -1,21 +1,21 @@
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 
 use super::{Registry, objects};
 use crate::classes::interfaces::MCP_TOOL;
 use crate::model::model_argument;
 use crate::zend::{
-    Call, Failure, Outcome, array_of, call_method, entries, list_of, state_of, string_of,
+    Call, Failure, Object, Outcome, array_of, entries, list_of, state_of, string_of,
 };
 
 /// The tools for which `keep` says yes, by name.
 fn select(
-    this: &ZendObject,
-    keep: impl Fn(&ZendObject) -> Result<bool, Failure>,
+    this: Object<'_>,
+    keep: impl Fn(Object<'_>) -> Result<bool, Failure>,
 ) -> Result<Vec<(String, Zval)>, Failure> {
     let tools = objects(this)?;
     let mut kept = Vec::new();
     for (name, tool) in tools.array().into_iter().flat_map(entries) {
-        let Some(object) = tool.object() else {
+        let Some(object) = Object::of(tool) else {
             continue;
         };
         if keep(object)? {
@@ -47,7 +47,10 @@ fn available(call: &Call<'_>) -> Result<Vec<(String, Zval)>, Failure> {
     model_argument(call, 0)?;
     let model = [call.value(0).map_or_else(Zval::new, Zval::shallow_clone)];
     select(call.this(), |tool| {
-        Ok(is_yes(&call_method(tool, "isEnabledForModel", &model)?))
+        Ok(is_yes(&tool.call(
+            "isEnabledForModel",
+            model.each_ref().map(Zval::shallow_clone),
+        )?))
     })
 }
 
@@ -82,15 +85,13 @@ pub(super) fn dropped_for_model(call: &mut Call<'_>) -> Outcome {
 pub(super) fn definitions_for_model(call: &mut Call<'_>) -> Outcome {
     let mut definitions = Vec::new();
     for (_, tool) in available(call)? {
-        let Some(object) = tool.object() else {
+        let Some(object) = Object::of(&tool) else {
             continue;
         };
-        if object.instance_of(MCP_TOOL.get())
-            && !is_yes(&call_method(object, "isServerAvailable", &[])?)
-        {
+        if object.instance_of(MCP_TOOL.get()) && !is_yes(&object.call("isServerAvailable", [])?) {
             continue;
         }
-        definitions.push(call_method(object, "getDefinition", &[])?);
+        definitions.push(object.call("getDefinition", [])?);
     }
     Ok(list_of(definitions))
 }
@@ -98,10 +99,9 @@ pub(super) fn definitions_for_model(call: &mut Call<'_>) -> Outcome {
 pub(super) fn available_for_provider(call: &mut Call<'_>) -> Outcome {
     let provider = [string_of(call.string(0)?)];
     select(call.this(), |tool| {
-        Ok(is_yes(&call_method(
-            tool,
+        Ok(is_yes(&tool.call(
             "isAvailableForProvider",
-            &provider,
+            provider.each_ref().map(Zval::shallow_clone),
         )?))
     })
     .map(by_name)

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::types::Zval;
 use pillion_core::registry::RegistryError;
 use pillion_core::tool::{Tool, ToolDefinition, ToolOrigin};
 use serde_json::Value;
@@ -14,17 +14,16 @@ use crate::json::to_value;
 use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
 use crate::zend::{
-    Call, Failure, Outcome, bool_of, call_method, construct, empty_array, list_of, new_object,
-    set_property, state_of, string_of, with_entry, without_entry,
+    Call, Failure, Object, Outcome, bool_of, empty_array, list_of, new_with_state, state_of,
+    string_of, with_entry, without_entry,
 };
 
 /// A new registry with the built-in tools (B3).
 pub(super) fn with_builtins(_call: &mut Call<'_>) -> Outcome {
-    let value = new_object(CLASS.get())?;
-    let Some(this) = value.object() else {
+    let value = new_with_state(Registry::new())?;
+    let Some(this) = Object::of(&value) else {
         return Ok(value);
     };
-    construct(this, Registry::new())?;
     let registry = state_of::<Registry>(this)?;
     let mut tools = empty_array();
     for tool in pillion_builtins::all() {
@@ -37,7 +36,7 @@ pub(super) fn with_builtins(_call: &mut Call<'_>) -> Outcome {
         let object = engine_tool::new_tool(&tool, &registry.executor)?;
         tools = with_entry(&tools, tool.name().as_str(), object);
     }
-    set_property(CLASS.get(), this, "tools", tools);
+    this.set(CLASS.get(), "tools", tools);
     Ok(value)
 }
 
@@ -57,15 +56,11 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
             callable_tool::new_tool(definition, handler)?
         }
         None => given
-            .filter(|value| {
-                value
-                    .object()
-                    .is_some_and(|object| object.instance_of(TOOL.get()))
-            })
+            .filter(|value| Object::of(value).is_some_and(|object| object.instance_of(TOOL.get())))
             .map(Zval::shallow_clone)
             .ok_or_else(|| call.type_error(0, "Pillion\\ToolInterface|Pillion\\ToolDefinition"))?,
     };
-    let Some(tool) = object.object() else {
+    let Some(tool) = Object::of(&object) else {
         return Ok(Zval::new());
     };
     let definition = definition_of(tool)?;
@@ -86,7 +81,7 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
         }
     }
     let tools = with_entry(&objects(this)?, &name, object);
-    set_property(CLASS.get(), this, "tools", tools);
+    this.set(CLASS.get(), "tools", tools);
     Ok(Zval::new())
 }
 
@@ -95,9 +90,11 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
 pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
-    let replace = call.bool_or(1, false)?;
-    let server = server_argument(call)?;
-    let server = McpServer::ask(server)?;
+    let replace = call.bool_or(2, false)?;
+    let server = McpServer::ask(
+        server_argument(call)?,
+        call.optional_string(1)?.unwrap_or_default(),
+    )?;
     let tools = server.tools()?;
     let taken = tools.iter().find(|tool| {
         let name = tool.definition().name().as_str();
@@ -121,7 +118,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         }
         names.push(string_of(name));
     }
-    set_property(CLASS.get(), this, "tools", objects);
+    this.set(CLASS.get(), "tools", objects);
     registry.servers.borrow_mut().push(server);
     Ok(list_of(names))
 }
@@ -155,11 +152,11 @@ fn add(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Fa
     Ok(())
 }
 
-fn definition_of(tool: &ZendObject) -> Result<ToolDefinition, Failure> {
-    let definition = call_method(tool, "getDefinition", &[])?;
+fn definition_of(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
+    let definition = tool.call("getDefinition", [])?;
     let definition = tool_definition::definition_of(&definition)?
         .ok_or_else(|| exception::invalid_input("getDefinition() returned no ToolDefinition"))?;
-    let name = call_method(tool, "getName", &[])?;
+    let name = tool.call("getName", [])?;
     if name.str() != Some(definition.name().as_str()) {
         return Err(exception::invalid_input(format!(
             "Tool '{}' has a definition of the name '{}'",
@@ -171,11 +168,11 @@ fn definition_of(tool: &ZendObject) -> Result<ToolDefinition, Failure> {
 }
 
 /// Tools with `MCPToolInterface` count as MCP tools, wherever their work is done.
-fn origin_of(tool: &ZendObject) -> Result<ToolOrigin, Failure> {
+fn origin_of(tool: Object<'_>) -> Result<ToolOrigin, Failure> {
     if !tool.instance_of(MCP_TOOL.get()) {
         return Ok(ToolOrigin::Native);
     }
-    let config = to_value(&call_method(tool, "getMCPServerConfig", &[])?)?;
+    let config = to_value(&tool.call("getMCPServerConfig", [])?)?;
     let text = |key: &str| {
         config
             .get(key)
@@ -205,12 +202,7 @@ pub(super) fn unregister(call: &mut Call<'_>) -> Outcome {
     let was_there = registry.tools.unregister(name);
     if was_there {
         registry.in_php.borrow_mut().remove(name);
-        set_property(
-            CLASS.get(),
-            this,
-            "tools",
-            without_entry(&objects(this)?, name),
-        );
+        this.set(CLASS.get(), "tools", without_entry(&objects(this)?, name));
     }
     Ok(bool_of(was_there))
 }

@@ -1,0 +1,106 @@
+use ext_php_rs::boxed::ZBox;
+use ext_php_rs::ffi::{IS_ARRAY, IS_UNDEF, zend_empty_array};
+use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
+
+/// A string value.
+pub fn string_of(text: impl AsRef<[u8]>) -> Zval {
+    let mut value = Zval::new();
+    value.set_zend_string(ZendStr::new(text, false));
+    value
+}
+
+/// `true` or `false`.
+pub fn bool_of(yes: bool) -> Zval {
+    let mut value = Zval::new();
+    value.set_bool(yes);
+    value
+}
+
+/// An integer.
+pub fn int_of(number: i64) -> Zval {
+    let mut value = Zval::new();
+    value.set_long(number);
+    value
+}
+
+/// A float.
+pub fn float_of(number: f64) -> Zval {
+    let mut value = Zval::new();
+    value.set_double(number);
+    value
+}
+
+/// An associative array with these entries, in this order.
+pub fn array_of<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval {
+    let mut table = ZendHashTable::new();
+    for (key, entry) in entries {
+        insert(&mut table, key, entry);
+    }
+    table_of(table)
+}
+
+/// A list.
+pub fn list_of(entries: impl IntoIterator<Item = Zval>) -> Zval {
+    let mut table = ZendHashTable::new();
+    for entry in entries {
+        // A push fails only when the next index overflows, which a list cannot reach.
+        let _ = table.push(entry);
+    }
+    table_of(table)
+}
+
+/// A table as a value.
+pub fn table_of(table: ZBox<ZendHashTable>) -> Zval {
+    let mut value = Zval::new();
+    value.set_hashtable(table);
+    value
+}
+
+/// A copy of an array with one entry set, at its old place or at the end.
+pub fn with_entry(array: &Zval, key: &str, entry: Zval) -> Zval {
+    let mut table = copy_of(array);
+    insert(&mut table, key, entry);
+    table_of(table)
+}
+
+/// A copy of an array without one entry.
+pub fn without_entry(array: &Zval, key: &str) -> Zval {
+    let mut table = copy_of(array);
+    table.remove(key);
+    table_of(table)
+}
+
+fn copy_of(array: &Zval) -> ZBox<ZendHashTable> {
+    array
+        .array()
+        .map_or_else(ZendHashTable::new, ToOwned::to_owned)
+}
+
+/// The keys (an integer or a string each) and values of an array, in their order. Unlike
+/// `ZendHashTable::iter` it takes keys that are not UTF-8.
+pub fn entries(table: &ZendHashTable) -> impl Iterator<Item = (Zval, &Zval)> {
+    let mut position = table.iter();
+    std::iter::from_fn(move || position.next_zval())
+}
+
+fn insert(table: &mut ZendHashTable, key: &str, entry: Zval) {
+    // An insert with a string key cannot fail: the engine bails out when memory is short.
+    let _ = table.insert(key, entry);
+}
+
+/// The empty array that all of PHP shares: fit for the default of a property, which must
+/// not be counted.
+pub fn empty_array() -> Zval {
+    let mut value = Zval::new();
+    value.u1.type_info = IS_ARRAY;
+    // Not reference-counted, so that nothing ever writes to it.
+    value.value.arr = (&raw const zend_empty_array).cast_mut();
+    value
+}
+
+/// No value at all: the state of a typed property before it is set.
+pub fn undefined() -> Zval {
+    let mut value = Zval::new();
+    value.u1.type_info = IS_UNDEF;
+    value
+}
