@@ -10,8 +10,10 @@
 mod cli;
 mod config;
 mod http;
+mod mcp_server;
 mod program;
 mod routes;
 mod shutdown;
 mod sidecar;
 mod socket;
+mod upstream;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use pillion_core::executor::Executor;
 use pillion_core::registry::ToolRegistry;
+use pillion_wire::UnavailableServer;
 
 use crate::config::{Config, HttpSection};
+use crate::upstream::Upstreams;
 
 /// What every request handler shares. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -16,6 +18,7 @@ pub struct App {
 #[derive(Debug)]
 struct Shared {
     executor: Executor,
+    upstreams: Upstreams,
     http: HttpSection,
 }
 
@@ -24,10 +27,19 @@ impl Config {
     /// I/O happens: MCP servers are asked for their tools when somebody needs them.
     #[must_use]
     pub fn build(&self, registry: Arc<ToolRegistry>) -> App {
-        let executor = Executor::new(registry, self.executor.to_core(&self.tools));
+        let mut executor = self.executor.to_core(&self.tools);
+        for server in &self.mcp_servers {
+            if let Some(limit) = server.rate_limit {
+                let servers = &mut executor.rate_limits.servers;
+                servers.insert(server.label().to_owned(), limit.into());
+            }
+        }
+        let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
+        let executor = Executor::new(registry, executor);
         App {
             shared: Arc::new(Shared {
                 executor,
+                upstreams,
                 http: self.http.clone(),
             }),
         }
@@ -53,10 +65,20 @@ impl App {
         &self.shared.http
     }
 
-    pub(crate) async fn discover(&self) -> Vec<pillion_wire::UnavailableServer> {
-        Vec::new()
+    /// Asks the MCP servers for their tools where that is due, and names those that failed.
+    pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
+        self.shared.upstreams.discover().await
     }
-    pub(crate) async fn has_tools(&self, names: &[&str]) -> bool {
-        names.iter().all(|name| self.registry().contains(name))
+
+    /// Asks the MCP servers if a name is unknown, for it may be one of theirs.
+    pub(crate) async fn look_for(&self, names: &[&str]) {
+        if !names.iter().all(|name| self.registry().contains(name)) {
+            self.discover().await;
+        }
+    }
+
+    /// Ends the sessions with the MCP servers.
+    pub(crate) async fn disconnect(&self) {
+        self.shared.upstreams.disconnect().await;
     }
 }

@@ -28,7 +28,9 @@ mod load;
 mod locate;
 mod log;
 mod mcp;
+mod mcp_server;
 mod millis;
+mod servers;
 mod shutdown;
 mod socket;
 
@@ -43,6 +45,7 @@ pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::McpSection;
+pub use mcp_server::McpServerSection;
 pub use shutdown::ShutdownSection;
 pub use socket::SocketSection;
 
@@ -60,6 +63,10 @@ pub struct Config {
     pub tools: BTreeMap<String, ToolSection>,
     /// How MCP servers are asked for their tools.
     pub mcp: McpSection,
+    /// The MCP servers whose tools are offered. Read apart from the rest, so that an error
+    /// in an entry names its key.
+    #[serde(skip)]
+    pub mcp_servers: Vec<McpServerSection>,
     /// What to log, and how.
     pub log: LogSection,
     /// How to stop.

@@ -26,3 +26,4 @@ pub mod routes;
 pub mod server;
 pub mod socket;
 pub mod tools;
+mod upstream;

@@ -43,11 +43,17 @@ pub fn router(app: App) -> Router {
             .route(&format!("{path}/"), methods);
     }
     let body_limit = DefaultBodyLimit::max(app.http().max_body_bytes.get());
-    router
+    let router = router
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
-        .layer(body_limit)
+        .layer(body_limit);
+    layered(router)
+}
+
+/// What stands around every route: each request is logged, and a panic is an answer.
+fn layered(router: Router) -> Router {
+    router
         .layer(CatchPanicLayer::custom(panicked))
         .layer(axum::middleware::from_fn(request_log::log))
 }
@@ -66,4 +72,29 @@ async fn wrong_method(method: Method) -> RequestError {
 /// to the log, through the panic hook, and not to the client.
 fn panicked(_payload: Box<dyn Any + Send>) -> Response {
     RequestError::Panicked.into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use axum::http::{Request, StatusCode};
+    use pillion_wire::{Failure, REQUEST_ID_HEADER};
+    use tower::ServiceExt;
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_that_gives_nothing_away() {
+        let broken = get(async || -> &'static str { panic!("with a secret inside") });
+        let router = layered(Router::new().route("/broken", broken));
+        let request = Request::get("/broken").body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(response.headers().contains_key(REQUEST_ID_HEADER));
+        let body = axum::body::to_bytes(response.into_body(), 10_000)
+            .await
+            .unwrap();
+        let failure: Failure = serde_json::from_slice(&body).unwrap();
+        assert_eq!(failure.error, "The sidecar failed unexpectedly");
+        assert_eq!(failure.error_code, "internal_error");
+    }
 }

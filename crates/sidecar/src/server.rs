@@ -20,6 +20,9 @@ use crate::routes;
 /// descriptors: trying again at once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long the sessions with MCP servers may take to end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// How the end went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
@@ -54,7 +57,10 @@ pub async fn run(
         }
     }
     drop(listener);
-    drain(graceful, connections, grace).await
+    let drained = drain(graceful, connections, grace).await;
+    // Whether the MCP servers hear of it in time is their affair.
+    drop(tokio::time::timeout(FAREWELL, acceptor.app.disconnect()).await);
+    drained
 }
 
 /// The next connection, and its place among those that may be open.

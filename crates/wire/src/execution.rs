@@ -62,7 +62,8 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub result: Option<Value>,
-    /// The outcome as text for the model: the result, or `Error: ` and the error.
+    /// The outcome as text for the model: the result, or `Error: ` and the error. Of an MCP
+    /// result that is text and nothing else, that text.
     #[serde(default)]
     pub text: String,
     /// Facts about the run; `execution_time` is in seconds.

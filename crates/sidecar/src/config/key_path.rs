@@ -27,6 +27,27 @@ impl KeyPath {
         self.0.starts_with(&above.0)
     }
 
+    /// The path one step down.
+    pub(super) fn join(&self, key: Key) -> Self {
+        self.extend(&Self(vec![key]))
+    }
+
+    /// The path one step down, by name.
+    pub(super) fn join_name(&self, name: &str) -> Self {
+        self.join(Key::Name(name.to_owned()))
+    }
+
+    /// This path, and from there on the other.
+    pub(super) fn extend(&self, below: &Self) -> Self {
+        Self([&*self.0, &*below.0].concat())
+    }
+
+    /// Whether what stands there, in an entry of `mcp_servers`, may be a credential.
+    pub(super) fn is_secret(&self) -> bool {
+        let secrets = ["authentication", "headers"].map(|name| Key::Name(name.to_owned()));
+        self.0.first().is_some_and(|key| secrets.contains(key))
+    }
+
     /// The path from its names, outermost first.
     pub(super) fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let names = names.into_iter();

@@ -4,7 +4,7 @@ use std::path::Path;
 use toml::Table;
 
 use super::environment::{self, Origins};
-use super::{Config, ConfigError, KeyPath, locate};
+use super::{Config, ConfigError, KeyPath, locate, servers};
 
 /// A file's name and text, for errors to point into.
 struct Source<'a> {
@@ -54,10 +54,20 @@ fn read(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Config, ConfigError> {
     let mut table = parse(source)?;
-    let origins = environment::overlay(&mut table, variables)?;
-    serde_path_to_error::deserialize(table).map_err(|error| {
+    let variables: Vec<_> = variables.into_iter().collect();
+    let origins = environment::overlay(&mut table, variables.iter().cloned())?;
+    let named = variables
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let mcp_servers = servers::take(&mut table, &named.collect())
+        .map_err(|fault| blame(source, &origins, fault.key, &fault.message))?;
+    let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
         let key = KeyPath::from(error.path());
         blame(source, &origins, key, error.into_inner().message())
+    })?;
+    Ok(Config {
+        mcp_servers,
+        ..config
     })
 }
 

@@ -177,3 +177,130 @@ fn m2_a_bare_level_leaves_the_libraries_quiet() {
     let directives = LogFilter::try_from("info,hyper=debug".to_owned()).unwrap();
     assert_eq!(directives.to_env_filter().to_string(), "hyper=debug,info");
 }
+
+const SERVER: &str = "[[mcp_servers]]\nlabel = \"a\"\nurl = \"https://example.com/mcp\"\n";
+
+#[test]
+fn mcp_servers_have_defaults_and_settings_of_their_own() {
+    let text = format!(
+        "{SERVER}\n[[mcp_servers]]\nlabel = \"b\"\nurl = \"http://localhost/\"\nenabled = false\ntool_prefix = \"\"\nrate_limit = {{ per_day = 4 }}"
+    );
+    let config = with_variables(&text, &[]).unwrap();
+    let [a, b] = config.mcp_servers.as_slice() else {
+        panic!("{config:?}");
+    };
+    assert_eq!(
+        (a.label(), a.enabled, a.tool_prefix().as_str()),
+        ("a", true, "a_")
+    );
+    assert_eq!(
+        (b.label(), b.enabled, b.tool_prefix().as_str()),
+        ("b", false, "")
+    );
+    assert_eq!(b.rate_limit.unwrap().per_day.unwrap().get(), 4);
+    for (label, prefix) in [
+        ("my server", "my_server_"),
+        ("9.x", "_9_x_"),
+        ("über", "_ber_"),
+    ] {
+        let text = SERVER.replace("\"a\"", &format!("{label:?}"));
+        let config = with_variables(&text, &[]).unwrap();
+        assert_eq!(config.mcp_servers[0].tool_prefix(), prefix);
+    }
+}
+
+#[test]
+fn mcp_servers_can_come_from_a_variable() {
+    let servers = r#"[{label = "a", url = "http://localhost/"}]"#;
+    let config = with_variables("", &[("PILLION__MCP_SERVERS", servers)]).unwrap();
+    assert_eq!(config.mcp_servers[0].label(), "a");
+    let bad = r#"[{label = "a", url = 5}]"#;
+    let error = message("", &[("PILLION__MCP_SERVERS", bad)]);
+    assert!(
+        error.starts_with("environment variable PILLION__MCP_SERVERS: mcp_servers[0].url: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_bad_entry_of_mcp_servers_names_its_key_and_line() {
+    let cases = [
+        (
+            format!("{SERVER}\n[[mcp_servers]]\nlabel = \"b\"\nurl = 5"),
+            "pillion.toml:7: mcp_servers[1].url: ",
+        ),
+        (
+            format!("{SERVER}tool_prefx = \"\""),
+            "pillion.toml:4: mcp_servers[0].tool_prefx: unknown field",
+        ),
+        (
+            format!("{SERVER}enabled = 1"),
+            "pillion.toml:4: mcp_servers[0].enabled: invalid type: integer `1`, expected a boolean",
+        ),
+        (
+            format!("{SERVER}rate_limit = {{ per_hour = 0 }}"),
+            "pillion.toml:4: mcp_servers[0].rate_limit.per_hour: ",
+        ),
+        (
+            "\n[[mcp_servers]]\nlabel = \"a\"".to_owned(),
+            "pillion.toml:2: mcp_servers[0]: missing field `url`",
+        ),
+        (
+            format!("{SERVER}{SERVER}"),
+            "pillion.toml:5: mcp_servers[1].label: two servers have the label 'a'",
+        ),
+        (
+            "mcp_servers = 5".to_owned(),
+            "pillion.toml:1: mcp_servers: expected an array of tables",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = message(&text, &[]);
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn l1_secrets_come_from_variables_and_are_never_shown() {
+    let text = format!(
+        "{SERVER}authentication = {{ type = \"bearer\", token_env = \"MY_TOKEN\" }}\nheaders_env = {{ X-Extra = \"EXTRA\" }}"
+    );
+    let variables = [("MY_TOKEN", "hunter2"), ("EXTRA", "hunter3")];
+    let config = with_variables(&text, &variables).unwrap();
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("hunter"), "{shown}");
+
+    let error = message(&text, &variables[..1]);
+    assert_eq!(
+        error,
+        "pillion.toml:5: mcp_servers[0].headers_env.X-Extra: the environment variable EXTRA is not set"
+    );
+    let error = message(&text, &[]);
+    assert_eq!(
+        error,
+        "pillion.toml:4: mcp_servers[0].authentication.token_env: the environment variable MY_TOKEN is not set"
+    );
+    let both = text.replace("token_env", "token = \"hunter2\", token_env");
+    let error = message(&both, &variables);
+    assert_eq!(
+        error,
+        "pillion.toml:4: mcp_servers[0].authentication.token_env: token is set as well: take one of the two"
+    );
+
+    for misplaced in [
+        "authentication = \"hunter2\"",
+        "authentication = { type = \"bearer\", token = [\"hunter2\"] }",
+        "authentication = { type = \"bearer\", token = { a = \"hunter2\" } }",
+        "headers = \"hunter2\"",
+        "headers = { x = [\"hunter2\"] }",
+        "headers_env = \"hunter2\"",
+        "headers_env = { x = [\"hunter2\"] }",
+    ] {
+        let error = message(&format!("{SERVER}{misplaced}"), &[]);
+        assert!(
+            error.starts_with("pillion.toml:4: mcp_servers[0]."),
+            "{error}"
+        );
+        assert!(!error.contains("hunter"), "{error}");
+    }
+}

@@ -40,7 +40,7 @@ pub(in crate::routes) async fn batch_execute(
         .iter()
         .map(|call| call.name.as_str())
         .collect();
-    app.has_tools(&names).await;
+    app.look_for(&names).await;
 
     // Calls of tools that are not there are answered here; the executor sees the others.
     let ids: Vec<_> = request.calls.iter().map(|call| call.id.clone()).collect();
@@ -65,7 +65,7 @@ pub(in crate::routes) async fn batch_execute(
     };
     let open = answers.iter_mut().filter(|answer| answer.is_none());
     for (answer, result) in open.zip(results) {
-        *answer = Some(answer::ran(result));
+        *answer = Some(answer::ran(&app, result));
     }
 
     let results: Vec<_> = ids

@@ -43,10 +43,11 @@ pub(in crate::routes) async fn execute(
 ) -> Result<Json<Answer>, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
     tracing::Span::current().record("tool_name", shortened(&name));
-    if !app.has_tools(&[&name]).await {
+    app.look_for(&[&name]).await;
+    if !app.registry().contains(&name) {
         return Ok(Json(answer::unknown(&app, &name)));
     }
     let call = ToolCall::new(&*id, name, arguments);
     let result = app.executor().execute_one(call, &context).await;
-    Ok(Json(answer::ran(result)))
+    Ok(Json(answer::ran(&app, result)))
 }

@@ -1,0 +1,78 @@
+use pillion_core::mcp::ServerConfig;
+use pillion_core::tool::ToolName;
+use serde::Deserialize;
+
+use super::RateLimitSection;
+
+/// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
+///
+/// The entry's other keys (`label`, `url`, `transport`, `authentication` and so on) are
+/// those of [`ServerConfig`]. A value of `authentication` may stand in the environment
+/// instead of the file: `token_env = "NAME"` takes `token` from the variable `NAME`, and so
+/// for every other key there; `headers_env = { x-api-key = "NAME" }` does it for headers.
+#[derive(Debug, Clone)]
+pub struct McpServerSection {
+    /// Whether the server is used at all. Default true.
+    pub enabled: bool,
+    /// What stands before the names of the server's tools; see
+    /// [`tool_prefix`](Self::tool_prefix).
+    tool_prefix: Option<String>,
+    /// The rate limit of all the server's tools together, beside that of each (C7).
+    /// Default none.
+    pub rate_limit: Option<RateLimitSection>,
+    /// The server itself.
+    pub server: ServerConfig,
+}
+
+/// The keys of an entry that are the sidecar's own.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct OwnKeys {
+    enabled: Option<bool>,
+    tool_prefix: Option<String>,
+    rate_limit: Option<RateLimitSection>,
+}
+
+impl OwnKeys {
+    pub(super) const NAMES: [&'static str; 3] = ["enabled", "tool_prefix", "rate_limit"];
+
+    /// Whether the prefix, if there is one, can begin a tool's name (A4).
+    pub(super) fn has_legal_prefix(&self) -> bool {
+        match self.tool_prefix.as_deref() {
+            None | Some("") => true,
+            Some(prefix) => ToolName::new(prefix).is_ok(),
+        }
+    }
+
+    pub(super) fn with_server(self, server: ServerConfig) -> McpServerSection {
+        McpServerSection {
+            enabled: self.enabled.unwrap_or(true),
+            tool_prefix: self.tool_prefix,
+            rate_limit: self.rate_limit,
+            server,
+        }
+    }
+}
+
+impl McpServerSection {
+    /// The server's label.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.server.label
+    }
+
+    /// What stands before the names of the server's tools. Default the label and `_`, so
+    /// that two servers may each have a tool `search`; `""` leaves the names as they are.
+    /// In the default, characters that no tool's name has become `_`.
+    #[must_use]
+    pub fn tool_prefix(&self) -> String {
+        if let Some(prefix) = &self.tool_prefix {
+            return prefix.clone();
+        }
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let label = self.label().chars();
+        let label: String = label.map(|c| if legal(c) { c } else { '_' }).collect();
+        let starts_well = label.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        format!("{}{label}_", if starts_well { "" } else { "_" })
+    }
+}

@@ -1,0 +1,171 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+
+use pillion_core::mcp::ServerConfig;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use super::mcp_server::OwnKeys;
+use super::{Key, KeyPath, McpServerSection};
+
+/// What is wrong with an entry, before it is known where the entry came from.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) key: KeyPath,
+    pub(super) message: String,
+}
+
+/// The variables that an entry may take secrets from.
+pub(super) type Variables = BTreeMap<String, OsString>;
+
+/// Takes `mcp_servers` out of the configuration and reads its entries.
+pub(super) fn take(
+    config: &mut Table,
+    variables: &Variables,
+) -> Result<Vec<McpServerSection>, Fault> {
+    let path = KeyPath::from_names(["mcp_servers"]);
+    let entries = match config.remove("mcp_servers") {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(entries)) => entries,
+        Some(_) => return Err(fault(path, "expected an array of tables: [[mcp_servers]]")),
+    };
+    let mut labels = BTreeSet::new();
+    let mut servers = Vec::with_capacity(entries.len());
+    for (place, entry) in entries.into_iter().enumerate() {
+        let path = path.join(Key::Index(place));
+        let Value::Table(entry) = entry else {
+            return Err(fault(path, "expected a table"));
+        };
+        let server = one(entry, &path, variables)?;
+        if !labels.insert(server.label().to_owned()) {
+            let message = format!("two servers have the label '{}'", server.label());
+            return Err(fault(path.join_name("label"), message));
+        }
+        servers.push(server);
+    }
+    Ok(servers)
+}
+
+fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpServerSection, Fault> {
+    let mut own = Table::new();
+    for name in OwnKeys::NAMES {
+        if let Some(value) = entry.remove(name) {
+            own.insert(name.to_owned(), value);
+        }
+    }
+    let own: OwnKeys = read(own, path)?;
+    fill_from_variables(&mut entry, path, variables)?;
+    let server: ServerConfig = read(entry, path)?;
+    server
+        .validate()
+        .map_err(|error| fault(path.clone(), error.to_string()))?;
+    if server.label.trim().is_empty() {
+        return Err(fault(path.join_name("label"), "the label is empty"));
+    }
+    if !own.has_legal_prefix() {
+        let message = "a prefix has letters, digits, '_' and '-', and starts with a letter or '_'";
+        return Err(fault(path.join_name("tool_prefix"), message));
+    }
+    Ok(own.with_server(server))
+}
+
+fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {
+    serde_path_to_error::deserialize(table).map_err(|error| {
+        let inner = KeyPath::from(error.path());
+        let message = error.into_inner().message().to_owned();
+        let message = if inner.is_secret() {
+            without_value(&message)
+        } else {
+            message
+        };
+        let key = path.extend(&inner);
+        Fault { key, message }
+    })
+}
+
+/// Puts the values of variables where `authentication.*_env` and `headers_env` ask for them.
+fn fill_from_variables(
+    entry: &mut Table,
+    path: &KeyPath,
+    variables: &Variables,
+) -> Result<(), Fault> {
+    if let Some(Value::Table(authentication)) = entry.get_mut("authentication") {
+        let path = path.join_name("authentication");
+        let asking: Vec<_> = authentication.keys().cloned().collect();
+        for key in asking {
+            if let Some(target) = key.strip_suffix("_env") {
+                let path = path.join_name(&key);
+                let value = value_of(authentication.remove(&key), &path, variables)?;
+                insert_once(authentication, target, value, path)?;
+            }
+        }
+    }
+    let headers_path = path.join_name("headers_env");
+    match entry.remove("headers_env") {
+        None => Ok(()),
+        Some(Value::Table(asking)) => {
+            let headers = entry
+                .entry("headers")
+                .or_insert_with(|| Value::Table(Table::new()));
+            let Value::Table(headers) = headers else {
+                return Ok(()); // Reading the entry says what is wrong with it.
+            };
+            for (header, name) in asking {
+                let path = headers_path.join_name(&header);
+                let value = value_of(Some(name), &path, variables)?;
+                insert_once(headers, &header, value, path)?;
+            }
+            Ok(())
+        }
+        Some(_) => Err(fault(
+            headers_path,
+            "expected a table of names of variables",
+        )),
+    }
+}
+
+/// The value of the variable that `name` names.
+fn value_of(name: Option<Value>, path: &KeyPath, variables: &Variables) -> Result<String, Fault> {
+    let Some(Value::String(name)) = name else {
+        return Err(fault(
+            path.clone(),
+            "expected the name of an environment variable",
+        ));
+    };
+    match variables.get(&name).and_then(|value| value.to_str()) {
+        Some(value) if !value.is_empty() => Ok(value.to_owned()),
+        _ => {
+            let message = format!("the environment variable {name} is not set");
+            Err(fault(path.clone(), message))
+        }
+    }
+}
+
+fn insert_once(table: &mut Table, key: &str, value: String, path: KeyPath) -> Result<(), Fault> {
+    match table.insert(key.to_owned(), Value::String(value)) {
+        None => Ok(()),
+        Some(_) => Err(fault(
+            path,
+            format!("{key} is set as well: take one of the two"),
+        )),
+    }
+}
+
+fn fault(key: KeyPath, message: impl Into<String>) -> Fault {
+    let message = message.into();
+    Fault { key, message }
+}
+
+/// The message without the value that it repeats: the value may be a secret that stands in
+/// the wrong place.
+fn without_value(message: &str) -> String {
+    for kind in ["invalid type", "invalid value"] {
+        let says_value = message
+            .strip_prefix(kind)
+            .is_some_and(|rest| rest.starts_with(": "));
+        if let (true, Some((_, expected))) = (says_value, message.rsplit_once(", expected ")) {
+            return format!("{kind}, expected {expected}");
+        }
+    }
+    message.to_owned()
+}

@@ -1,0 +1,172 @@
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// A small MCP server over HTTP, whose tools and moods a test can change. It answers JSON
+/// to each POST; the dialects are the business of the tests of the client.
+pub struct McpServer {
+    pub url: String,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    tools: Value,
+    mood: Mood,
+    /// The JSON-RPC methods that came, in order.
+    methods: Vec<String>,
+    /// The `Authorization` headers that came with them.
+    credentials: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mood {
+    Well,
+    /// Status 500 to everything.
+    Ill,
+    /// Takes a request and says nothing for a minute.
+    Asleep,
+}
+
+impl McpServer {
+    pub fn start(tools: Value) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State {
+            tools,
+            mood: Mood::Well,
+            methods: Vec::new(),
+            credentials: Vec::new(),
+        }));
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let state = Arc::clone(&shared);
+                thread::spawn(move || serve(stream.unwrap(), &state));
+            }
+        });
+        Self { url, state }
+    }
+
+    pub fn set_mood(&self, mood: Mood) {
+        self.state.lock().unwrap().mood = mood;
+    }
+
+    pub fn set_tools(&self, tools: Value) {
+        self.state.lock().unwrap().tools = tools;
+    }
+
+    /// How often a method was called.
+    pub fn count(&self, method: &str) -> usize {
+        let state = self.state.lock().unwrap();
+        state
+            .methods
+            .iter()
+            .filter(|called| *called == method)
+            .count()
+    }
+
+    pub fn credentials(&self) -> Vec<String> {
+        self.state.lock().unwrap().credentials.clone()
+    }
+}
+
+/// Serves requests on the connection until the peer closes it.
+fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut writer = stream;
+    loop {
+        let (verb, headers, body) = read_request(&mut reader)?;
+        let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let method = request["method"].as_str().unwrap_or_default().to_owned();
+        let (mood, tools) = {
+            let mut state = state.lock().unwrap();
+            let credential = headers
+                .iter()
+                .find_map(|line| line.strip_prefix("authorization: "));
+            state.credentials.extend(credential.map(str::to_owned));
+            state.methods.push(method.clone());
+            (state.mood, state.tools.clone())
+        };
+        match mood {
+            Mood::Ill => respond(&mut writer, "500 Internal Server Error", "")?,
+            Mood::Asleep => thread::sleep(Duration::from_secs(60)),
+            Mood::Well if verb != "POST" => respond(&mut writer, "405 Method Not Allowed", "")?,
+            Mood::Well if request["id"].is_null() => respond(&mut writer, "202 Accepted", "")?,
+            Mood::Well => {
+                let mut answer = answer(&method, &request["params"], &tools);
+                answer["jsonrpc"] = json!("2.0");
+                answer["id"] = request["id"].clone();
+                respond(&mut writer, "200 OK", &answer.to_string())?;
+            }
+        }
+    }
+}
+
+fn answer(method: &str, params: &Value, tools: &Value) -> Value {
+    match method {
+        "initialize" => json!({"result": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "fake", "version": "1"},
+        }}),
+        "tools/list" => json!({"result": {"tools": tools}}),
+        "tools/call" if params["name"] == "picture" => json!({"result": {
+            "content": [
+                {"type": "text", "text": "a picture"},
+                {"type": "image", "data": "AA==", "mimeType": "image/png"},
+            ],
+        }}),
+        "tools/call" if params["name"] == "broken" => json!({"result": {
+            "content": [{"type": "text", "text": "out of paper"}],
+            "isError": true,
+        }}),
+        "tools/call" => json!({"result": {
+            "content": [
+                {"type": "text", "text": format!("called {}", params["name"])},
+                {"type": "text", "text": "twice"},
+            ],
+            "structuredContent": {"echo": params["arguments"]},
+        }}),
+        _ => json!({"error": {"code": -32601, "message": "Method not found"}}),
+    }
+}
+
+/// The verb, the headers in lower case, and the body.
+fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<String>, Vec<u8>)> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let verb = lines.first()?.split(' ').next()?.to_owned();
+    let headers: Vec<_> = lines[1..]
+        .iter()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| format!("{}: {value}", name.to_lowercase()))
+        .collect();
+    let length = headers
+        .iter()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    reader.read_exact(&mut body).ok()?;
+    Some((verb, headers, body))
+}
+
+fn respond(writer: &mut TcpStream, status: &str, body: &str) -> Option<()> {
+    let length = body.len();
+    write!(
+        writer,
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .ok()
+}

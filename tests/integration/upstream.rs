@@ -1,0 +1,280 @@
+//! The tools of MCP servers, offered through the sidecar.
+
+use std::time::{Duration, Instant};
+
+use pillion_client::Caller;
+use pillion_client::wire::{Answer, Outcome, ToolList};
+use serde_json::{Value, json};
+
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{Daemon, eventually};
+use crate::sidecar::Sidecar;
+
+fn tools(names: &[&str]) -> Value {
+    let tools = names.iter().map(|name| {
+        json!({
+            "name": name,
+            "description": format!("The remote tool {name}"),
+            "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+        })
+    });
+    tools.collect()
+}
+
+/// The configuration of a server, and settings that make waiting short.
+fn config(label: &str, server: &McpServer, more: &str) -> String {
+    format!(
+        "[mcp]\ndiscovery_timeout_ms = 500\nretry_after_ms = 100\nrefresh_after_ms = 0\n{}",
+        entry(label, server, more)
+    )
+}
+
+fn entry(label: &str, server: &McpServer, more: &str) -> String {
+    format!(
+        "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n{more}\n",
+        server.url
+    )
+}
+
+fn list(sidecar: &Sidecar) -> ToolList {
+    sidecar.client().list_tools(None).unwrap()
+}
+
+fn names(list: &ToolList) -> Vec<&str> {
+    list.tools.iter().map(|tool| tool.name.as_str()).collect()
+}
+
+fn call(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Outcome {
+    let answer = sidecar
+        .client()
+        .execute(tool, arguments, &Caller::default());
+    match answer.unwrap() {
+        Answer::Ran(execution) => execution.result,
+        Answer::Refused(failure) => panic!("{failure:?}"),
+    }
+}
+
+#[test]
+fn e9_no_server_is_asked_before_somebody_needs_it() {
+    let server = McpServer::start(tools(&["echo"]));
+    let sidecar = Sidecar::with_config(&config("far", &server, ""));
+    sidecar.client().health().unwrap();
+    assert!(call(&sidecar, "calculator", &json!({"expression": "1"})).success);
+    assert_eq!(server.count("initialize") + server.count("tools/list"), 0);
+
+    let list = list(&sidecar);
+    assert!(names(&list).contains(&"far_echo"), "{:?}", names(&list));
+    let echo = list
+        .tools
+        .iter()
+        .find(|tool| tool.name == "far_echo")
+        .unwrap();
+    assert_eq!(echo.server_label.as_deref(), Some("far"));
+    assert_eq!(echo.description, "The remote tool echo");
+    assert_eq!(echo.parameters[0].kind, "STRING");
+    assert!(list.unavailable_servers.is_empty());
+    sidecar.client().schemas(None).unwrap();
+    assert_eq!(server.count("tools/list"), 1);
+}
+
+#[test]
+fn e9_naming_a_tool_finds_it_without_a_list() {
+    let server = McpServer::start(tools(&["echo"]));
+    let sidecar = Sidecar::with_config(&config("far", &server, ""));
+    let outcome = call(&sidecar, "far_echo", &json!({"text": "hi"}));
+    assert!(outcome.success, "{outcome:?}");
+    assert_eq!(outcome.text, "called \"echo\"\ntwice");
+}
+
+#[test]
+fn e10_the_result_of_the_server_is_not_changed() {
+    let server = McpServer::start(tools(&["echo"]));
+    let sidecar = Sidecar::with_config(&config("far", &server, ""));
+    let outcome = call(&sidecar, "far_echo", &json!({"text": "hi"}));
+    assert_eq!(
+        outcome.data,
+        json!({
+            "content": [
+                {"type": "text", "text": "called \"echo\""},
+                {"type": "text", "text": "twice"},
+            ],
+            "structuredContent": {"echo": {"text": "hi"}},
+        })
+    );
+}
+
+#[test]
+fn e10_what_is_not_text_alone_and_what_failed_keep_their_content() {
+    let server = McpServer::start(tools(&["picture", "broken"]));
+    let sidecar = Sidecar::with_config(&config("far", &server, ""));
+    let outcome = call(&sidecar, "far_picture", &json!({}));
+    assert_eq!(outcome.text, outcome.data.to_string());
+    assert_eq!(outcome.data["content"][1]["mimeType"], "image/png");
+    let outcome = call(&sidecar, "far_broken", &json!({}));
+    assert!(!outcome.success);
+    assert_eq!(outcome.error.as_deref(), Some("out of paper"));
+    assert_eq!(outcome.data["isError"], true);
+}
+
+#[test]
+fn the_prefix_can_be_chosen_and_keeps_two_servers_apart() {
+    let one = McpServer::start(tools(&["search"]));
+    let two = McpServer::start(tools(&["search", "calculator"]));
+    let toml = config("one", &one, "") + &entry("two", &two, "tool_prefix = \"\"");
+    let sidecar = Sidecar::with_config(&toml);
+    let list = list(&sidecar);
+    assert!(names(&list).contains(&"one_search"));
+    assert!(names(&list).contains(&"search"));
+    // A built-in tool is never replaced by a server's.
+    assert_eq!(
+        names(&list)
+            .iter()
+            .filter(|name| **name == "calculator")
+            .count(),
+        1
+    );
+    assert_eq!(
+        call(&sidecar, "calculator", &json!({"expression": "1+1"})).text,
+        "2"
+    );
+}
+
+#[test]
+fn f6_a_tool_with_an_illegal_name_is_left_out_alone() {
+    let server = McpServer::start(tools(&["a b", "fine"]));
+    let sidecar = Sidecar::with_config(&config("far", &server, ""));
+    let list = list(&sidecar);
+    assert!(names(&list).contains(&"far_fine"), "{:?}", names(&list));
+    assert!(list.unavailable_servers.is_empty());
+}
+
+#[test]
+fn a_failed_server_is_named_and_takes_nothing_from_the_others() {
+    let ill = McpServer::start(tools(&["echo"]));
+    ill.set_mood(Mood::Ill);
+    let asleep = McpServer::start(tools(&["echo"]));
+    asleep.set_mood(Mood::Asleep);
+    let well = McpServer::start(tools(&["echo"]));
+    let toml = config("ill", &ill, "") + &entry("asleep", &asleep, "") + &entry("well", &well, "");
+    let sidecar = Sidecar::with_config(&toml);
+    let started = Instant::now();
+    let list = list(&sidecar);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(names(&list).contains(&"well_echo"));
+    let failed: Vec<_> = list
+        .unavailable_servers
+        .iter()
+        .map(|server| server.label.as_str())
+        .collect();
+    assert_eq!(failed, ["ill", "asleep"]);
+    let errors: Vec<_> = list
+        .unavailable_servers
+        .iter()
+        .map(|server| &server.error)
+        .collect();
+    assert!(errors[0].contains("500"), "{errors:?}");
+    assert_eq!(errors[1], "the server did not list its tools within 0.5s");
+}
+
+#[test]
+fn a_server_that_recovers_is_found_after_the_pause() {
+    let server = McpServer::start(tools(&["echo"]));
+    server.set_mood(Mood::Ill);
+    let sidecar = Sidecar::with_config(&config("far", &server, ""));
+    assert_eq!(list(&sidecar).unavailable_servers.len(), 1);
+    server.set_mood(Mood::Well);
+    eventually("the server's tools are there", || {
+        names(&list(&sidecar)).contains(&"far_echo")
+    });
+}
+
+#[test]
+fn a_failed_server_is_left_alone_for_a_while() {
+    let server = McpServer::start(tools(&["echo"]));
+    server.set_mood(Mood::Ill);
+    let toml = config("far", &server, "").replace("retry_after_ms = 100", "retry_after_ms = 60000");
+    let sidecar = Sidecar::with_config(&toml);
+    let asked = || server.count("initialize") + server.count("tools/list");
+    list(&sidecar);
+    let before = asked();
+    assert_eq!(list(&sidecar).unavailable_servers.len(), 1);
+    assert_eq!(asked(), before);
+}
+
+#[test]
+fn many_at_once_ask_the_server_once() {
+    let server = McpServer::start(tools(&["echo"]));
+    let sidecar = Sidecar::with_config(&config("far", &server, ""));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert!(names(&list(&sidecar)).contains(&"far_echo")));
+        }
+    });
+    assert_eq!(server.count("tools/list"), 1);
+}
+
+#[test]
+fn an_old_list_is_asked_for_again() {
+    let server = McpServer::start(tools(&["echo", "old"]));
+    let toml = config("far", &server, "").replace("refresh_after_ms = 0", "refresh_after_ms = 50");
+    let sidecar = Sidecar::with_config(&toml);
+    assert!(names(&list(&sidecar)).contains(&"far_old"));
+    server.set_tools(tools(&["echo", "new"]));
+    eventually("the new list is there", || {
+        let list = list(&sidecar);
+        let names = names(&list);
+        names.contains(&"far_new") && !names.contains(&"far_old") && names.contains(&"far_echo")
+    });
+    // What is known stays when the server fails.
+    server.set_mood(Mood::Ill);
+    eventually("the failure is told", || {
+        let list = list(&sidecar);
+        assert!(names(&list).contains(&"far_new"));
+        list.unavailable_servers.len() == 1
+    });
+}
+
+#[test]
+fn a_disabled_server_is_never_asked() {
+    let server = McpServer::start(tools(&["echo"]));
+    let sidecar = Sidecar::with_config(&config("far", &server, "enabled = false"));
+    assert!(!names(&list(&sidecar)).contains(&"far_echo"));
+    assert_eq!(server.count("initialize"), 0);
+}
+
+#[test]
+fn c7_a_servers_limit_counts_all_its_tools() {
+    let server = McpServer::start(tools(&["a", "b"]));
+    let sidecar = Sidecar::with_config(&config("far", &server, "rate_limit = { per_minute = 2 }"));
+    assert!(call(&sidecar, "far_a", &json!({})).success);
+    assert!(call(&sidecar, "far_b", &json!({})).success);
+    let refused = call(&sidecar, "far_a", &json!({}));
+    assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
+}
+
+#[test]
+fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
+    let server = McpServer::start(tools(&["echo"]));
+    let authentication = "authentication = { type = \"bearer\", token_env = \"FAR_TOKEN\" }";
+    let toml = config("far", &server, authentication);
+    let variables = [("FAR_TOKEN", "hunter2"), ("PILLION__LOG__FILTER", "trace")];
+    let daemon = Daemon::with_config(&toml, &variables);
+    let client = pillion_client::Client::new(&daemon.socket);
+    let answer = client
+        .execute("far_echo", &json!({}), &Caller::default())
+        .unwrap();
+    assert!(answer.is_success(), "{answer:?}");
+    let credentials = server.credentials();
+    assert!(!credentials.is_empty());
+    assert!(
+        credentials
+            .iter()
+            .all(|credential| credential == "Bearer hunter2")
+    );
+
+    server.set_mood(Mood::Ill);
+    client
+        .execute("far_echo", &json!({}), &Caller::default())
+        .unwrap();
+    assert!(!daemon.log().contains("hunter2"), "{}", daemon.log());
+}
