@@ -23,7 +23,7 @@ use Pillion\ToolRegistry;
 
 function heading(string $text): void
 {
-    echo "\n\e[1m", $text, "\e[0m\n";
+    echo stream_isatty(STDOUT) ? "\n\e[1m$text\e[0m\n" : "\n$text\n";
 }
 
 /** Prints a call, its result and how long it took. */
