@@ -1,1 +1,25 @@
-//! placeholder
+//! Servers for the tests: fake MCP servers in every dialect, one that breaks the rules of
+//! HTTP as told, one with a certificate that nobody trusts, and the real ones of
+//! `tests/peers`.
+//!
+//! All listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "only tests use this crate, and a test fails by panicking"
+)]
+
+mod fake_mcp;
+mod fault_server;
+mod peers;
+mod recorder;
+mod reply;
+mod untrusted;
+
+pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
+pub use fault_server::{Fault, FaultServer};
+pub use peers::Peer;
+pub use recorder::{Recorded, Recorder};
+pub use reply::Reply;
+pub use untrusted::UntrustedServer;

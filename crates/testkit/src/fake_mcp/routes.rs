@@ -1,0 +1,135 @@
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::Dialect;
+use super::server::Server;
+use crate::Recorded;
+
+const SESSION_ID: &str = "mcp-session-id";
+
+/// Everything goes through one function, which first records the request.
+pub(super) fn router(server: Arc<Server>) -> Router {
+    Router::new().fallback(answer).with_state(server)
+}
+
+async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response {
+    let request = record(&server, request).await;
+    let path = request.path.split('?').next().unwrap_or_default();
+    let legacy = matches!(server.dialect, Dialect::LegacySse(_));
+    let has_stream = legacy || server.dialect == Dialect::GetSse;
+    match (request.method.as_str(), path) {
+        ("GET", "/sse") if has_stream => event_stream(server.open_stream()),
+        ("POST", "/sse") if server.dialect == Dialect::GetSse => {
+            answer_on_stream(&server, &request, None)
+        }
+        ("POST", "/messages") if legacy => {
+            let stream = request.path.split_once("session=").map(|(_, id)| id);
+            answer_on_stream(&server, &request, stream)
+        }
+        ("POST", "/sse") if server.dialect == Dialect::PostSse => {
+            answer_here(&server, &request).await
+        }
+        ("POST", "/mcp") if server.dialect == Dialect::PlainHttp => {
+            answer_here(&server, &request).await
+        }
+        ("POST" | "DELETE", "/mcp") if is_streamable(&server) => {
+            answer_in_session(&server, &request).await
+        }
+        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    }
+}
+
+fn is_streamable(server: &Server) -> bool {
+    matches!(
+        server.dialect,
+        Dialect::StreamableJson | Dialect::StreamableSse
+    )
+}
+
+async fn record(server: &Server, request: Request) -> Recorded {
+    let (head, body) = request.into_parts();
+    let request = Recorded {
+        method: head.method.to_string(),
+        path: head
+            .uri
+            .path_and_query()
+            .map_or("/", |path| path.as_str())
+            .to_owned(),
+        headers: head.headers,
+        body: axum::body::to_bytes(body, usize::MAX).await.unwrap(),
+    };
+    server.requests.add(request.clone());
+    request
+}
+
+/// The response in the answer to the request itself; 202 to a notification.
+async fn answer_here(server: &Server, request: &Recorded) -> Response {
+    let Some(response) = response(server, request).await else {
+        return StatusCode::ACCEPTED.into_response();
+    };
+    if matches!(server.dialect, Dialect::PostSse | Dialect::StreamableSse) {
+        let event = format!("data: {response}\n\n");
+        return ([(CONTENT_TYPE, "text/event-stream")], event).into_response();
+    }
+    ([(CONTENT_TYPE, "application/json")], response).into_response()
+}
+
+async fn answer_in_session(server: &Server, request: &Recorded) -> Response {
+    let session = request.header(SESSION_ID);
+    if request.rpc_method() == "initialize" {
+        let mut answer = answer_here(server, request).await;
+        let session = server.open_session();
+        let headers = answer.headers_mut();
+        headers.insert(SESSION_ID, session.parse().unwrap());
+        return answer;
+    }
+    match session {
+        "" => StatusCode::BAD_REQUEST.into_response(),
+        unknown if !server.knows_session(unknown) => StatusCode::NOT_FOUND.into_response(),
+        session if request.method == "DELETE" => {
+            server.end_session(session);
+            StatusCode::NO_CONTENT.into_response()
+        }
+        _ => answer_here(server, request).await,
+    }
+}
+
+fn answer_on_stream(server: &Arc<Server>, request: &Recorded, stream: Option<&str>) -> Response {
+    let stream = stream.map(str::to_owned);
+    let (server, request) = (Arc::clone(server), request.clone());
+    tokio::spawn(async move {
+        if let Some(response) = response(&server, &request).await {
+            server.send(stream.as_deref(), &response);
+        }
+    });
+    (StatusCode::ACCEPTED, "Accepted").into_response()
+}
+
+/// The response to a request; none to a notification or a response.
+async fn response(server: &Server, request: &Recorded) -> Option<String> {
+    let message: Value = request.json();
+    let method = message["method"].as_str()?;
+    let id = message.get("id")?;
+    let reply = server.reply(method, &message["params"]);
+    tokio::time::sleep(reply.delay).await;
+    Some(reply.response(&id.to_string()))
+}
+
+fn event_stream(events: UnboundedReceiver<Bytes>) -> Response {
+    let events = stream::unfold(events, async |mut events| {
+        let bytes = events.recv().await?;
+        Some((Ok::<_, std::convert::Infallible>(bytes), events))
+    });
+    let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8")];
+    (headers, Body::from_stream(events)).into_response()
+}

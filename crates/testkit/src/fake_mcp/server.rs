@@ -1,0 +1,151 @@
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{Dialect, Endpoint};
+use crate::{Recorder, Reply};
+
+/// What answers each method.
+pub(super) type Handlers = HashMap<String, Box<dyn Fn(&Value) -> Reply + Send + Sync>>;
+
+/// The state of a fake server.
+pub(super) struct Server {
+    pub(super) dialect: Dialect,
+    pub(super) requests: Recorder,
+    address: SocketAddr,
+    handlers: Handlers,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    opened: usize,
+    sessions: HashSet<String>,
+    streams: HashMap<String, mpsc::UnboundedSender<Bytes>>,
+}
+
+impl Server {
+    pub(super) fn new(
+        dialect: Dialect,
+        address: SocketAddr,
+        handlers: Handlers,
+        requests: Recorder,
+    ) -> Self {
+        Self {
+            dialect,
+            requests,
+            address,
+            handlers,
+            state: Mutex::default(),
+        }
+    }
+
+    /// What to answer to a request.
+    pub(super) fn reply(&self, method: &str, params: &Value) -> Reply {
+        if let Some(handler) = self.handlers.get(method) {
+            return handler(params);
+        }
+        match method {
+            "initialize" if self.dialect != Dialect::PostSse => Reply::result(&json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "fake", "version": "1"},
+            })),
+            "ping" => Reply::raw_result("{}"),
+            "tools/list" => Reply::result(&json!({"tools": [{
+                "name": "roll",
+                "description": "Rolls dice",
+                "inputSchema": {"type": "object", "properties": {"dice": {"type": "string"}}},
+            }]})),
+            "tools/call" => Reply::raw_result(r#"{"total":15,"rolls":[15]}"#),
+            _ => Reply::error(-32601, "Method not found"),
+        }
+    }
+
+    pub(super) fn open_session(&self) -> String {
+        let mut state = self.state.lock().unwrap();
+        state.opened += 1;
+        let session = format!("session-{}", state.opened);
+        state.sessions.insert(session.clone());
+        session
+    }
+
+    pub(super) fn knows_session(&self, session: &str) -> bool {
+        self.state.lock().unwrap().sessions.contains(session)
+    }
+
+    pub(super) fn end_session(&self, session: &str) {
+        self.state.lock().unwrap().sessions.remove(session);
+    }
+
+    pub(super) fn forget_sessions(&self) {
+        self.state.lock().unwrap().sessions.clear();
+    }
+
+    /// Opens an event stream; a legacy one starts with its endpoint.
+    pub(super) fn open_stream(&self) -> mpsc::UnboundedReceiver<Bytes> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut state = self.state.lock().unwrap();
+        state.opened += 1;
+        let id = state.opened.to_string();
+        let relative = format!("/messages?session={id}");
+        let endpoint = match &self.dialect {
+            Dialect::LegacySse(Endpoint::Relative) => Some(relative),
+            Dialect::LegacySse(Endpoint::Absolute) => {
+                Some(format!("http://{}{relative}", self.address))
+            }
+            Dialect::LegacySse(Endpoint::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let first = endpoint.map_or_else(
+            || ": welcome\n\n".to_owned(),
+            |endpoint| format!("event: endpoint\ndata: {endpoint}\n\n"),
+        );
+        sender.send(first.into()).unwrap();
+        state.streams.insert(id, sender);
+        receiver
+    }
+
+    /// Sends a message down one stream, or down all of them.
+    pub(super) fn send(&self, stream: Option<&str>, message: &str) {
+        let event = Bytes::from(format!("event: message\ndata: {message}\n\n"));
+        let state = self.state.lock().unwrap();
+        for (id, sender) in &state.streams {
+            if stream.is_none_or(|wanted| wanted == id) {
+                // The client may have gone.
+                let _ = sender.send(event.clone());
+            }
+        }
+    }
+
+    pub(super) fn push(&self, bytes: Vec<u8>) {
+        let bytes = Bytes::from(bytes);
+        for sender in self.state.lock().unwrap().streams.values() {
+            let _ = sender.send(bytes.clone());
+        }
+    }
+
+    pub(super) fn close_streams(&self) {
+        self.state.lock().unwrap().streams.clear();
+    }
+
+    pub(super) fn open_streams(&self) -> usize {
+        let state = self.state.lock().unwrap();
+        let open = state.streams.values().filter(|sender| !sender.is_closed());
+        open.count()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("dialect", &self.dialect)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::{Recorded, Recorder};
+
+/// One step of an answer, below HTTP.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// These bytes.
+    Send(Vec<u8>),
+    /// These bytes again and again, until the client goes away.
+    Forever(Vec<u8>),
+    /// A pause.
+    Wait(Duration),
+    /// Nothing more, with the connection open.
+    Hang,
+    /// The end of the connection. Without it the next request on it is answered.
+    Close,
+}
+
+impl Fault {
+    /// A proper answer: a status such as `200 OK`, a content type, a body.
+    #[must_use]
+    pub fn answer(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
+        Self::answer_with(status, &[("Content-Type", content_type)], body)
+    }
+
+    /// A proper answer with these headers.
+    #[must_use]
+    pub fn answer_with(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
+        let body = body.as_ref();
+        let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
+        for (name, value) in headers {
+            bytes.push_str(&format!("{name}: {value}\r\n"));
+        }
+        bytes.push_str("\r\n");
+        let mut bytes = bytes.into_bytes();
+        bytes.extend_from_slice(body);
+        Self::Send(bytes)
+    }
+
+    /// The head of an answer whose body ends with the connection.
+    #[must_use]
+    pub fn head(content_type: &str) -> Self {
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nConnection: close\r\n\r\n");
+        Self::Send(head.into_bytes())
+    }
+}
+
+type Script = dyn Fn(&Recorded) -> Vec<Fault> + Send + Sync;
+
+/// A server on a raw TCP socket that answers each request with the bytes it is told to.
+#[derive(Debug)]
+pub struct FaultServer {
+    /// Where clients connect to.
+    pub url: String,
+    /// What they sent.
+    pub requests: Recorder,
+    task: JoinHandle<()>,
+}
+
+impl FaultServer {
+    /// Answers each request as `script` says.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub async fn start(script: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address: SocketAddr = listener.local_addr().unwrap();
+        let requests = Recorder::default();
+        let recorder = requests.clone();
+        let script: Arc<Script> = Arc::new(script);
+        let task = tokio::spawn(async move {
+            // Dropping the set with this task ends the connections.
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (script, recorder) = (Arc::clone(&script), recorder.clone());
+                connections.spawn(serve(stream, script, recorder));
+            }
+        });
+        Self {
+            url: format!("http://{address}/sse"),
+            requests,
+            task,
+        }
+    }
+}
+
+impl Drop for FaultServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(mut stream: TcpStream, script: Arc<Script>, recorder: Recorder) {
+    let mut unread = Vec::new();
+    while let Some(request) = read_request(&mut stream, &mut unread).await {
+        recorder.add(request.clone());
+        for fault in script(&request) {
+            if !play(&mut stream, fault).await {
+                return;
+            }
+        }
+    }
+}
+
+/// Plays one step; false when the connection is over.
+async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
+    match fault {
+        Fault::Send(bytes) => stream.write_all(&bytes).await.is_ok(),
+        Fault::Forever(bytes) => {
+            while stream.write_all(&bytes).await.is_ok() {}
+            false
+        }
+        Fault::Wait(time) => {
+            tokio::time::sleep(time).await;
+            true
+        }
+        Fault::Hang => {
+            // Until the client goes away.
+            while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
+            false
+        }
+        Fault::Close => false,
+    }
+}
+
+/// Reads one request with a `Content-Length` body, or none at the end.
+async fn read_request(stream: &mut TcpStream, unread: &mut Vec<u8>) -> Option<Recorded> {
+    let head_end = loop {
+        if let Some(at) = unread.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at;
+        }
+        read_more(stream, unread).await?;
+    };
+    let head = String::from_utf8_lossy(&unread[..head_end]).into_owned();
+    unread.drain(..head_end + 4);
+    let mut lines = head.lines();
+    let mut request_line = lines.next()?.split(' ');
+    let (method, path) = (request_line.next()?.into(), request_line.next()?.into());
+    let headers: HeaderMap = lines
+        .filter_map(|line| line.split_once(": "))
+        .filter_map(|(name, value)| {
+            let name = HeaderName::try_from(name).ok()?;
+            Some((name, HeaderValue::try_from(value).ok()?))
+        })
+        .collect();
+    let length = headers
+        .get("content-length")
+        .and_then(|length| length.to_str().ok()?.parse().ok())
+        .unwrap_or(0);
+    while unread.len() < length {
+        read_more(stream, unread).await?;
+    }
+    Some(Recorded {
+        method,
+        path,
+        headers,
+        body: Bytes::from_iter(unread.drain(..length)),
+    })
+}
+
+async fn read_more(stream: &mut TcpStream, unread: &mut Vec<u8>) -> Option<()> {
+    let read = stream.read_buf(unread).await.ok()?;
+    (read > 0).then_some(())
+}

@@ -1,0 +1,77 @@
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// A real MCP server of `tests/peers`, in a process group of its own that ends with this.
+#[derive(Debug)]
+pub struct Peer {
+    /// Where clients connect to.
+    pub url: String,
+    process: Child,
+}
+
+impl Peer {
+    /// Starts the server, waiting until it answers. None, and a message on standard error,
+    /// when its packages are not installed.
+    ///
+    /// # Panics
+    /// When it does not start; and when it is not installed and `PILLION_REQUIRE_PEERS` is
+    /// `1`.
+    #[must_use]
+    pub fn start(name: &str) -> Option<Self> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers/start");
+        let installed = Command::new(&script)
+            .args(["--check", name])
+            .status()
+            .unwrap();
+        if !installed.success() {
+            let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
+            assert!(!required, "The packages of '{name}' are not installed");
+            eprintln!("SKIPPED: the packages of '{name}' are not installed: scripts/setup test");
+            return None;
+        }
+        // Somebody else may take the port before the server does: then the next one.
+        let started = (0..5).find_map(|_| Self::try_start(&script, name));
+        Some(started.unwrap_or_else(|| panic!("'{name}' does not start")))
+    }
+
+    fn try_start(script: &Path, name: &str) -> Option<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let mut process = Command::new(script)
+            .args([name, &port.to_string()])
+            .env("PILLION_PEER_STDIN", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let output = process.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        // From here on dropping it ends the process.
+        let peer = Self {
+            url: line.trim().to_owned(),
+            process,
+        };
+        peer.url.starts_with("http://").then_some(peer)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let group = Pid::from_raw(self.process.id().cast_signed());
+        // It may have ended on its own.
+        let _ = killpg(group, Signal::SIGTERM);
+        let _ = self.process.wait();
+    }
+}
