@@ -123,8 +123,12 @@ fn the_prefix_can_be_chosen_and_keeps_two_servers_apart() {
     let toml = config("one", &one, "") + &entry("two", &two, "tool_prefix = \"\"");
     let sidecar = Sidecar::with_config(&toml);
     let list = list(&sidecar);
-    assert!(names(&list).contains(&"one_search"));
-    assert!(names(&list).contains(&"search"));
+    // In the order of the configuration.
+    let remote: Vec<_> = names(&list)
+        .into_iter()
+        .filter(|name| name.contains("search"))
+        .collect();
+    assert_eq!(remote, ["one_search", "search"]);
     // A built-in tool is never replaced by a server's.
     assert_eq!(
         names(&list)
@@ -173,6 +177,15 @@ fn a_failed_server_is_named_and_takes_nothing_from_the_others() {
         .map(|server| &server.error)
         .collect();
     assert!(errors[0].contains("500"), "{errors:?}");
+
+    // Whoever calls a tool of theirs learns why it is not there.
+    let client = sidecar.client();
+    let answer = client.execute("ill_echo", &json!({}), &Caller::default());
+    let Answer::Refused(failure) = answer.unwrap() else {
+        panic!("there is no such tool");
+    };
+    assert_eq!(failure.error_code, "not_found");
+    assert_eq!(failure.details["unavailable_servers"][0]["label"], "ill");
     assert_eq!(errors[1], "the server did not list its tools within 0.5s");
 }
 

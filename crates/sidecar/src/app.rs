@@ -70,11 +70,13 @@ impl App {
         self.shared.upstreams.discover().await
     }
 
-    /// Asks the MCP servers if a name is unknown, for it may be one of theirs.
-    pub(crate) async fn look_for(&self, names: &[&str]) {
-        if !names.iter().all(|name| self.registry().contains(name)) {
-            self.discover().await;
+    /// Asks the MCP servers if a name is unknown, for it may be one of theirs, and names
+    /// those that failed.
+    pub(crate) async fn look_for(&self, names: &[&str]) -> Vec<UnavailableServer> {
+        if names.iter().all(|name| self.registry().contains(name)) {
+            return Vec::new();
         }
+        self.discover().await
     }
 
     /// Ends the sessions with the MCP servers.

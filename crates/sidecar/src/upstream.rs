@@ -1,9 +1,9 @@
 //! The MCP servers whose tools the sidecar offers as its own.
 //!
 //! Nothing is asked at start-up. When somebody lists tools, or names a tool that is not
-//! there, each server whose list is missing or old is asked, all side by side, each once at
-//! a time and under a deadline. A server that fails is left alone for a while; it takes
-//! nothing from the others, and the tools it had stay.
+//! there, each server whose list is missing or old is asked, all side by side and under a
+//! deadline; whoever comes meanwhile waits for the same answers. A server that fails is
+//! left alone for a while; it takes nothing from the others, and the tools it had stay.
 
 mod offer;
 
@@ -20,10 +20,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::config::{McpSection, McpServerSection};
 
+/// The longest that a server which fails again and again is left alone.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
 /// Every enabled server of the configuration.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     servers: Vec<Upstream>,
+    /// What is known of each server. Held while servers are being asked.
+    states: Mutex<Vec<State>>,
     registry: Arc<ToolRegistry>,
     times: McpSection,
 }
@@ -34,11 +39,9 @@ struct Upstream {
     label: String,
     tool_prefix: String,
     client: McpClient,
-    /// Held while the server is being asked: whoever else needs the list waits for that
-    /// answer instead of asking too.
-    state: Mutex<State>,
 }
 
+/// What is known of one server.
 #[derive(Debug, Default)]
 struct State {
     /// The names under which the server's tools are registered.
@@ -47,6 +50,8 @@ struct State {
     next: Option<Next>,
     /// Why the last try failed.
     error: Option<String>,
+    /// How many tries have failed since the last that did not.
+    failures: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,14 +67,17 @@ impl Upstreams {
         registry: Arc<ToolRegistry>,
     ) -> Self {
         let servers = servers.iter().filter(|server| server.enabled);
-        let servers = servers.map(|section| Upstream {
-            label: section.label().to_owned(),
-            tool_prefix: section.tool_prefix(),
-            client: McpClient::new(section.server.clone()),
-            state: Mutex::default(),
-        });
+        let servers: Vec<_> = servers
+            .map(|section| Upstream {
+                label: section.label().to_owned(),
+                tool_prefix: section.tool_prefix(),
+                client: McpClient::new(section.server.clone()),
+            })
+            .collect();
+        let states = servers.iter().map(|_| State::default()).collect();
         Self {
-            servers: servers.collect(),
+            states: Mutex::new(states),
+            servers,
             registry,
             times,
         }
@@ -77,38 +85,99 @@ impl Upstreams {
 
     /// Asks every server whose list is missing or old, and names those that failed.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
-        let asked = self.servers.iter().map(|server| async move {
-            let error = server.discover(&self.registry, &self.times).await?;
-            let label = server.label.clone();
-            Some(UnavailableServer { label, error })
+        if self.servers.is_empty() {
+            return Vec::new();
+        }
+        let mut states = self.states.lock().await;
+        let asked = self.servers.iter().zip(&*states).map(|(server, state)| {
+            let limit = self.times.discovery_timeout;
+            async move {
+                if state.is_due() {
+                    Some(server.list(limit).await)
+                } else {
+                    None
+                }
+            }
         });
-        join_all(asked).await.into_iter().flatten().collect()
+        let answers = join_all(asked).await;
+        // In the order of the configuration, whichever server answered first.
+        let known = self.servers.iter().zip(states.iter_mut());
+        for ((server, state), answer) in known.zip(answers) {
+            match answer {
+                Some(Ok(tools)) => self.accept(server, state, &tools),
+                Some(Err(error)) => self.give_up(server, state, error),
+                None => {}
+            }
+        }
+        let states = self.servers.iter().zip(&*states);
+        states
+            .filter_map(|(server, state)| {
+                Some(UnavailableServer {
+                    label: server.label.clone(),
+                    error: state.error.clone()?,
+                })
+            })
+            .collect()
     }
 
     /// Ends the sessions with the servers.
     pub(crate) async fn disconnect(&self) {
         join_all(self.servers.iter().map(|server| server.client.disconnect())).await;
     }
+
+    fn accept(&self, server: &Upstream, state: &mut State, tools: &[offer::RawTool]) {
+        let offer = offer::Offer {
+            label: &server.label,
+            tool_prefix: &server.tool_prefix,
+            client: &server.client,
+        };
+        let refresh_after = self.times.refresh_after;
+        *state = State {
+            tools: offer.register(tools, &state.tools, &self.registry),
+            next: Some(if refresh_after.is_zero() {
+                Next::Never
+            } else {
+                Next::At(Instant::now() + refresh_after)
+            }),
+            error: None,
+            failures: 0,
+        };
+        let tools = state.tools.len();
+        tracing::info!(
+            server.label = server.label,
+            tools,
+            "MCP server `{}` offers {tools} tools",
+            server.label
+        );
+    }
+
+    fn give_up(&self, server: &Upstream, state: &mut State, error: String) {
+        // Once for each reason, not once for each try.
+        if state.error.as_ref() != Some(&error) {
+            tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
+        }
+        let pause = self
+            .times
+            .retry_after
+            .saturating_mul(1 << state.failures.min(16));
+        let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
+        state.error = Some(error);
+        state.failures += 1;
+        state.next = Some(Next::At(Instant::now() + pause));
+    }
 }
 
-impl Upstream {
-    /// Asks the server if it is time to; returns why its tools are not to be had, if so.
-    async fn discover(&self, registry: &ToolRegistry, times: &McpSection) -> Option<String> {
-        let mut state = self.state.lock().await;
-        let is_time = match state.next {
+impl State {
+    fn is_due(&self) -> bool {
+        match self.next {
             None => true,
             Some(Next::At(instant)) => Instant::now() >= instant,
             Some(Next::Never) => false,
-        };
-        if is_time {
-            match self.list(times.discovery_timeout).await {
-                Ok(tools) => self.accept(&mut state, &tools, registry, times.refresh_after),
-                Err(error) => self.give_up(&mut state, error, times.retry_after),
-            }
         }
-        state.error.clone()
     }
+}
 
+impl Upstream {
     async fn list(&self, limit: Duration) -> Result<Vec<offer::RawTool>, String> {
         match timeout(limit, self.client.list_tools()).await {
             Ok(Ok(tools)) => Ok(tools),
@@ -118,42 +187,5 @@ impl Upstream {
                 limit.as_secs_f64()
             )),
         }
-    }
-
-    fn accept(
-        &self,
-        state: &mut State,
-        tools: &[offer::RawTool],
-        registry: &ToolRegistry,
-        refresh_after: Duration,
-    ) {
-        let offer = offer::Offer {
-            label: &self.label,
-            tool_prefix: &self.tool_prefix,
-            client: &self.client,
-        };
-        state.tools = offer.register(tools, &state.tools, registry);
-        state.error = None;
-        state.next = Some(if refresh_after.is_zero() {
-            Next::Never
-        } else {
-            Next::At(Instant::now() + refresh_after)
-        });
-        let tools = state.tools.len();
-        tracing::info!(
-            server.label = self.label,
-            tools,
-            "MCP server `{}` offers {tools} tools",
-            self.label
-        );
-    }
-
-    fn give_up(&self, state: &mut State, error: String, retry_after: Duration) {
-        // Once for each reason, not once for each try.
-        if state.error.as_ref() != Some(&error) {
-            tracing::warn!(server.label = self.label, %error, "Failed to list MCP tools");
-        }
-        state.error = Some(error);
-        state.next = Some(Next::At(Instant::now() + retry_after));
     }
 }

@@ -24,7 +24,8 @@ pub struct Failure {
     /// `timeout`, `approval_required`, `denied`, `unavailable`, `cancelled`,
     /// `internal_error`.
     pub error_code: String,
-    /// More to go by; an unknown tool comes with `available_tools`.
+    /// More to go by; an unknown tool comes with `available_tools`, and with
+    /// `unavailable_servers` where it may be one of theirs.
     #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub details: JsonObject,

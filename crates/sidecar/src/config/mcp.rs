@@ -12,7 +12,8 @@ pub struct McpSection {
     /// `PILLION__MCP__DISCOVERY_TIMEOUT_MS`. Default 10,000 ms.
     #[serde(rename = "discovery_timeout_ms", deserialize_with = "millis::positive")]
     pub discovery_timeout: Duration,
-    /// How long a server that failed to list its tools is left alone.
+    /// How long a server that failed to list its tools is left alone; twice as long with
+    /// each further failure, up to five minutes.
     /// `PILLION__MCP__RETRY_AFTER_MS`. Default 15,000 ms.
     #[serde(rename = "retry_after_ms", deserialize_with = "millis::any")]
     pub retry_after: Duration,

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
-use pillion_wire::{Answer, Failure};
+use pillion_wire::{Answer, Failure, UnavailableServer};
 
 use super::super::{CliError, complain};
 
@@ -55,7 +55,10 @@ impl Call {
                 let code = outcome.error_code.as_deref().unwrap_or("internal_error");
                 complain(&format!("{error} ({code})"));
             }
-            Answer::Refused(failure) => complain(&refusal(&failure)),
+            Answer::Refused(failure) => {
+                complain(&refusal(&failure));
+                super::warn_of(&unavailable_servers(&failure));
+            }
         }
         Ok(ExitCode::FAILURE)
     }
@@ -71,6 +74,13 @@ fn arguments(given: String) -> Result<Vec<u8>, CliError> {
         .read_to_end(&mut arguments)
         .map_err(CliError::Input)?;
     Ok(arguments)
+}
+
+/// The servers whose tool it may have been.
+fn unavailable_servers(failure: &Failure) -> Vec<UnavailableServer> {
+    let servers = failure.details.get("unavailable_servers").cloned();
+    let servers = servers.map(serde_json::from_value);
+    servers.and_then(Result::ok).unwrap_or_default()
 }
 
 fn refusal(failure: &Failure) -> String {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{ErrorCode, ToolResult};
-use pillion_wire::{Answer, Execution, Failure, Outcome};
+use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -49,13 +49,18 @@ fn text_block(block: &Value) -> Option<&str> {
     block.get("text")?.as_str().filter(|_| is_text)
 }
 
-/// What the API says of a tool that is not there (B5).
-pub(super) fn unknown(app: &App, name: &str) -> Answer {
+/// What the API says of a tool that is not there (B5). It may be one of a server that is
+/// unavailable.
+pub(super) fn unknown(app: &App, name: &str, unavailable: &[UnavailableServer]) -> Answer {
     let name = shortened(name);
     let failure = Failure::new(
         ErrorCode::NotFound.as_str(),
         format!("Tool '{name}' not found"),
     );
     let available = json!(app.registry().names());
-    Answer::Refused(failure.for_tool(name).detail("available_tools", available))
+    let mut failure = failure.for_tool(name).detail("available_tools", available);
+    if !unavailable.is_empty() {
+        failure = failure.detail("unavailable_servers", json!(unavailable));
+    }
+    Answer::Refused(failure)
 }

@@ -40,7 +40,7 @@ pub(in crate::routes) async fn batch_execute(
         .iter()
         .map(|call| call.name.as_str())
         .collect();
-    app.look_for(&names).await;
+    let unavailable = app.look_for(&names).await;
 
     // Calls of tools that are not there are answered here; the executor sees the others.
     let ids: Vec<_> = request.calls.iter().map(|call| call.id.clone()).collect();
@@ -49,7 +49,7 @@ pub(in crate::routes) async fn batch_execute(
         .iter()
         .map(|call| {
             let is_known = app.registry().contains(&call.name);
-            (!is_known).then(|| answer::unknown(&app, &call.name))
+            (!is_known).then(|| answer::unknown(&app, &call.name, &unavailable))
         })
         .collect();
     let calls = request

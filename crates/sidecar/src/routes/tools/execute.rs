@@ -43,9 +43,9 @@ pub(in crate::routes) async fn execute(
 ) -> Result<Json<Answer>, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
     tracing::Span::current().record("tool_name", shortened(&name));
-    app.look_for(&[&name]).await;
+    let unavailable = app.look_for(&[&name]).await;
     if !app.registry().contains(&name) {
-        return Ok(Json(answer::unknown(&app, &name)));
+        return Ok(Json(answer::unknown(&app, &name, &unavailable)));
     }
     let call = ToolCall::new(&*id, name, arguments);
     let result = app.executor().execute_one(call, &context).await;

@@ -1,0 +1,129 @@
+//! The MCP client against servers of every dialect, servers that misbehave in every way we
+//! could think of, and the real ones of `tests/peers`.
+
+mod authentication;
+mod bad_bodies;
+mod bad_connections;
+mod bad_streams;
+mod concurrency;
+mod errors;
+mod handshake;
+mod lifecycle;
+mod peers;
+mod redirects;
+mod results;
+mod secrets;
+mod sessions;
+mod shapes;
+mod transports;
+
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, McpError, McpErrorKind, ServerConfig, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Dialect, Endpoint, Fault, FaultServer, Recorded, Reply};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// What the servers answer to a good call.
+const ROLLED: &str = r#"{"total":15,"rolls":[15]}"#;
+
+const EVENT_STREAM: &str = "text/event-stream";
+const JSON: &str = "application/json";
+
+/// Every dialect, with the transport that a configuration pins it by.
+fn dialects() -> [(Dialect, TransportKind); 6] {
+    [
+        (Dialect::PostSse, TransportKind::PostSse),
+        (Dialect::PlainHttp, TransportKind::Http),
+        (Dialect::GetSse, TransportKind::GetSse),
+        (
+            Dialect::LegacySse(Endpoint::Relative),
+            TransportKind::LegacySse,
+        ),
+        (Dialect::StreamableJson, TransportKind::StreamableHttp),
+        (Dialect::StreamableSse, TransportKind::StreamableHttp),
+    ]
+}
+
+/// A configuration whose deadline is only there to end a test that hangs.
+fn config(url: &str, transport: TransportKind) -> ServerConfig {
+    let mut config = ServerConfig::new("test", url).unwrap();
+    config.transport = transport;
+    config.timeout = Duration::from_secs(20);
+    config
+}
+
+fn client(url: &str, transport: TransportKind) -> McpClient {
+    McpClient::new(config(url, transport))
+}
+
+async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
+    client.call_tool("roll", &json!({"dice": "1d20"})).await
+}
+
+/// A good answer to a request, as an event stream.
+fn good_answer(request: &Recorded) -> Vec<Fault> {
+    let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
+    let event = format!("data: {response}\n\n");
+    vec![Fault::answer("200 OK", EVENT_STREAM, event)]
+}
+
+/// A server that answers the first request with these faults and all others well.
+async fn faulty_once(faults: Vec<Fault>) -> FaultServer {
+    let first = std::sync::Mutex::new(Some(faults));
+    FaultServer::start(move |request| {
+        let faults = first.lock().unwrap().take();
+        faults.unwrap_or_else(|| good_answer(request))
+    })
+    .await
+}
+
+/// How a call must fail.
+struct Failure {
+    code: ErrorCode,
+    text: &'static str,
+    kind: fn(&McpErrorKind) -> bool,
+}
+
+impl Failure {
+    fn check(&self, error: &McpError, case: &str) {
+        assert!((self.kind)(error.kind()), "{case}: {error:?}");
+        assert_eq!(error.code(), self.code, "{case}");
+        assert_eq!(error.to_string(), self.text, "{case}");
+    }
+}
+
+/// One call that meets these faults fails as told; the next one, to the same server through
+/// the same client, works. Each is sent once.
+async fn fails_then_works(case: &str, faults: Vec<Fault>, failure: &Failure) {
+    fails_then_works_with(case, faults, failure, |_| {}).await;
+}
+
+async fn fails_then_works_with(
+    case: &str,
+    faults: Vec<Fault>,
+    failure: &Failure,
+    change: impl FnOnce(&mut ServerConfig),
+) {
+    let server = faulty_once(faults).await;
+    let mut config = config(&server.url, TransportKind::PostSse);
+    change(&mut config);
+    let client = McpClient::new(config);
+    let error = roll(&client).await.unwrap_err();
+    failure.check(&error, case);
+    let result = roll(&client).await;
+    assert_eq!(result.unwrap().get(), ROLLED, "{case}: afterwards");
+    assert_eq!(server.requests.calls("tools/call").len(), 2, "{case}");
+}
+
+/// Waits for something that happens soon.
+async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("not within 10 s: {what}");
+}

@@ -1,0 +1,104 @@
+//! Many calls at once on one client.
+
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, TransportKind};
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Value, json};
+
+use super::{client, config, dialects, roll};
+
+const CALLS: u64 = 50;
+
+/// A server whose answers come in the reverse order of the calls.
+fn reversing(dialect: Dialect) -> FakeMcp {
+    FakeMcp::builder(dialect)
+        .on("tools/call", |params| {
+            let n = params["arguments"]["n"].as_u64().unwrap();
+            let delay = Duration::from_millis((CALLS - n) * 6);
+            Reply::result(&json!({"n": n})).after(delay)
+        })
+        .start()
+}
+
+#[tokio::test]
+async fn fifty_calls_at_once_get_their_own_answers_in_one_session() {
+    for (dialect, pinned) in dialects() {
+        for transport in [pinned, TransportKind::Auto] {
+            let server = reversing(dialect.clone());
+            let client = client(&server.url, transport);
+            let calls = (0..CALLS).map(|n| {
+                let client = client.clone();
+                tokio::spawn(async move { client.call_tool("n", &json!({"n": n})).await })
+            });
+            for (n, call) in calls.collect::<Vec<_>>().into_iter().enumerate() {
+                let result = call.await.unwrap().unwrap();
+                let result: Value = serde_json::from_str(result.get()).unwrap();
+                assert_eq!(result["n"], n, "{dialect:?}");
+            }
+            assert_eq!(server.requests.calls("tools/call").len() as u64, CALLS);
+            let said = server.requests.calls("notifications/initialized").len();
+            let expected = usize::from(dialect != Dialect::PostSse);
+            assert_eq!(said, expected, "{dialect:?} as {transport:?}");
+            assert!(server.open_streams() <= 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn callers_wait_for_one_connection_each_under_its_own_deadline() {
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("initialize", |_| {
+            Reply::raw_result("{}").after(Duration::from_millis(600))
+        })
+        .start();
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { roll(&client).await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(server.requests.calls("initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_while_connecting_blocks_nobody() {
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("initialize", move |_| {
+            let slow = first.swap(false, std::sync::atomic::Ordering::SeqCst);
+            let delay = if slow { 60 } else { 0 };
+            Reply::raw_result("{}").after(Duration::from_secs(delay))
+        })
+        .start();
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let impatient = tokio::time::timeout(Duration::from_millis(200), roll(&client)).await;
+    assert!(impatient.is_err());
+    roll(&client).await.unwrap();
+    assert_eq!(server.requests.calls("initialize").len(), 2);
+}
+
+#[tokio::test]
+async fn a_slow_call_times_out_alone() {
+    for (dialect, transport) in dialects() {
+        let server = FakeMcp::builder(dialect.clone())
+            .on("slow", |_| {
+                Reply::raw_result("1").after(Duration::from_secs(60))
+            })
+            .start();
+        let mut config = config(&server.url, transport);
+        config.timeout = Duration::from_millis(1500);
+        let client = McpClient::new(config);
+        roll(&client).await.unwrap();
+        let slow = client.clone();
+        let slow = tokio::spawn(async move { slow.request("slow", &json!({})).await });
+        roll(&client).await.unwrap();
+        let error = slow.await.unwrap().unwrap_err();
+        assert!(error.is_timeout(), "{dialect:?}: {error:?}");
+        roll(&client).await.unwrap();
+    }
+}

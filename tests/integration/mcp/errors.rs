@@ -1,0 +1,189 @@
+//! E3 and E4: what an error says, in both wordings, and which code it has.
+
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, TransportKind, Wording};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Dialect, FakeMcp, Fault, Reply};
+use serde_json::json;
+
+use super::{client, config, faulty_once, good_answer, roll};
+
+#[tokio::test]
+async fn e3_e4_a_json_rpc_error_in_both_wordings() {
+    for (dialect, transport, text) in [
+        (
+            Dialect::PostSse,
+            TransportKind::PostSse,
+            "MCP Error (-32600): Invalid Request",
+        ),
+        (
+            Dialect::GetSse,
+            TransportKind::GetSse,
+            "MCP Error (-32600): Invalid Request",
+        ),
+        (
+            Dialect::PlainHttp,
+            TransportKind::Http,
+            "MCP Error -32600: Invalid Request",
+        ),
+        (
+            Dialect::StreamableSse,
+            TransportKind::StreamableHttp,
+            "MCP Error -32600: Invalid Request",
+        ),
+    ] {
+        let server = FakeMcp::builder(dialect)
+            .on("tools/call", |_| {
+                Reply::raw_error(&json!({
+                    "code": -32600, "message": "Invalid Request", "data": {"why": 1},
+                }))
+            })
+            .start();
+        let error = roll(&client(&server.url, transport)).await.unwrap_err();
+        assert_eq!(error.to_string(), text);
+        let rpc = error.rpc_error().unwrap();
+        assert_eq!((rpc.code, rpc.message.as_str()), (-32600, "Invalid Request"));
+        assert_eq!(rpc.data.as_ref().unwrap().get(), r#"{"why":1}"#);
+        assert_eq!(error.code(), ErrorCode::InvalidInput);
+    }
+}
+
+#[tokio::test]
+async fn e3_absent_fields_of_an_error_have_defaults() {
+    for error in [json!({}), json!("odd"), json!(null), json!({"code": "x"})] {
+        let sent = error.clone();
+        let server = FakeMcp::builder(Dialect::PostSse)
+            .on("tools/call", move |_| Reply::raw_error(&sent))
+            .start();
+        let client = client(&server.url, TransportKind::PostSse);
+        let got = roll(&client).await.unwrap_err();
+        if error.is_null() {
+            // Neither a result nor an error: no response at all.
+            let text = "No valid JSON-RPC response found in SSE stream";
+            assert_eq!(got.to_string(), text);
+        } else {
+            assert_eq!(got.to_string(), "MCP Error (-1): Unknown MCP error");
+        }
+    }
+}
+
+#[tokio::test]
+async fn e4_json_rpc_codes_have_reasons() {
+    for (code, reason) in [
+        (-32600, ErrorCode::InvalidInput),
+        (-32602, ErrorCode::InvalidInput),
+        (-32601, ErrorCode::NotFound),
+        (-32603, ErrorCode::InternalError),
+        (7, ErrorCode::InternalError),
+    ] {
+        let server = FakeMcp::builder(Dialect::PlainHttp)
+            .on("tools/call", move |_| Reply::error(code, "no"))
+            .start();
+        let client = client(&server.url, TransportKind::Http);
+        let error = roll(&client).await.unwrap_err();
+        assert_eq!(error.code(), reason, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn e3_e4_an_http_status_in_both_wordings_then_it_works_again() {
+    for (status, reason, code) in [
+        (400, "Bad Request", ErrorCode::Unavailable),
+        (401, "Unauthorized", ErrorCode::Denied),
+        (403, "Forbidden", ErrorCode::Denied),
+        (404, "Not Found", ErrorCode::Unavailable),
+        (429, "Too Many Requests", ErrorCode::RateLimited),
+        (500, "Internal Server Error", ErrorCode::Unavailable),
+        (501, "Not Implemented", ErrorCode::Unavailable),
+        (503, "Service Unavailable", ErrorCode::Unavailable),
+    ] {
+        for wording in [Wording::Sse, Wording::Http] {
+            let line = format!("{status} Whatever");
+            let headers = [("Retry-After", "7"), ("Content-Type", "text/html")];
+            let fault = Fault::answer_with(&line, &headers, "<h1>No</h1>");
+            let server = faulty_once(vec![fault]).await;
+            let mut config = config(&server.url, TransportKind::PostSse);
+            config.wording = Some(wording);
+            let client = McpClient::new(config);
+            let error = roll(&client).await.unwrap_err();
+            let text = match wording {
+                Wording::Sse => format!("MCP SSE request failed with HTTP {status}"),
+                _ => format!("HTTP {status}: {reason}"),
+            };
+            assert_eq!(error.to_string(), text);
+            assert_eq!(error.http_status(), Some(status));
+            assert_eq!(error.code(), code, "{status}");
+            assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+            roll(&client).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn e3_e4_a_failed_request_in_both_wordings() {
+    for (wording, text) in [
+        (
+            Wording::Sse,
+            "MCP SSE request failed: the answer is not valid UTF-8",
+        ),
+        (
+            Wording::Http,
+            "MCP request failed: the answer is not valid UTF-8",
+        ),
+    ] {
+        let server = faulty_once(vec![Fault::answer("200 OK", super::JSON, b"\xff")]).await;
+        let mut config = config(&server.url, TransportKind::PostSse);
+        config.wording = Some(wording);
+        let error = roll(&McpClient::new(config)).await.unwrap_err();
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[tokio::test]
+async fn e5_is_available_tells_the_truth() {
+    // A JSON-RPC error is an answer too.
+    for reply in [Reply::raw_result("{}"), Reply::error(-32601, "unknown")] {
+        let server = FakeMcp::builder(Dialect::PostSse)
+            .on("ping", move |_| reply.clone())
+            .start();
+        let client = client(&server.url, TransportKind::PostSse);
+        assert!(client.is_available().await);
+        client.disconnect().await;
+        assert!(!client.is_available().await);
+    }
+    for fault in [
+        Fault::answer("500 No", "text/plain", "no"),
+        Fault::answer("401 No", "text/plain", "no"),
+        Fault::answer("200 OK", "text/html", "<h1>It works</h1>"),
+        Fault::answer("200 OK", super::JSON, ""),
+        Fault::Close,
+    ] {
+        let server = faulty_once(vec![fault.clone()]).await;
+        let client = client(&server.url, TransportKind::PostSse);
+        assert!(!client.is_available().await, "{fault:?}");
+        assert!(client.is_available().await, "{fault:?}: afterwards");
+    }
+    let server = faulty_once(vec![Fault::Hang]).await;
+    let mut config = config(&server.url, TransportKind::PostSse);
+    config.timeout = Duration::from_millis(200);
+    assert!(!McpClient::new(config).is_available().await);
+}
+
+#[tokio::test]
+async fn e3_a_call_is_never_repeated_after_a_broken_connection() {
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let server = pillion_testkit::FaultServer::start(move |request| {
+        match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            // The second call meets a pooled connection that ends.
+            1 => vec![Fault::Close],
+            _ => good_answer(request),
+        }
+    })
+    .await;
+    let client = client(&server.url, TransportKind::PostSse);
+    roll(&client).await.unwrap();
+    roll(&client).await.unwrap_err();
+    roll(&client).await.unwrap();
+    assert_eq!(server.requests.calls("tools/call").len(), 3);
+}

@@ -1,0 +1,137 @@
+//! E6: what is said before the first call.
+
+use pillion_core::mcp::{Handshake, McpClient, ProtocolVersion, TransportKind};
+use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
+use serde_json::json;
+
+use super::{client, config, dialects, roll};
+
+#[tokio::test]
+async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
+    for (dialect, transport) in dialects() {
+        if dialect == Dialect::PostSse {
+            continue;
+        }
+        let server = FakeMcp::start(dialect.clone());
+        let client = client(&server.url, transport);
+        roll(&client).await.unwrap();
+        roll(&client).await.unwrap();
+        let mut summary = server.requests.summary();
+        summary.retain(|line| line.starts_with("POST"));
+        assert_eq!(
+            summary,
+            [
+                "POST initialize",
+                "POST notifications/initialized",
+                "POST tools/call",
+                "POST tools/call",
+            ],
+            "{dialect:?}"
+        );
+        let initialize = server.requests.calls("initialize").remove(0).json();
+        let params = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "pillion", "version": env!("CARGO_PKG_VERSION")},
+        });
+        assert_eq!(initialize["params"], params, "{dialect:?}");
+        let calls = server.requests.calls("notifications/initialized");
+        assert!(calls[0].json().get("id").is_none(), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn e6_a_pinned_protocol_version_is_the_one_offered() {
+    for (dialect, transport) in [
+        (Dialect::StreamableJson, TransportKind::StreamableHttp),
+        (Dialect::GetSse, TransportKind::GetSse),
+    ] {
+        let server = FakeMcp::start(dialect);
+        let mut config = config(&server.url, transport);
+        config.protocol_version = Some(ProtocolVersion::V2024_11_05);
+        roll(&McpClient::new(config)).await.unwrap();
+        let initialize = server.requests.calls("initialize").remove(0).json();
+        assert_eq!(initialize["params"]["protocolVersion"], "2024-11-05");
+        let call = server.requests.calls("tools/call").remove(0);
+        assert_eq!(call.header("mcp-protocol-version"), "");
+    }
+}
+
+#[tokio::test]
+async fn e6_the_version_header_says_what_the_server_chose() {
+    for (chosen, header) in [
+        (json!("2025-06-18"), "2025-06-18"),
+        (json!("2025-11-25"), "2025-11-25"),
+        (json!("2025-03-26"), ""),
+        (json!("2031-01-01"), "2025-11-25"),
+        (json!(null), "2025-11-25"),
+    ] {
+        let result = json!({"protocolVersion": chosen, "capabilities": {}});
+        let server = FakeMcp::builder(Dialect::StreamableSse)
+            .on("initialize", move |_| Reply::result(&result))
+            .start();
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        roll(&client).await.unwrap();
+        let sent = |method| {
+            let request = server.requests.calls(method).remove(0);
+            request.header("mcp-protocol-version").to_owned()
+        };
+        assert_eq!(sent("initialize"), "");
+        assert_eq!(sent("notifications/initialized"), header, "{chosen}");
+        assert_eq!(sent("tools/call"), header, "{chosen}");
+    }
+}
+
+#[tokio::test]
+async fn e6_without_a_handshake_the_first_request_is_the_callers_own() {
+    for (dialect, transport) in [
+        (Dialect::PostSse, TransportKind::Auto),
+        (Dialect::PostSse, TransportKind::PostSse),
+        (Dialect::PlainHttp, TransportKind::Auto),
+        (Dialect::PlainHttp, TransportKind::Http),
+        (Dialect::GetSse, TransportKind::GetSse),
+        (
+            Dialect::LegacySse(Endpoint::Relative),
+            TransportKind::LegacySse,
+        ),
+    ] {
+        let server = FakeMcp::start(dialect.clone());
+        let mut config = config(&server.url, transport);
+        config.handshake = Handshake::Never;
+        roll(&McpClient::new(config)).await.unwrap();
+        let mut summary = server.requests.summary();
+        summary.retain(|line| line != "GET ");
+        assert_eq!(summary, ["POST tools/call"], "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn e6_a_list_that_the_server_does_not_know_is_empty() {
+    for (dialect, transport) in dialects() {
+        let server = FakeMcp::builder(dialect)
+            .on("tools/list", |_| Reply::error(-32601, "Method not found"))
+            .start();
+        let tools = client(&server.url, transport).list_tools().await.unwrap();
+        assert!(tools.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn e6_a_handshake_that_fails_is_the_callers_error_and_tried_again_next_time() {
+    let refuse = std::sync::atomic::AtomicBool::new(true);
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("initialize", move |_| {
+            if refuse.swap(false, std::sync::atomic::Ordering::SeqCst) {
+                Reply::error(-32602, "Unsupported protocol version")
+            } else {
+                Reply::raw_result("{}")
+            }
+        })
+        .start();
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let error = roll(&client).await.unwrap_err();
+    let text = "MCP Error -32602: Unsupported protocol version";
+    assert_eq!(error.to_string(), text);
+    roll(&client).await.unwrap();
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+}

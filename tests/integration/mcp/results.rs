@@ -1,0 +1,164 @@
+//! E10 and E11: results as they were sent, arguments as objects, lists with all pages.
+
+use std::sync::Arc;
+
+use pillion_core::mcp::{McpClient, McpErrorKind, McpTool, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Value, json};
+
+use super::{Failure, client, config, dialects, roll};
+
+#[tokio::test]
+async fn e10_a_result_is_unchanged_byte_for_byte() {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let results = [
+        r#"{"total":15,"rolls":[15]}"#,
+        r#"{ "b" : 1.50, "a":18446744073709551617, "a":1e400, "z":"\u0041\/é🎲"}"#,
+        "null",
+        "\"text\"",
+        "-0.0",
+        "[]",
+        &deep,
+    ];
+    for result in results {
+        for (dialect, transport) in dialects() {
+            let sent = result.to_owned();
+            let server = FakeMcp::builder(dialect.clone())
+                .on("tools/call", move |_| Reply::raw_result(&sent))
+                .start();
+            let got = roll(&client(&server.url, transport)).await.unwrap();
+            assert!(got.get() == result, "{dialect:?}: {:.80}", got.get());
+        }
+    }
+}
+
+#[tokio::test]
+async fn e10_is_error_is_a_result_of_the_client_and_a_failure_of_the_tool() {
+    let result = r#"{"content":[{"type":"text","text":"no such dice"}],"isError":true}"#;
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/call", move |_| Reply::raw_result(result))
+        .start();
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    assert_eq!(roll(&client).await.unwrap().get(), result);
+
+    let registry = Arc::new(pillion_core::registry::ToolRegistry::new());
+    for tool in McpTool::discover(&client, "fake_").await.unwrap() {
+        registry.register(tool).unwrap();
+    }
+    let executor = pillion_core::executor::Executor::new(registry, Default::default());
+    let call = super::peers::call("1", "fake_roll", json!({"dice": "1d0"}));
+    let failed = executor.execute_one(call, &Default::default()).await;
+    let failed = serde_json::to_value(&failed).unwrap();
+    assert_eq!(failed["success"], false, "{failed}");
+    let text = failed.to_string();
+    assert!(text.contains("no such dice") && text.contains("isError"));
+}
+
+#[tokio::test]
+async fn e11_empty_arguments_are_an_object() {
+    let server = FakeMcp::start(Dialect::PostSse);
+    let client = client(&server.url, TransportKind::PostSse);
+    let nothing: [Value; 3] = [json!([]), json!({}), json!(null)];
+    for arguments in &nothing {
+        client.call_tool("roll", arguments).await.unwrap();
+    }
+    client.call_tool("roll", &()).await.unwrap();
+    client.call_tool("roll", &Vec::<u8>::new()).await.unwrap();
+    client.request("ping", &json!([])).await.unwrap();
+    for request in server.requests.all() {
+        let body = String::from_utf8(request.body.to_vec()).unwrap();
+        let expected = match request.rpc_method().as_str() {
+            "ping" => r#""params":{}}"#,
+            _ => r#""arguments":{}}}"#,
+        };
+        assert!(body.ends_with(expected), "{body}");
+    }
+}
+
+/// A server whose list has this many pages of two tools, or pages without end.
+fn paged(dialect: Dialect, pages: Option<usize>) -> FakeMcp {
+    FakeMcp::builder(dialect)
+        .on("tools/list", move |params| {
+            let cursor = params["cursor"].as_str().unwrap_or("0");
+            let page: usize = cursor.parse().unwrap();
+            let mut result = json!({"tools": [
+                {"name": format!("a{page}"), "inputSchema": {"type": "object"}},
+                {"name": format!("b{page}"), "inputSchema": {"type": "object"}},
+            ]});
+            if pages.is_none_or(|pages| page + 1 < pages) {
+                result["nextCursor"] = json!((page + 1).to_string());
+            }
+            Reply::result(&result)
+        })
+        .start()
+}
+
+#[tokio::test]
+async fn every_page_of_a_list_is_fetched() {
+    for (dialect, transport) in dialects() {
+        let server = paged(dialect, Some(4));
+        let tools = client(&server.url, transport).list_tools().await.unwrap();
+        let names: Vec<String> = tools
+            .iter()
+            .map(|tool| serde_json::from_str::<Value>(tool.get()).unwrap())
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3"]);
+        assert_eq!(server.requests.calls("tools/list").len(), 4);
+    }
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_an_error() {
+    let server = paged(Dialect::PlainHttp, None);
+    let mut config = config(&server.url, TransportKind::Http);
+    config.limits.max_pages = 5;
+    let client = McpClient::new(config);
+    let failure = Failure {
+        code: ErrorCode::InternalError,
+        text: "MCP request failed: the list has more than 5 pages",
+        kind: |kind| matches!(kind, McpErrorKind::TooManyPages { limit: 5 }),
+    };
+    failure.check(&client.list_tools().await.unwrap_err(), "endless");
+    assert_eq!(server.requests.calls("tools/list").len(), 5);
+    roll(&client).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_list_of_another_form_is_an_error() {
+    for result in [r#"{"tools":7}"#, "[]", "\"x\"", r#"{"tools":[],"nextCursor":7}"#] {
+        let server = FakeMcp::builder(Dialect::PlainHttp)
+            .on("tools/list", move |_| Reply::raw_result(result))
+            .start();
+        let client = client(&server.url, TransportKind::Http);
+        match client.list_tools().await {
+            // An empty list may have been written in PHP, where `{}` and `[]` are one.
+            Ok(tools) => assert!(tools.is_empty() && result == "[]", "{result}"),
+            Err(error) => assert!(
+                matches!(error.kind(), McpErrorKind::UnexpectedResult { .. }),
+                "{result}: {error:?}"
+            ),
+        }
+        roll(&client).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn f6_an_entry_that_cannot_be_offered_is_left_out() {
+    let server = FakeMcp::builder(Dialect::PlainHttp)
+        .on("tools/list", |_| {
+            Reply::result(&json!({"tools": [
+                {"name": "good"}, {"description": "no name"}, 7, {"name": 8}, {"name": ""},
+                {"name": "schema", "inputSchema": "none"}, {"name": "fine", "extra": true},
+            ]}))
+        })
+        .start();
+    let client = client(&server.url, TransportKind::Http);
+    let tools = McpTool::discover(&client, "x_").await.unwrap();
+    let names: Vec<_> = tools
+        .iter()
+        .map(|tool| tool.definition().name().to_string())
+        .collect();
+    assert_eq!(names, ["x_good", "x_fine"]);
+}

@@ -1,0 +1,96 @@
+//! Sessions of Streamable HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pillion_core::mcp::{McpErrorKind, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
+use serde_json::json;
+
+use super::{Failure, JSON, ROLLED, client, roll};
+
+#[tokio::test]
+async fn the_session_id_is_in_every_request_after_the_handshake() {
+    for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
+        let server = FakeMcp::start(dialect);
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        roll(&client).await.unwrap();
+        client.list_tools().await.unwrap();
+        let mut requests = server.requests.all();
+        let first = requests.remove(0);
+        assert!(!first.headers.contains_key("mcp-session-id"));
+        for request in requests {
+            assert_eq!(request.header("mcp-session-id"), "session-1");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_expired_session_is_opened_again_and_each_call_is_executed_once() {
+    for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
+        let executed = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&executed);
+        let server = FakeMcp::builder(dialect)
+            .on("tools/call", move |_| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                Reply::raw_result(ROLLED)
+            })
+            .start();
+        let client = client(&server.url, TransportKind::Auto);
+        roll(&client).await.unwrap();
+        server.forget_sessions();
+        assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+        assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+        assert_eq!(executed.load(Ordering::SeqCst), 3);
+        assert_eq!(server.requests.calls("initialize").len(), 2);
+        // The one that met the 404 went out twice, in two sessions.
+        let sessions: Vec<_> = server.requests.calls("tools/call");
+        let sessions: Vec<_> = sessions
+            .iter()
+            .map(|call| call.header("mcp-session-id"))
+            .collect();
+        assert_eq!(
+            sessions,
+            ["session-1", "session-1", "session-2", "session-2"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn many_calls_in_an_expired_session_open_one_new_one() {
+    let server = FakeMcp::start(Dialect::StreamableSse);
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    roll(&client).await.unwrap();
+    server.forget_sessions();
+    let calls = (0..50).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move { roll(&client).await.unwrap().get().to_owned() })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap(), ROLLED);
+    }
+    assert_eq!(server.requests.calls("initialize").len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_expires_at_once_is_an_error_not_a_loop() {
+    let server = FaultServer::start(|request| {
+        let response = Reply::result(&json!({})).response(&request.rpc_id());
+        let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
+        vec![match request.rpc_method().as_str() {
+            "initialize" => Fault::answer_with("200 OK", &session, response),
+            "tools/call" => Fault::answer("404 Not Found", JSON, ""),
+            _ => Fault::answer("202 Accepted", JSON, ""),
+        }]
+    })
+    .await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let failure = Failure {
+        code: ErrorCode::Unavailable,
+        text: "MCP request failed: the session has expired",
+        kind: |kind| matches!(kind, McpErrorKind::SessionExpired),
+    };
+    failure.check(&roll(&client).await.unwrap_err(), "404 always");
+    assert_eq!(server.requests.calls("tools/call").len(), 2);
+}

@@ -1,0 +1,153 @@
+//! E7: every transport, pinned and found out.
+
+use pillion_core::mcp::{McpErrorKind, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
+use serde_json::json;
+
+use super::{Failure, ROLLED, client, dialects, eventually, roll};
+
+#[tokio::test]
+async fn e7_every_transport_pinned_and_found_out() {
+    for (dialect, pinned) in dialects() {
+        for transport in [pinned, TransportKind::Auto] {
+            let server = FakeMcp::start(dialect.clone());
+            let client = client(&server.url, transport);
+            let case = format!("{dialect:?} as {transport:?}");
+            assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
+            let tools = client.list_tools().await.unwrap();
+            assert_eq!(tools.len(), 1, "{case}");
+            assert!(client.is_available().await, "{case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn e7_what_was_found_out_is_remembered() {
+    for (dialect, _) in dialects() {
+        let server = FakeMcp::start(dialect.clone());
+        let client = client(&server.url, TransportKind::Auto);
+        roll(&client).await.unwrap();
+        let first = server.requests.all().len();
+        client.disconnect().await;
+        client.connect().await.unwrap();
+        roll(&client).await.unwrap();
+        let mut again = server.requests.summary().split_off(first);
+        again.retain(|line| line != "DELETE ");
+        let expected: &[&str] = match dialect {
+            Dialect::PostSse => &["POST tools/call"],
+            Dialect::GetSse | Dialect::LegacySse(_) => &[
+                "GET ",
+                "POST initialize",
+                "POST notifications/initialized",
+                "POST tools/call",
+            ],
+            _ => &[
+                "POST initialize",
+                "POST notifications/initialized",
+                "POST tools/call",
+            ],
+        };
+        assert_eq!(again, expected, "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn e7_ids_are_integers_from_1_but_for_post_sse() {
+    for (dialect, transport) in dialects() {
+        let server = FakeMcp::start(dialect.clone());
+        let client = client(&server.url, transport);
+        roll(&client).await.unwrap();
+        roll(&client).await.unwrap();
+        let mut ids: Vec<_> = server.requests.all();
+        ids.retain(|request| request.rpc_id() != "null");
+        let ids: Vec<_> = ids.iter().map(|request| request.rpc_id()).collect();
+        if dialect == Dialect::PostSse {
+            assert!(ids.iter().all(|id| id.starts_with("\"mcp_")), "{ids:?}");
+            assert_ne!(ids[0], ids[1]);
+        } else {
+            assert_eq!(ids, ["1", "2", "3"], "{dialect:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn e7_an_endpoint_may_be_relative_or_absolute() {
+    for endpoint in [Endpoint::Relative, Endpoint::Absolute] {
+        let server = FakeMcp::start(Dialect::LegacySse(endpoint));
+        let client = client(&server.url, TransportKind::LegacySse);
+        assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+        let call = server.requests.calls("tools/call").remove(0);
+        assert_eq!(call.path, "/messages?session=1");
+    }
+}
+
+#[tokio::test]
+async fn e7_an_endpoint_elsewhere_is_refused_and_gets_nothing() {
+    let elsewhere = FakeMcp::start(Dialect::PlainHttp);
+    let endpoint = Endpoint::Text(elsewhere.url.clone());
+    let server = FakeMcp::start(Dialect::LegacySse(endpoint));
+    let failure = Failure {
+        code: ErrorCode::Unavailable,
+        text: "MCP SSE request failed: the announced endpoint is of another origin",
+        kind: |kind| matches!(kind, McpErrorKind::ForeignEndpoint),
+    };
+    let client = client(&server.url, TransportKind::LegacySse);
+    failure.check(&roll(&client).await.unwrap_err(), "foreign endpoint");
+    assert!(elsewhere.requests.all().is_empty());
+}
+
+#[tokio::test]
+async fn e7_a_request_of_the_servers_is_answered() {
+    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let client = client(&server.url, TransportKind::LegacySse);
+    roll(&client).await.unwrap();
+    server.push("data: {\"jsonrpc\":\"2.0\",\"id\":\"s1\",\"method\":\"ping\"}\n\n");
+    server.push("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"roots/list\"}\n\n");
+    let answers = [
+        json!({"jsonrpc": "2.0", "id": "s1", "result": {}}),
+        json!({
+            "jsonrpc": "2.0", "id": 2,
+            "error": {"code": -32601, "message": "Method not found"},
+        }),
+    ];
+    eventually("both answers", || {
+        let all = server.requests.all();
+        let has = |answer| all.iter().any(|request| request.json() == *answer);
+        answers.iter().all(has)
+    })
+    .await;
+    roll(&client).await.unwrap();
+}
+
+#[tokio::test]
+async fn e7_a_stream_that_ended_is_opened_again() {
+    for (dialect, transport) in [
+        (
+            Dialect::LegacySse(Endpoint::Relative),
+            TransportKind::LegacySse,
+        ),
+        (Dialect::GetSse, TransportKind::GetSse),
+    ] {
+        let server = FakeMcp::builder(dialect)
+            .on("wait", |_| {
+                Reply::raw_result("{}").after(std::time::Duration::from_secs(60))
+            })
+            .start();
+        let client = client(&server.url, transport);
+        roll(&client).await.unwrap();
+        // A call that is under way fails and is not repeated.
+        let waiting = client.clone();
+        let call = tokio::spawn(async move { waiting.request("wait", &json!({})).await });
+        eventually("the call", || server.requests.calls("wait").len() == 1).await;
+        server.close_streams();
+        let failure = Failure {
+            code: ErrorCode::Unavailable,
+            text: "MCP SSE request failed: the server closed the event stream",
+            kind: |kind| matches!(kind, McpErrorKind::StreamClosed),
+        };
+        failure.check(&call.await.unwrap().unwrap_err(), "closed");
+        assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+        assert_eq!(server.requests.calls("wait").len(), 1);
+    }
+}
