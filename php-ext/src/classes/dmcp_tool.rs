@@ -174,17 +174,26 @@ fn failed_call(failure: Failure) -> Result<ToolFailure, Failure> {
     Ok(failure.with_result(json!({ "error": shown })))
 }
 
-/// The result that S4's code gives. A server of today answers in `structuredContent` and
-/// text rather than at the top level.
+/// The result that S4's code gives. Where S4's server has `total` at the top, a server of
+/// today has it in `structuredContent`, or in a text that is JSON.
 fn result_of(response: &Value, dice: &str, reason: Option<&str>) -> Value {
+    let text = text_content(response);
+    let said: Option<Map<String, Value>> = text
+        .as_deref()
+        .and_then(|text| serde_json::from_str(text).ok());
     let find = |key: &str| {
-        let structured = response.get("structuredContent");
-        response.get(key).or_else(|| structured?.get(key)).cloned()
+        let structured = || response.get("structuredContent")?.get(key);
+        let in_text = || said.as_ref()?.get(key);
+        response
+            .get(key)
+            .or_else(structured)
+            .or_else(in_text)
+            .cloned()
     };
-    let text = || text_content(response).map(Value::String);
+    let plain_text = || text.clone().filter(|_| said.is_none()).map(Value::String);
     let mut result = json!({
         "dice": dice,
-        "result": find("result").or_else(text).unwrap_or_else(|| json!("Unknown result")),
+        "result": find("result").or_else(plain_text).unwrap_or_else(|| json!("Unknown result")),
         "total": find("total"),
         "rolls": find("rolls"),
     });

@@ -175,6 +175,26 @@ final class MCPToolAdapterTest extends TestCase
         self::assertSame('Luck', $result->result['reason']);
     }
 
+    /** @dataProvider answers */
+    public function testD4AnswersOfServersOfToday(array $answer, mixed $result, mixed $total): void
+    {
+        $client = $this->createMock(MCPSSEClient::class);
+        $client->method('callTool')->willReturn($answer);
+        $tool = new DmcpTool(['server_url' => FakeServer::url()]);
+        (new \ReflectionProperty(MCPToolAdapter::class, 'client'))->setValue($tool, $client);
+        $got = $tool->execute(['dice' => '1d20'], 'c')->result;
+        self::assertSame([$result, $total], [$got['result'], $got['total']]);
+    }
+
+    public function answers(): iterable
+    {
+        $text = fn (string $text) => ['content' => [['type' => 'text', 'text' => $text]]];
+        yield 'text' => [$text('You rolled 15'), 'You rolled 15', null];
+        yield 'text that is JSON' => [$text('{"total": 15, "rolls": [15]}'), 'Unknown result', 15];
+        yield 'structured' => [$text('15') + ['structuredContent' => ['total' => 15]], '15', 15];
+        yield 'nothing' => [[], 'Unknown result', null];
+    }
+
     public function testD4ThroughTheRegistry(): void
     {
         $registry = new ToolRegistry();

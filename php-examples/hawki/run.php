@@ -1,0 +1,73 @@
+<?php
+
+declare(strict_types=1);
+
+/*
+ * HAWKI's way to MCP tools, with Pillion's classes: server entries as its ToolServiceProvider
+ * has them, tools that a model sees only with the right flags, calls as a model makes them.
+ *
+ *   php run.php URL
+ *
+ * URL is an MCP server with a tool `roll` that takes {dice}, such as
+ * `tests/peers/start python-sse 8000`, which prints it.
+ */
+
+use App\Services\AI\Tools\Implementations\MyMcpTool;
+use Pillion\DmcpTool;
+use Pillion\ProviderFormat;
+use Pillion\ToolCall;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
+
+require __DIR__ . '/MyMcpTool.php';
+
+$url = $argv[1] ?? exit("Usage: php run.php URL\n");
+
+$mcpServers = [
+    [
+        'type' => 'mcp',
+        'class' => DmcpTool::class,
+        'server_label' => 'dmcp',
+        'server_description' => 'Rolls dice',
+        'server_url' => $url,
+        'require_approval' => 'never',
+    ],
+    [
+        'type' => 'mcp',
+        'class' => MyMcpTool::class,
+        'server_label' => 'my_mcp',
+        'server_description' => 'A server that is not there',
+        'server_url' => 'http://127.0.0.1:9/sse',
+        'require_approval' => 'always',
+    ],
+];
+
+$registry = ToolRegistry::withBuiltins();
+foreach ($mcpServers as $serverConfig) {
+    $registry->register(new $serverConfig['class']($serverConfig));
+}
+echo 'Registered, without any network traffic: ', implode(', ', array_keys($registry->getAll())), "\n\n";
+
+$models = [
+    'with MCP' => ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['dmcp_roll_dice', 'my_mcp_tool']],
+    'without MCP (GWDG)' => ['function_calling' => true],
+];
+foreach ($models as $name => $model) {
+    echo "A model $name sees: ", implode(', ', array_keys($registry->getAvailableForModel($model))), "\n";
+    foreach ($registry->getDroppedForModel($model) as $tool => $reason) {
+        echo "    not $tool: $reason\n";
+    }
+}
+
+$tools = ProviderFormat::tools('openai', $registry->getDefinitionsForModel($models['with MCP']));
+echo "\nWhat goes into the request to OpenAI:\n", json_encode($tools, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES), "\n\n";
+
+$results = (new ToolExecutor($registry))->executeParallel([
+    new ToolCall(id: 'call_1', name: 'dmcp_roll_dice', arguments: '{"dice": "2d6", "reason": "Initiative"}'),
+    new ToolCall(id: 'call_2', name: 'my_mcp_tool', arguments: ['param1' => 'x']),
+    new ToolCall(id: 'call_3', name: 'calculator', arguments: ['expression' => '2 ** 10']),
+]);
+foreach ($results as $result) {
+    echo $result->toolName, ' ', $result->success ? 'succeeded' : "failed ($result->errorCode): $result->error", "\n";
+    echo '    ', json_encode($result->toMessageFormat(), JSON_UNESCAPED_SLASHES), "\n";
+}
