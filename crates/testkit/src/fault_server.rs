@@ -73,7 +73,17 @@ impl FaultServer {
     /// # Panics
     /// When there is no free port.
     pub async fn start(script: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), script)
+    }
+
+    /// The same on a socket that is bound already.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn on(
+        listener: TcpListener,
+        script: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static,
+    ) -> Self {
         let address: SocketAddr = listener.local_addr().unwrap();
         let requests = Recorder::default();
         let recorder = requests.clone();

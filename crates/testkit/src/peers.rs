@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, killpg};
@@ -12,6 +12,8 @@ use nix::unistd::Pid;
 pub struct Peer {
     /// Where clients connect to.
     pub url: String,
+    name: String,
+    port: u16,
     process: Child,
 }
 
@@ -24,8 +26,7 @@ impl Peer {
     /// `1`.
     #[must_use]
     pub fn start(name: &str) -> Option<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers/start");
-        let installed = Command::new(&script)
+        let installed = Command::new(script())
             .args(["--check", name])
             .status()
             .unwrap();
@@ -36,17 +37,25 @@ impl Peer {
             return None;
         }
         // Somebody else may take the port before the server does: then the next one.
-        let started = (0..5).find_map(|_| Self::try_start(&script, name));
+        let started = (0..5).find_map(|_| Self::try_start(name, free_port()));
         Some(started.unwrap_or_else(|| panic!("'{name}' does not start")))
     }
 
-    fn try_start(script: &Path, name: &str) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let mut process = Command::new(script)
+    /// Ends the server and starts it again at the same URL: it has then forgotten every
+    /// session.
+    ///
+    /// # Panics
+    /// When it does not start again.
+    #[must_use]
+    pub fn restart(self) -> Self {
+        let (name, port) = (self.name.clone(), self.port);
+        drop(self);
+        let started = Self::try_start(&name, port);
+        started.unwrap_or_else(|| panic!("'{name}' does not start again"))
+    }
+
+    fn try_start(name: &str, port: u16) -> Option<Self> {
+        let mut process = Command::new(script())
             .args([name, &port.to_string()])
             .env("PILLION_PEER_STDIN", "1")
             .stdin(Stdio::piped())
@@ -61,10 +70,21 @@ impl Peer {
         // From here on dropping it ends the process.
         let peer = Self {
             url: line.trim().to_owned(),
+            name: name.to_owned(),
+            port,
             process,
         };
         peer.url.starts_with("http://").then_some(peer)
     }
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers/start")
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 impl Drop for Peer {

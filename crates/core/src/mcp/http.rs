@@ -11,7 +11,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::{Limits, McpErrorKind, ServerConfig};
-pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer};
+pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer, read_body};
 
 /// Longest time for one connection attempt; the operation's own deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,8 +49,8 @@ impl HttpLink {
         })
     }
 
-    /// Sends one JSON-RPC message and gives the answer's head; the body is still to be
-    /// read. The status is a success.
+    /// Sends one JSON-RPC message and gives the answer's head, whatever its status; the
+    /// body is still to be read.
     pub(super) async fn post(
         &self,
         url: &Url,
@@ -65,7 +65,7 @@ impl HttpLink {
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
             .body(body);
-        check_status(request.send().await.map_err(sending)?)
+        request.send().await.map_err(sending)
     }
 
     /// Opens an event stream.
@@ -105,22 +105,28 @@ fn sending(error: reqwest::Error) -> McpErrorKind {
     }
 }
 
-fn check_status(response: reqwest::Response) -> Result<reqwest::Response, McpErrorKind> {
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
+/// Lets an answer with a success status through.
+pub(super) fn check_status(response: reqwest::Response) -> Result<reqwest::Response, McpErrorKind> {
+    if response.status().is_success() {
+        Ok(response)
+    } else {
+        Err(status_error(&response))
     }
+}
+
+/// The error that an answer's status is, with what its head says about it.
+pub(super) fn status_error(response: &reqwest::Response) -> McpErrorKind {
     let text = |header: Option<&HeaderValue>| {
         let text = header?.to_str().ok()?;
         Some(text.chars().take(1024).collect::<String>())
     };
     let headers = response.headers();
     let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
-    Err(McpErrorKind::HttpStatus {
-        status: status.as_u16(),
+    McpErrorKind::HttpStatus {
+        status: response.status().as_u16(),
         retry_after: seconds.map(Duration::from_secs),
         challenge: text(headers.get(WWW_AUTHENTICATE)),
-    })
+    }
 }
 
 /// Whether an error is one of these HTTP statuses.

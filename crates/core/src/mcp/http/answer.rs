@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
 use crate::mcp::jsonrpc::Incoming;
@@ -26,6 +27,7 @@ pub(in crate::mcp) async fn read_answer(
     limits: &Limits,
 ) -> Result<Answer, McpErrorKind> {
     let content_type = content_type(&response);
+    let accepted = response.status() == StatusCode::ACCEPTED;
     if content_type == "text/event-stream" {
         return Ok(Answer::Stream(Box::new(AnswerReader::new(
             response, *limits,
@@ -42,6 +44,10 @@ pub(in crate::mcp) async fn read_answer(
         return Incoming::parse(text)
             .map(Answer::Messages)
             .map_err(McpErrorKind::InvalidMessage);
+    }
+    if accepted {
+        // The body is a word such as `Accepted`.
+        return Ok(Answer::Empty);
     }
     Err(McpErrorKind::ContentType { content_type })
 }
@@ -60,7 +66,11 @@ pub(in crate::mcp) fn content_type(response: &reqwest::Response) -> String {
         .to_ascii_lowercase()
 }
 
-async fn read_body(mut response: reqwest::Response, limit: usize) -> Result<Vec<u8>, McpErrorKind> {
+/// Reads a body of at most `limit` bytes.
+pub(in crate::mcp) async fn read_body(
+    mut response: reqwest::Response,
+    limit: usize,
+) -> Result<Vec<u8>, McpErrorKind> {
     let too_large = McpErrorKind::TooLarge { limit };
     let announced = response.content_length().unwrap_or(0);
     if usize::try_from(announced).is_ok_and(|announced| announced > limit) {

@@ -1,16 +1,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::{Transport, TransportFuture};
-use crate::mcp::http::{Answer, AnswerReader, HttpLink, content_type, messages_of, read_answer};
+use crate::mcp::http::{
+    Answer, AnswerReader, HttpLink, check_status, content_type, messages_of, read_answer,
+};
 use crate::mcp::jsonrpc::{self, Incoming, RequestId, RpcOutcome};
 use crate::mcp::{McpErrorKind, ProtocolVersion};
 
@@ -37,7 +40,16 @@ struct Poster {
     endpoint: Url,
     waiting: Mutex<HashMap<RequestId, oneshot::Sender<RpcOutcome>>>,
     open: AtomicBool,
+    /// What is left of the answers that may be on their way to the server.
+    answers: Arc<Semaphore>,
 }
+
+/// How many of the server's own requests are answered at once. A server that asks faster
+/// than it takes the answers gets none to the rest, so that what is held here stays bounded.
+const MOST_ANSWERS: usize = 16;
+
+/// How long an answer to the server may be on its way.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 impl EventStreamTransport {
     /// Opens the stream and, where the rule asks for it, waits for the endpoint.
@@ -60,6 +72,7 @@ impl EventStreamTransport {
             endpoint,
             waiting: Mutex::default(),
             open: AtomicBool::new(true),
+            answers: Arc::new(Semaphore::new(MOST_ANSWERS)),
         });
         let task = tokio::spawn(read_responses(Arc::clone(&poster), reader));
         Ok(Self {
@@ -120,11 +133,20 @@ impl Poster {
             }
             Incoming::Notification => {}
             Incoming::Request { id, method } => {
+                let Ok(permit) = Arc::clone(&self.answers).try_acquire_owned() else {
+                    tracing::debug!(method, "A request of the server's stays unanswered");
+                    return;
+                };
                 let poster = Arc::clone(self);
                 tokio::spawn(async move {
-                    let answer = jsonrpc::answer_to_server(&id, &method);
-                    if let Err(error) = poster.post(answer).await {
-                        tracing::debug!(%error, method, "An answer to the server was refused");
+                    let _permit = permit;
+                    let answer = poster.post(jsonrpc::answer_to_server(&id, &method));
+                    match tokio::time::timeout(ANSWER_PATIENCE, answer).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(error)) => {
+                            tracing::debug!(%error, method, "An answer to the server was refused");
+                        }
+                        Err(_) => tracing::debug!(method, "An answer to the server took too long"),
                     }
                 });
             }
@@ -136,6 +158,7 @@ impl Poster {
             .link
             .post(&self.endpoint, &HeaderMap::new(), message)
             .await?;
+        let response = check_status(response)?;
         match read_answer(response, &self.link.limits).await {
             // `Accepted` as text/plain is what most servers answer: the response comes later.
             Err(McpErrorKind::ContentType { .. } | McpErrorKind::InvalidMessage(_)) => {

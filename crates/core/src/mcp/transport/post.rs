@@ -5,7 +5,9 @@ use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::{Transport, TransportFuture};
-use crate::mcp::http::{Answer, AnswerReader, HttpLink, is_status, messages_of, read_answer};
+use crate::mcp::http::{
+    Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer, read_body, status_error,
+};
 use crate::mcp::jsonrpc::{self, Incoming, RequestId, RpcOutcome};
 use crate::mcp::{Feature, McpErrorKind, ProtocolVersion};
 
@@ -44,16 +46,12 @@ impl PostTransport {
 
     async fn post(&self, message: Bytes) -> Result<reqwest::Response, McpErrorKind> {
         let url = &self.link.url;
-        let response = self.link.post(url, &self.headers(), message).await;
-        let response = response.map_err(|error| {
-            let unknown_session =
-                self.session.get().is_some() && is_status(&error, &[StatusCode::NOT_FOUND]);
-            if unknown_session {
-                McpErrorKind::SessionExpired
-            } else {
-                error
-            }
-        })?;
+        let response = self.link.post(url, &self.headers(), message).await?;
+        let response = if self.session.get().is_some() {
+            check_session(response).await?
+        } else {
+            check_status(response)?
+        };
         // Only the answer to `initialize` may set it; no version is known before that.
         if self.version.get().is_none()
             && let Some(session) = response.headers().get(&SESSION_ID)
@@ -114,6 +112,30 @@ impl PostTransport {
             }
         }
         found
+    }
+}
+
+/// Tells a session that the server has forgotten from every other status. The
+/// specification says 404; many servers, the official examples among them, say 400 and
+/// `No valid session ID provided` after a restart. Neither has looked at the request.
+async fn check_session(response: reqwest::Response) -> Result<reqwest::Response, McpErrorKind> {
+    const LONGEST_REASON: usize = 4096;
+    match response.status() {
+        StatusCode::NOT_FOUND => Err(McpErrorKind::SessionExpired),
+        StatusCode::BAD_REQUEST => {
+            let error = status_error(&response);
+            let reason = read_body(response, LONGEST_REASON)
+                .await
+                .unwrap_or_default();
+            let reason = String::from_utf8_lossy(&reason).to_ascii_lowercase();
+            let is_about_it = reason.contains("session");
+            Err(if is_about_it {
+                McpErrorKind::SessionExpired
+            } else {
+                error
+            })
+        }
+        _ => check_status(response),
     }
 }
 
