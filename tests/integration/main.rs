@@ -10,6 +10,7 @@
 mod cli;
 mod config;
 mod http;
+mod mcp;
 mod mcp_server;
 mod program;
 mod routes;

@@ -11,6 +11,7 @@ mod handshake;
 mod lifecycle;
 mod peers;
 mod redirects;
+mod restarts;
 mod results;
 mod secrets;
 mod sessions;

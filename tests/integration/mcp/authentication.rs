@@ -33,11 +33,7 @@ async fn e8_every_credential_is_in_every_request_of_every_transport() {
             "authorization",
             "Bearer t0k",
         ),
-        (
-            json!({"type": "api-key", "key": "k3y"}),
-            "x-api-key",
-            "k3y",
-        ),
+        (json!({"type": "api-key", "key": "k3y"}), "x-api-key", "k3y"),
         (
             json!({"type": "api-key", "key": "k3y", "header": "X-Other"}),
             "x-other",

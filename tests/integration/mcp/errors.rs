@@ -43,7 +43,10 @@ async fn e3_e4_a_json_rpc_error_in_both_wordings() {
         let error = roll(&client(&server.url, transport)).await.unwrap_err();
         assert_eq!(error.to_string(), text);
         let rpc = error.rpc_error().unwrap();
-        assert_eq!((rpc.code, rpc.message.as_str()), (-32600, "Invalid Request"));
+        assert_eq!(
+            (rpc.code, rpc.message.as_str()),
+            (-32600, "Invalid Request")
+        );
         assert_eq!(rpc.data.as_ref().unwrap().get(), r#"{"why":1}"#);
         assert_eq!(error.code(), ErrorCode::InvalidInput);
     }

@@ -47,7 +47,7 @@ async fn e10_is_error_is_a_result_of_the_client_and_a_failure_of_the_tool() {
         registry.register(tool).unwrap();
     }
     let executor = pillion_core::executor::Executor::new(registry, Default::default());
-    let call = super::peers::call("1", "fake_roll", json!({"dice": "1d0"}));
+    let call = pillion_core::tool::ToolCall::new("1", "fake_roll", json!({"dice": "1d0"}));
     let failed = executor.execute_one(call, &Default::default()).await;
     let failed = serde_json::to_value(&failed).unwrap();
     assert_eq!(failed["success"], false, "{failed}");
@@ -127,7 +127,12 @@ async fn a_list_without_end_is_an_error() {
 
 #[tokio::test]
 async fn a_list_of_another_form_is_an_error() {
-    for result in [r#"{"tools":7}"#, "[]", "\"x\"", r#"{"tools":[],"nextCursor":7}"#] {
+    for result in [
+        r#"{"tools":7}"#,
+        "[]",
+        "\"x\"",
+        r#"{"tools":[],"nextCursor":7}"#,
+    ] {
         let server = FakeMcp::builder(Dialect::PlainHttp)
             .on("tools/list", move |_| Reply::raw_result(result))
             .start();

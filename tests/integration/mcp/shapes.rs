@@ -33,7 +33,9 @@ async fn e2_every_form_of_an_event_stream() {
         ("other fields", |r| {
             format!("retry: 1\nid: 7\nevent: message\nx: y\ndata: {r}\n\n")
         }),
-        ("comments", |r| format!(": hello\n\n:\ndata: {r}\n: bye\n\n")),
+        ("comments", |r| {
+            format!(": hello\n\n:\ndata: {r}\n: bye\n\n")
+        }),
         ("several lines of data", |r| {
             format!("data: {}\n\n", r.replacen(',', ",\ndata: ", 1))
         }),
@@ -43,13 +45,21 @@ async fn e2_every_form_of_an_event_stream() {
         ("a notification before", |r| {
             format!("data: {{\"method\":\"notifications/message\"}}\n\ndata: {r}\n\n")
         }),
-        ("bad JSON before", |r| format!("data: {{bad\n\ndata: {r}\n\n")),
+        ("bad JSON before", |r| {
+            format!("data: {{bad\n\ndata: {r}\n\n")
+        }),
         ("other JSON before", |r| {
             format!("data: 3\n\ndata: []\n\ndata: {{}}\n\ndata: {r}\n\n")
         }),
-        ("empty data before", |r| format!("data\n\ndata:\n\ndata: {r}\n\n")),
-        ("a batch", |r| format!("data: [{{\"method\":\"x\"}},{r}]\n\n")),
-        ("another event's name", |r| format!("event: odd\ndata: {r}\n\n")),
+        ("empty data before", |r| {
+            format!("data\n\ndata:\n\ndata: {r}\n\n")
+        }),
+        ("a batch", |r| {
+            format!("data: [{{\"method\":\"x\"}},{r}]\n\n")
+        }),
+        ("another event's name", |r| {
+            format!("event: odd\ndata: {r}\n\n")
+        }),
         ("events after", |r| format!("data: {r}\n\ndata: {{bad\n\n")),
         ("deep JSON before", |r| {
             let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
@@ -67,7 +77,12 @@ async fn e2_every_form_of_plain_json() {
     is_understood("white space", JSON, |r| format!("\r\n  {r}\n")).await;
     is_understood("byte order mark", JSON, |r| format!("\u{feff}{r}")).await;
     is_understood("a batch", JSON, |r| format!("[3,{{\"method\":\"x\"}},{r}]")).await;
-    is_understood("a charset", "Application/JSON; charset=utf-8", str::to_owned).await;
+    is_understood(
+        "a charset",
+        "Application/JSON; charset=utf-8",
+        str::to_owned,
+    )
+    .await;
     is_understood("named text", "text/plain", str::to_owned).await;
     is_understood("named a stream", "TEXT/EVENT-STREAM;x=y", |r| {
         format!("data: {r}\n\n")

@@ -113,7 +113,7 @@ async fn e7_a_request_of_the_servers_is_answered() {
     ];
     eventually("both answers", || {
         let all = server.requests.all();
-        let has = |answer| all.iter().any(|request| request.json() == *answer);
+        let has = |answer: &serde_json::Value| all.iter().any(|request| request.json() == *answer);
         answers.iter().all(has)
     })
     .await;

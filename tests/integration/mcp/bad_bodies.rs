@@ -1,0 +1,198 @@
+//! Answers whose body is wrong: a clear error, and the client works afterwards.
+
+use pillion_core::mcp::{McpErrorKind, SseError};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::Fault;
+
+use super::{EVENT_STREAM, Failure, JSON, fails_then_works, fails_then_works_with};
+
+const NO_RESPONSE: Failure = Failure {
+    code: ErrorCode::InternalError,
+    text: "No valid JSON-RPC response found in SSE stream",
+    kind: |kind| matches!(kind, McpErrorKind::NoResponse),
+};
+
+fn stream(body: impl AsRef<[u8]>) -> Vec<Fault> {
+    vec![Fault::answer("200 OK", EVENT_STREAM, body)]
+}
+
+fn json(body: impl AsRef<[u8]>) -> Vec<Fault> {
+    vec![Fault::answer("200 OK", JSON, body)]
+}
+
+#[tokio::test]
+async fn e3_no_response_in_the_answer() {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let deep_object = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
+    for (case, faults) in [
+        ("an empty stream", stream("")),
+        ("comments only", stream(": a\n\n: b\n\n")),
+        ("malformed JSON", stream("data: {bad\n\n")),
+        ("deep JSON", stream(format!("data: {deep}\n\n"))),
+        ("deep objects", stream(format!("data: {deep_object}\n\n"))),
+        (
+            "unclosed deep JSON",
+            stream(format!("data: {}\n\n", "[".repeat(10_000))),
+        ),
+        (
+            "a foreign id",
+            stream("data: {\"id\":\"mcp_0\",\"result\":1}\n\n"),
+        ),
+        (
+            "a number as id",
+            stream("data: {\"id\":1,\"result\":1}\n\n"),
+        ),
+        (
+            "an object as id",
+            stream("data: {\"id\":{},\"result\":1}\n\n"),
+        ),
+        (
+            "neither result nor error",
+            stream("data: {\"id\":\"mcp_0\"}\n\n"),
+        ),
+        ("a notification", stream("data: {\"method\":\"x\"}\n\n")),
+        ("half an event", stream("data: {\"id\":")),
+        ("no event stream at all", stream("<html>\n\n</html>\n\n")),
+        ("a foreign id as JSON", json(r#"{"id":"mcp_0","result":1}"#)),
+        ("deep JSON as JSON", json(&deep)),
+        ("an empty batch", json("[]")),
+        ("an empty answer", json("")),
+        ("white space", json(" \r\n ")),
+        ("202", vec![Fault::answer("202 Accepted", JSON, "")]),
+        (
+            "202 of no type",
+            vec![Fault::answer_with("202 Accepted", &[], "")],
+        ),
+        (
+            "204",
+            vec![Fault::Send(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec())],
+        ),
+    ] {
+        fails_then_works(case, faults, &NO_RESPONSE).await;
+    }
+}
+
+#[tokio::test]
+async fn malformed_json_is_an_invalid_message() {
+    for (case, body, text) in [
+        (
+            "bad",
+            "{bad".to_owned(),
+            "MCP SSE request failed: the answer is no JSON-RPC message: \
+             key must be a string at line 1 column 2",
+        ),
+        (
+            "a number",
+            "7".to_owned(),
+            "MCP SSE request failed: the answer is no JSON-RPC message: \
+             invalid type: integer `7`, expected struct Envelope at line 1 column 1",
+        ),
+        (
+            "two values",
+            "{}{}".to_owned(),
+            "MCP SSE request failed: the answer is no JSON-RPC message: \
+             trailing characters at line 1 column 3",
+        ),
+        (
+            "cut off",
+            "{\"id\":\"mcp_".to_owned(),
+            "MCP SSE request failed: the answer is no JSON-RPC message: \
+             EOF while parsing a string at line 1 column 11",
+        ),
+        (
+            "unclosed and deep",
+            "{\"a\":".repeat(10_000),
+            "MCP SSE request failed: the answer is no JSON-RPC message: \
+             EOF while parsing a value at line 1 column 50000",
+        ),
+    ] {
+        let failure = Failure {
+            code: ErrorCode::InternalError,
+            text,
+            kind: |kind| matches!(kind, McpErrorKind::InvalidMessage(_)),
+        };
+        fails_then_works(case, json(body), &failure).await;
+    }
+}
+
+#[tokio::test]
+async fn invalid_utf8_is_an_error() {
+    let failure = Failure {
+        code: ErrorCode::InternalError,
+        text: "MCP SSE request failed: the answer is not valid UTF-8",
+        kind: |kind| matches!(kind, McpErrorKind::InvalidUtf8),
+    };
+    fails_then_works("JSON", json(b"{\"a\":\"\xff\"}"), &failure).await;
+    let failure = Failure {
+        code: ErrorCode::InternalError,
+        text: "MCP SSE request failed: the event stream is not valid UTF-8",
+        kind: |kind| matches!(kind, McpErrorKind::Sse(SseError::InvalidUtf8)),
+    };
+    fails_then_works("stream", stream(b"data: \xc3\x28\n\n"), &failure).await;
+}
+
+#[tokio::test]
+async fn another_content_type_is_an_error() {
+    for (content_type, text) in [
+        (
+            "text/html; charset=utf-8",
+            "MCP SSE request failed: unexpected content type 'text/html'",
+        ),
+        (
+            "image/png",
+            "MCP SSE request failed: unexpected content type 'image/png'",
+        ),
+        ("", "MCP SSE request failed: unexpected content type ''"),
+    ] {
+        let failure = Failure {
+            code: ErrorCode::InternalError,
+            text,
+            kind: |kind| matches!(kind, McpErrorKind::ContentType { .. }),
+        };
+        let fault = Fault::answer("200 OK", content_type, "<h1>It works</h1>");
+        fails_then_works(content_type, vec![fault], &failure).await;
+    }
+}
+
+#[tokio::test]
+async fn a_huge_body_is_an_error_before_it_is_read() {
+    let failure = Failure {
+        code: ErrorCode::InternalError,
+        text: "MCP SSE request failed: the answer is larger than 16777216 bytes",
+        kind: |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
+    };
+    let announced = |length: &str| {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nContent-Length: {length}\r\n\r\n{{"
+        );
+        vec![Fault::Send(head.into_bytes()), Fault::Hang]
+    };
+    fails_then_works("1 TiB", announced("1099511627776"), &failure).await;
+    let endless = vec![Fault::head(JSON), Fault::Forever(vec![b' '; 65_536])];
+    fails_then_works("endless", endless, &failure).await;
+    let endless = vec![Fault::head("text/html"), Fault::Forever(vec![b'x'; 65_536])];
+    fails_then_works("endless text", endless, &failure).await;
+}
+
+#[tokio::test]
+async fn a_configured_limit_holds() {
+    let failure = Failure {
+        code: ErrorCode::InternalError,
+        text: "MCP SSE request failed: the answer is larger than 1000 bytes",
+        kind: |kind| matches!(kind, McpErrorKind::TooLarge { limit: 1000 }),
+    };
+    let case = "1001 bytes";
+    fails_then_works_with(case, json(vec![b' '; 1001]), &failure, |config| {
+        config.limits.max_response_bytes = 1000;
+    })
+    .await;
+    fails_then_works_with(
+        "1000 bytes",
+        json(vec![b' '; 1000]),
+        &NO_RESPONSE,
+        |config| {
+            config.limits.max_response_bytes = 1000;
+        },
+    )
+    .await;
+}

@@ -1,0 +1,224 @@
+//! Connections that break, stall or never come to be.
+
+use std::time::{Duration, Instant};
+
+use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Fault, FaultServer, UntrustedServer};
+
+use super::{
+    EVENT_STREAM, Failure, JSON, client, config, dialects, fails_then_works_with, faulty_once,
+    good_answer, roll,
+};
+
+fn send(bytes: &str) -> Fault {
+    Fault::Send(bytes.as_bytes().to_vec())
+}
+
+/// The call fails as a broken connection; the next one works.
+async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
+    let server = faulty_once(faults).await;
+    let client = client(&server.url, TransportKind::PostSse);
+    let error = roll(&client).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), McpErrorKind::Broken(_)),
+        "{case}: {error:?}"
+    );
+    assert_eq!(error.code(), ErrorCode::Unavailable, "{case}");
+    let text = error.to_string();
+    let start = "MCP SSE request failed: the connection broke: ";
+    assert!(
+        text.starts_with(start) && text.len() > start.len(),
+        "{text}"
+    );
+    assert!(!text.contains("127.0.0.1"), "{text}");
+    roll(&client).await.unwrap();
+    assert_eq!(server.requests.calls("tools/call").len(), 2, "{case}");
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_an_error() {
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";
+    let of_type = |content_type| format!("{chunked}Content-Type: {content_type}\r\n\r\n");
+    let length = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n";
+    for (case, bytes) in [
+        ("closed at once", String::new()),
+        ("half a status line", "HTTP/1.1 20".into()),
+        ("no HTTP", "SSH-2.0-OpenSSH_9\r\n\r\n".into()),
+        ("a bad status", "HTTP/1.1 abc OK\r\n\r\n".into()),
+        (
+            "a bad header",
+            "HTTP/1.1 200 OK\r\nbad header\r\n\r\n".into(),
+        ),
+        (
+            "two lengths",
+            length.replace("\r\n\r\n", "\r\nContent-Length: 3\r\n\r\nabc"),
+        ),
+        (
+            "a truncated chunk",
+            format!("{}ff\r\n{{\"id\"", of_type(JSON)),
+        ),
+        ("a bad chunk size", format!("{}zz\r\n", of_type(JSON))),
+        (
+            "a truncated chunk of a stream",
+            format!("{}ff\r\ndata: {{", of_type(EVENT_STREAM)),
+        ),
+        (
+            "no last chunk",
+            format!("{}7\r\ndata: x\r\n", of_type(EVENT_STREAM)),
+        ),
+        (
+            "the greatest length",
+            length.replace("500", &u64::MAX.to_string()),
+        ),
+        ("less than announced", format!("{length}{{\"id\"")),
+    ] {
+        breaks_then_works(case, vec![send(&bytes), Fault::Close]).await;
+    }
+}
+
+#[tokio::test]
+async fn endless_headers_are_an_error() {
+    let start = send("HTTP/1.1 200 OK\r\n");
+    breaks_then_works(
+        "many",
+        vec![start.clone(), Fault::Forever(b"X-A: b\r\n".to_vec())],
+    )
+    .await;
+    let long = vec![start, send("X-A: "), Fault::Forever(vec![b'x'; 65_536])];
+    breaks_then_works("one", long).await;
+}
+
+#[tokio::test]
+async fn more_than_announced_is_cut_off() {
+    let failure = Failure {
+        code: ErrorCode::InternalError,
+        text: "MCP SSE request failed: the answer is no JSON-RPC message: \
+               EOF while parsing a value at line 1 column 5",
+        kind: |kind| matches!(kind, McpErrorKind::InvalidMessage(_)),
+    };
+    let bytes = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n\
+                 {\"a\":1}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    super::fails_then_works("mismatch", vec![send(bytes)], &failure).await;
+}
+
+#[tokio::test]
+async fn silence_ends_with_the_deadline() {
+    let slow_drip = |bytes: &str| {
+        let drip = |byte| {
+            [
+                Fault::Send(vec![byte]),
+                Fault::Wait(Duration::from_millis(50)),
+            ]
+        };
+        bytes.bytes().flat_map(drip).collect::<Vec<_>>()
+    };
+    let drips = "data: x\n\n".repeat(100);
+    let mut dripping_stream = vec![Fault::head(EVENT_STREAM)];
+    dripping_stream.extend(slow_drip(&drips));
+    let mut dripping_json = vec![Fault::head(JSON)];
+    dripping_json.extend(slow_drip(&" ".repeat(900)));
+    let failure = Failure {
+        code: ErrorCode::Timeout,
+        text: "MCP SSE request failed: timed out after 0.4s",
+        kind: |kind| matches!(kind, McpErrorKind::Timeout { .. }),
+    };
+    for (case, faults) in [
+        ("nothing", vec![Fault::Hang]),
+        (
+            "half a head",
+            vec![send("HTTP/1.1 200 OK\r\n"), Fault::Hang],
+        ),
+        ("no event", vec![Fault::head(EVENT_STREAM), Fault::Hang]),
+        ("no JSON", vec![Fault::head(JSON), send("{"), Fault::Hang]),
+        ("a dripping head", slow_drip(&"HTTP/1.1 200 OK".repeat(20))),
+        ("a dripping stream", dripping_stream),
+        ("dripping JSON", dripping_json),
+    ] {
+        let started = Instant::now();
+        let deadline = Duration::from_millis(400);
+        fails_then_works_with(case, faults, &failure, |config| config.timeout = deadline).await;
+        assert!(started.elapsed() < Duration::from_secs(10), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_with_the_deadline_over_every_transport() {
+    let server = FaultServer::start(|_| vec![Fault::Hang]).await;
+    let transports = dialects().map(|(_, transport)| transport);
+    for transport in transports.into_iter().chain([TransportKind::Auto]) {
+        let mut config = config(&server.url, transport);
+        config.timeout = Duration::from_millis(200);
+        let client = McpClient::new(config);
+        let error = roll(&client).await.unwrap_err();
+        assert!(error.is_timeout(), "{transport:?}: {error:?}");
+        assert!(client.list_tools().await.unwrap_err().is_timeout());
+        assert!(client.connect().await.is_err() || transport == TransportKind::PostSse);
+        assert!(!client.is_available().await);
+        client.disconnect().await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_port_is_an_error_over_every_transport() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    drop(listener);
+    let transports = dialects().map(|(_, transport)| transport);
+    for transport in transports.into_iter().chain([TransportKind::Auto]) {
+        let client = client(&url, transport);
+        let error = roll(&client).await.unwrap_err();
+        assert!(
+            matches!(error.kind(), McpErrorKind::Connect(_)),
+            "{error:?}"
+        );
+        assert_eq!(error.code(), ErrorCode::Unavailable);
+        let text = error.to_string();
+        assert!(
+            text.ends_with("request failed: Connection refused (os error 111)"),
+            "{text}"
+        );
+        assert!(!client.is_available().await);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_up_later_is_reached() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = client(&format!("http://{address}/mcp"), TransportKind::PostSse);
+    roll(&client).await.unwrap_err();
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    let _server = FaultServer::on(listener, good_answer);
+    roll(&client).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_untrusted_certificate_is_refused() {
+    let server = UntrustedServer::start();
+    for transport in [TransportKind::Auto, TransportKind::LegacySse] {
+        let error = roll(&client(&server.url, transport)).await.unwrap_err();
+        assert!(
+            matches!(error.kind(), McpErrorKind::Connect(_)),
+            "{error:?}"
+        );
+        assert_eq!(error.code(), ErrorCode::Unavailable);
+        assert!(error.to_string().contains("certificate"), "{error}");
+    }
+    assert_eq!(server.handshakes(), 0);
+}
+
+#[tokio::test]
+async fn tls_with_a_server_without_tls_is_an_error() {
+    let server = faulty_once(vec![]).await;
+    let url = server.url.replace("http://", "https://");
+    let mut config = config(&url, TransportKind::PostSse);
+    config.timeout = Duration::from_secs(2);
+    let error = roll(&McpClient::new(config)).await.unwrap_err();
+    assert!(matches!(
+        error.code(),
+        ErrorCode::Unavailable | ErrorCode::Timeout
+    ));
+    assert!(server.requests.all().is_empty());
+}

@@ -1,0 +1,156 @@
+//! The real servers of `tests/peers`.
+
+use std::sync::Arc;
+
+use pillion_core::executor::{Executor, ExecutorConfig};
+use pillion_core::mcp::{Authentication, McpClient, McpTool, TransportKind};
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall};
+use pillion_testkit::Peer;
+use serde_json::{Value, json};
+
+use super::{client, config};
+
+async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
+    let result = client.call_tool(name, &arguments).await;
+    serde_json::from_str(result.unwrap().get()).unwrap()
+}
+
+/// The text of a result's first block.
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+async fn names(client: &McpClient) -> Vec<String> {
+    let tools = client.list_tools().await.unwrap();
+    let tools = tools.iter().map(|tool| {
+        let tool: Value = serde_json::from_str(tool.get()).unwrap();
+        assert_eq!(tool["inputSchema"]["type"], "object");
+        tool["name"].as_str().unwrap().to_owned()
+    });
+    tools.collect()
+}
+
+/// Runs twenty calls of `tool`, at most five at once; each must give its own answer.
+async fn twenty_in_parallel(client: &McpClient, tool: &str, arguments: fn(usize) -> Value) {
+    let registry = Arc::new(ToolRegistry::new());
+    for tool in McpTool::discover(client, "peer_").await.unwrap() {
+        registry.register(tool).unwrap();
+    }
+    let executor = Executor::new(registry, ExecutorConfig::default());
+    let name = format!("peer_{tool}");
+    let calls = (0..20).map(|n| ToolCall::new(n.to_string(), name.clone(), arguments(n)));
+    let context = CallContext::default();
+    let results = executor.execute_parallel(calls.collect(), &context).await;
+    for (n, result) in results.iter().enumerate() {
+        let result = serde_json::to_value(result).unwrap();
+        assert_eq!(result["success"], true, "{result}");
+        let marker = format!("n{n}.");
+        assert!(result.to_string().contains(&marker), "{result}");
+    }
+}
+
+/// What the Python peers have in common.
+async fn check_python(client: &McpClient) {
+    assert!(client.is_available().await);
+    let names = names(client).await;
+    for name in ["add", "echo", "fail", "unicode", "nothing"] {
+        assert!(names.iter().any(|known| known == name), "{names:?}");
+    }
+    let sum = call(client, "add", json!({"a": 2, "b": 40})).await;
+    assert_eq!(text(&sum), "42", "{sum}");
+    let odd = "grüße 世界 🎲 \u{2028} end";
+    let echo = call(client, "echo", json!({"text": odd})).await;
+    assert_eq!(text(&echo), odd);
+    assert_eq!(text(&call(client, "unicode", json!({})).await), odd);
+    let failed = call(client, "fail", json!([])).await;
+    assert_eq!(failed["isError"], true, "{failed}");
+    call(client, "nothing", json!([])).await;
+    twenty_in_parallel(client, "echo", |n| json!({"text": format!("n{n}.")})).await;
+    unknown_method(client).await;
+    client.disconnect().await;
+    client.connect().await.unwrap();
+    assert_eq!(
+        text(&call(client, "add", json!({"a": 1, "b": 1})).await),
+        "2"
+    );
+    client.disconnect().await;
+}
+
+async fn unknown_method(client: &McpClient) {
+    let error = client.request("no/such", &json!({})).await.unwrap_err();
+    assert!(error.rpc_error().is_some(), "{error:?}");
+}
+
+/// What `server-everything` gives over every transport.
+async fn check_everything(client: &McpClient) {
+    assert!(client.is_available().await);
+    let names = names(client).await;
+    assert!(names.iter().any(|name| name == "echo"), "{names:?}");
+    let echo = call(client, "echo", json!({"message": "hi 🎲"})).await;
+    assert_eq!(text(&echo), "Echo: hi 🎲");
+    let sum = call(client, "get-sum", json!({"a": 2, "b": 40})).await;
+    assert!(text(&sum).contains("42"), "{sum}");
+    let failed = client.call_tool("echo", &json!({"message": 7})).await;
+    match failed {
+        Ok(result) => assert!(result.get().contains("\"isError\":true"), "{result}"),
+        Err(error) => assert_eq!(error.code(), ErrorCode::InvalidInput),
+    }
+    twenty_in_parallel(client, "echo", |n| json!({"message": format!("n{n}.")})).await;
+    unknown_method(client).await;
+    client.disconnect().await;
+    client.connect().await.unwrap();
+    call(client, "echo", json!({"message": "again"})).await;
+    client.disconnect().await;
+}
+
+#[tokio::test]
+async fn e7_everything_over_streamable_http() {
+    let Some(peer) = Peer::start("everything") else {
+        return;
+    };
+    check_everything(&client(&peer.url, TransportKind::StreamableHttp)).await;
+    check_everything(&client(&peer.url, TransportKind::Auto)).await;
+}
+
+#[tokio::test]
+async fn e7_everything_over_legacy_sse() {
+    let Some(peer) = Peer::start("everything-sse") else {
+        return;
+    };
+    check_everything(&client(&peer.url, TransportKind::LegacySse)).await;
+    check_everything(&client(&peer.url, TransportKind::Auto)).await;
+}
+
+#[tokio::test]
+async fn e7_python_over_legacy_sse() {
+    let Some(peer) = Peer::start("python-sse") else {
+        return;
+    };
+    check_python(&client(&peer.url, TransportKind::LegacySse)).await;
+    check_python(&client(&peer.url, TransportKind::Auto)).await;
+}
+
+#[tokio::test]
+async fn e7_python_over_streamable_http() {
+    let Some(peer) = Peer::start("python-streamable") else {
+        return;
+    };
+    check_python(&client(&peer.url, TransportKind::StreamableHttp)).await;
+    check_python(&client(&peer.url, TransportKind::Auto)).await;
+}
+
+#[tokio::test]
+async fn e8_python_behind_a_bearer_token() {
+    let Some(peer) = Peer::start("python-bearer") else {
+        return;
+    };
+    for transport in [TransportKind::StreamableHttp, TransportKind::Auto] {
+        let error = client(&peer.url, transport).list_tools().await.unwrap_err();
+        assert_eq!(error.to_string(), "HTTP 401: Unauthorized");
+        assert_eq!(error.code(), ErrorCode::Denied);
+        let mut config = config(&peer.url, transport);
+        config.authentication = Authentication::bearer("let-me-in");
+        check_python(&McpClient::new(config)).await;
+    }
+}

@@ -1,0 +1,86 @@
+//! L1: no credential in any text.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::time::Duration;
+
+use pillion_core::mcp::{Authentication, McpClient, McpError, TransportKind, Wording};
+use pillion_testkit::{Fault, FaultServer, UntrustedServer};
+
+use super::{EVENT_STREAM, JSON, config, dialects, roll};
+
+/// Every text that an error has.
+fn texts(error: &McpError) -> String {
+    let mut texts = format!("{error}\n{error:?}\n{error:#?}\n{:?}", error.kind());
+    let mut source = error.source();
+    while let Some(error) = source {
+        write!(texts, "\n{error}\n{error:?}").unwrap();
+        source = error.source();
+    }
+    texts
+}
+
+fn secretive(url: &str, transport: TransportKind) -> McpClient {
+    let mut config = config(&format!("{url}?key=hush-query"), transport);
+    config.authentication = Authentication::bearer("hush-token");
+    config.token_in_query = true;
+    config.headers = [("X-Api-Key".to_owned(), "hush-header".into())].into();
+    config.timeout = Duration::from_millis(500);
+    McpClient::new(config)
+}
+
+#[tokio::test]
+async fn l1_no_secret_in_any_error_or_debug_text() {
+    let faults = [
+        vec![Fault::Close],
+        vec![Fault::Hang],
+        vec![Fault::answer("401 No", JSON, "")],
+        vec![Fault::answer("500 No", JSON, "")],
+        vec![Fault::answer("200 OK", "text/html", "<html>")],
+        vec![Fault::answer("200 OK", JSON, "{bad")],
+        vec![Fault::answer("200 OK", JSON, "")],
+        vec![Fault::answer("200 OK", EVENT_STREAM, b"data: \xff\n\n")],
+        vec![Fault::head(EVENT_STREAM), Fault::Close],
+        vec![Fault::Send(b"nonsense\r\n\r\n".to_vec()), Fault::Close],
+        vec![Fault::answer_with(
+            "307 Elsewhere",
+            &[("Location", "http://127.0.0.1:1/?key=hush-query")],
+            "",
+        )],
+        vec![Fault::answer_with(
+            "307 Round",
+            &[("Location", "?key=hush-query")],
+            "",
+        )],
+        vec![Fault::answer_with("307 Nowhere", &[("Location", "::")], "")],
+    ];
+    for faults in faults {
+        let answer = faults.clone();
+        let server = FaultServer::start(move |_| answer.clone()).await;
+        for (_, transport) in dialects() {
+            let client = secretive(&server.url, transport);
+            let text = texts(&roll(&client).await.unwrap_err());
+            assert!(!text.contains("hush"), "{faults:?}: {text}");
+            let debug = format!("{client:?}");
+            assert!(debug.contains("test") && !debug.contains("hush"), "{debug}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn l1_no_secret_in_the_error_of_a_connection_that_fails() {
+    let untrusted = UntrustedServer::start();
+    for url in [
+        "http://127.0.0.1:1/mcp",
+        "http://no-such-host.invalid/mcp",
+        &untrusted.url,
+    ] {
+        for wording in [Wording::Http, Wording::Sse] {
+            let mut config = secretive(url, TransportKind::Auto).config().clone();
+            config.wording = Some(wording);
+            let error = roll(&McpClient::new(config)).await.unwrap_err();
+            let text = texts(&error);
+            assert!(!text.contains("hush"), "{url}: {text}");
+        }
+    }
+}
