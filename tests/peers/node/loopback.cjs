@@ -4,6 +4,9 @@
 
 const net = require("node:net");
 
+// Node 18, which Debian 12 has, does not yet give programs this global; the SDK uses it.
+globalThis.crypto ??= require("node:crypto").webcrypto;
+
 const port = Number(process.env.PILLION_PEER_PORT);
 if (!Number.isInteger(port) || port < 1 || port > 65535) {
   throw new Error("PILLION_PEER_PORT must be a port number");
