@@ -4,10 +4,10 @@
 //! `stubs/pillion.stub.php` describes the classes as PHP sees them; a test holds the two
 //! together. Here is how it is made:
 //!
-//! - [`zend`] is the layer on Zend's API; each class is a file of [`classes`].
-//! - [`runtime`] owns the state of the process, [`wait`](mod@wait) is how a PHP thread
+//! - `zend` is the layer on Zend's API; each class is a file of `classes`.
+//! - `runtime` owns the state of the process, `wait` is how a PHP thread
 //!   waits for it without stopping signals, timeouts and callbacks.
-//! - [`json`] turns JSON into PHP values and back.
+//! - `json` turns JSON into PHP values and back.
 
 #![expect(unsafe_code, reason = "Zend's API is C")]
 
