@@ -1,7 +1,9 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::{Arc, Barrier};
 
+use nix::fcntl::{Flock, FlockArg};
 use pillion::config::Group;
 use pillion::socket::{Socket, SocketError};
 
@@ -105,25 +107,52 @@ async fn a_live_socket_is_refused() {
     assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
 }
 
-#[tokio::test]
-async fn of_two_that_start_at_once_one_wins() {
+#[test]
+fn of_those_that_start_at_once_one_wins() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
-    for _ in 0..20 {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .unwrap();
+    for _ in 0..200 {
+        // Each finds a stale socket, and without a lock would take what another has just
+        // bound for the stale one.
         drop(UnixListener::bind(&path).unwrap());
-        let starts = (0..4).map(|_| {
-            let path = path.clone();
-            tokio::spawn(async move { Socket::bind(&path, None).await })
-        });
-        let mut bound = Vec::new();
-        for start in starts.collect::<Vec<_>>() {
-            bound.extend(start.await.unwrap());
+        let barrier = Arc::new(Barrier::new(4));
+        let starts: Vec<_> = (0..4)
+            .map(|_| {
+                let (path, barrier) = (path.clone(), Arc::clone(&barrier));
+                runtime.spawn(async move {
+                    barrier.wait();
+                    Socket::bind(&path, None).await
+                })
+            })
+            .collect();
+        let mut bound: Vec<Socket> = Vec::new();
+        for start in starts {
+            bound.extend(runtime.block_on(start).unwrap());
         }
         assert_eq!(bound.len(), 1);
-        assert!(tokio::net::UnixStream::connect(&path).await.is_ok());
+        assert!(UnixStream::connect(&path).is_ok());
         drop(bound);
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_path_that_another_is_just_taking_is_left_to_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    drop(UnixListener::bind(&path).unwrap());
+    let lock = std::fs::File::create(directory.path().join("s.lock")).unwrap();
+    let other = Flock::lock(lock, FlockArg::LockExclusiveNonblock).unwrap();
+    let error = Socket::bind(&path, None).await.unwrap_err();
+    assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
+    assert!(path.exists());
+    drop(other);
+    assert!(Socket::bind(&path, None).await.is_ok());
 }
 
 #[tokio::test]
