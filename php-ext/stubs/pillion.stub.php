@@ -251,8 +251,14 @@ namespace Pillion {
          *
          * @throws Exception\InvalidInputException when the URL or an option is not valid
          */
-        public function __construct(string $serverUrl, int|float $timeout = 30, ?string $apiKey = null, array $options = [])
-        {
+        public function __construct(
+            string $serverUrl,
+            int|float $timeout = 30,
+            #[\SensitiveParameter]
+            ?string $apiKey = null,
+            #[\SensitiveParameter]
+            array $options = [],
+        ) {
         }
 
         /**
@@ -314,7 +320,7 @@ namespace Pillion {
          *
          * @throws Exception\InvalidInputException when the URL or an option is not valid
          */
-        public function __construct(array $serverConfig = [])
+        public function __construct(#[\SensitiveParameter] array $serverConfig = [])
         {
         }
 
@@ -514,7 +520,7 @@ namespace Pillion {
          * @throws Exception\InvalidInputException when a name is taken, or the entry is not valid
          * @throws Exception\PillionException      when the server cannot be asked
          */
-        public function registerMcpServer(MCPSSEClient|array $server, string $prefix = '', bool $replace = false): array
+        public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|array $server, string $prefix = '', bool $replace = false): array
         {
         }
 

@@ -43,8 +43,8 @@ pub(super) fn register() -> ZendResult<()> {
         .method(Method::new("__construct", construct_client).parameters(&[
             Parameter::required("serverUrl", Type::STRING),
             Parameter::optional("timeout", Type::INT.or(Type::FLOAT), "30"),
-            Parameter::optional("apiKey", Type::STRING.nullable(), "null"),
-            Parameter::optional("options", Type::ARRAY, "[]"),
+            Parameter::optional("apiKey", Type::STRING.nullable(), "null").sensitive(),
+            Parameter::optional("options", Type::ARRAY, "[]").sensitive(),
         ]))
         .method(
             Method::new("request", request)

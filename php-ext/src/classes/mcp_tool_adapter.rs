@@ -45,7 +45,8 @@ pub(super) fn register() -> ZendResult<()> {
                 "serverConfig",
                 Type::ARRAY,
                 "[]",
-            )]),
+            )
+            .sensitive()]),
         )
         .method(Method::new("getMCPServerConfig", get_mcp_server_config).returns(Type::ARRAY))
         .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL))

@@ -142,7 +142,8 @@ pub(super) fn register() -> ZendResult<()> {
                     Parameter::required(
                         "server",
                         Type::class(mcp_sse_client::NAME).or(Type::ARRAY),
-                    ),
+                    )
+                    .sensitive(),
                     Parameter::optional("prefix", Type::STRING, "''"),
                     Parameter::optional("replace", Type::BOOL, "false"),
                 ])

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use ext_php_rs::builders::FunctionBuilder;
 use ext_php_rs::error::{Error, Result};
 use ext_php_rs::ffi::{
-    zend_do_implement_interface, zend_register_internal_class_ex, zend_register_internal_interface,
+    zend_do_implement_interface, zend_function, zend_hash_str_find_ptr_lc,
+    zend_register_internal_class_ex, zend_register_internal_interface,
 };
 use ext_php_rs::flags::{ClassFlags, MethodFlags, PropertyFlags};
 use ext_php_rs::types::{ZendObject, ZendStr, Zval};
@@ -109,7 +110,13 @@ impl Class {
     /// When a method cannot be built or the engine refuses the class.
     pub fn register(self, slot: &ClassSlot) -> Result<()> {
         let mut functions: Vec<FunctionEntry> = Vec::with_capacity(self.methods.len() + 1);
+        let mut sensitive = Vec::new();
         for method in self.methods {
+            for (index, parameter) in method.parameters.iter().enumerate() {
+                if parameter.sensitive {
+                    sensitive.push((method.name, index));
+                }
+            }
             functions.push(method.build()?);
         }
         functions.push(FunctionEntry::end());
@@ -134,6 +141,9 @@ impl Class {
         };
         // SAFETY: the engine returns the entry in its class table.
         let class = unsafe { class.as_mut() }.ok_or(Error::InvalidPointer)?;
+        for (method, index) in sensitive {
+            hide_in_traces(class, method, index);
+        }
         for property in self.properties {
             property.declare(class);
         }
@@ -148,6 +158,32 @@ impl Class {
         }
         slot.set(class);
         Ok(())
+    }
+}
+
+/// Gives a parameter PHP's attribute `SensitiveParameter`.
+fn hide_in_traces(class: &mut ClassEntry, method: &str, index: usize) {
+    const PERSISTENT: u32 = 1;
+    let offset = u32::try_from(index + 1).unwrap_or(u32::MAX);
+    // SAFETY: MINIT; the method has just been registered, and its table of attributes lives
+    // as long as it does. The attribute's name is interned.
+    unsafe {
+        let function = zend_hash_str_find_ptr_lc(
+            &raw mut class.function_table,
+            method.as_ptr().cast(),
+            method.len(),
+        )
+        .cast::<zend_function>();
+        if let Some(function) = function.as_mut() {
+            ffi::zend_add_attribute(
+                &raw mut function.common.attributes,
+                ZendStr::new_interned("SensitiveParameter", true).into_raw(),
+                0,
+                PERSISTENT,
+                offset,
+                0,
+            );
+        }
     }
 }
 
@@ -198,6 +234,7 @@ impl Property {
 /// A method: its signature and the Rust function behind it.
 #[must_use]
 pub struct Method {
+    name: &'static str,
     builder: FunctionBuilder<'static>,
     flags: MethodFlags,
     parameters: Vec<Parameter>,
@@ -212,6 +249,7 @@ pub struct Parameter {
     /// The default as PHP source; Reflection shows it, and the engine fills it in when a
     /// named argument comes after.
     default: Option<&'static str>,
+    sensitive: bool,
 }
 
 impl Parameter {
@@ -220,6 +258,7 @@ impl Parameter {
             name,
             kind,
             default: None,
+            sensitive: false,
         }
     }
 
@@ -228,7 +267,14 @@ impl Parameter {
             name,
             kind,
             default: Some(default),
+            sensitive: false,
         }
+    }
+
+    /// Keeps the argument out of stack traces: it may hold a credential.
+    pub const fn sensitive(mut self) -> Self {
+        self.sensitive = true;
+        self
     }
 }
 
@@ -240,6 +286,7 @@ impl Method {
         F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
     {
         Self {
+            name,
             builder: FunctionBuilder::new(name, handler(body)),
             flags: MethodFlags::Public,
             parameters: Vec::new(),
@@ -250,6 +297,7 @@ impl Method {
     /// A public method that implementors or subclasses must write.
     pub fn abstract_of(name: &'static str) -> Self {
         Self {
+            name,
             builder: FunctionBuilder::new_abstract(name),
             flags: MethodFlags::Public | MethodFlags::Abstract,
             parameters: Vec::new(),

@@ -1,6 +1,6 @@
 //! The functions of Zend that `ext-php-rs` has no binding for, and safe fronts for them.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 
 use ext_php_rs::ffi::{
     zend_atomic_bool, zend_class_entry, zend_object, zend_property_info, zend_string, zend_type,
@@ -19,6 +19,14 @@ unsafe extern "C" {
         doc_comment: *mut zend_string,
         kind: zend_type,
     ) -> *mut zend_property_info;
+    pub(super) fn zend_add_attribute(
+        attributes: *mut *mut ZendHashTable,
+        name: *mut zend_string,
+        arguments: u32,
+        flags: u32,
+        offset: u32,
+        line: u32,
+    ) -> *mut c_void;
     pub(super) fn zend_update_property(
         scope: *mut zend_class_entry,
         object: *mut zend_object,

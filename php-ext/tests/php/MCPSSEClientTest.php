@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
+use Pillion\DmcpTool;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\JsonRpcException;
 use Pillion\Exception\PillionException;
@@ -12,6 +13,7 @@ use Pillion\Exception\TransportException;
 use Pillion\MCPSSEClient;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
+use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /** Against a fake of the S4 dialect; core's tests speak to real servers. */
@@ -204,6 +206,23 @@ final class MCPSSEClientTest extends TestCase
         $this->expectException(\Exception::class);
         $this->expectExceptionMessage("Serialization of 'Pillion\\MCPSSEClient' is not allowed");
         serialize($client);
+    }
+
+    public function testL1CredentialsStayOutOfStackTraces(): void
+    {
+        $made = [
+            fn () => new MCPSSEClient('not-a-url', 30, 'hush', ['authentication' => ['token' => 'hush']]),
+            fn () => new DmcpTool(['server_url' => 'not-a-url', 'api_key' => 'hush']),
+            fn () => (new ToolRegistry())->registerMcpServer(['server_url' => 'not-a-url', 'api_key' => 'hush']),
+        ];
+        foreach ($made as $make) {
+            try {
+                $make();
+                self::fail('It was accepted');
+            } catch (InvalidInputException $e) {
+                self::assertStringNotContainsString('hush', print_r($e->getTrace()[0], true) . $e);
+            }
+        }
     }
 
     public function testASubclassThatSkipsTheConstructorGetsAnError(): void

@@ -17,6 +17,7 @@ function describe_parameters(ReflectionMethod $method): array
     return array_map(fn (ReflectionParameter $parameter) => [
         'name' => $parameter->getName(),
         'type' => (string) $parameter->getType(),
+        'attributes' => array_map(fn (ReflectionAttribute $attribute) => $attribute->getName(), $parameter->getAttributes()),
         'default' => $parameter->isOptional() ? var_export($parameter->getDefaultValue(), true) : null,
     ], $method->getParameters());
 }
