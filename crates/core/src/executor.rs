@@ -1,7 +1,7 @@
 //! Runs tool calls: every call ends in exactly one [`ToolResult`], and a failure never
 //! affects a sibling (requirements C1 to C7).
 //!
-//! The stages of a call are the lines of [`Executor::run_pipeline`], in order, each in a
+//! The stages of a call are the lines of `Executor::run_pipeline`, in order, each in a
 //! file of its own. Approval and the result cache belong between those that are there;
 //! the comments mark the places.
 

@@ -219,7 +219,8 @@ impl McpClient {
         let link = self.link()?;
         let known = state.dialect.take();
         let mut opened = connect::open(&self.shared.config, link, known).await;
-        if opened.is_err() && known.is_some() {
+        if opened.is_err() && known.is_some() && self.shared.config.transport == TransportKind::Auto
+        {
             // What is remembered may not fit any more.
             opened = connect::open(&self.shared.config, link, None).await;
         }
