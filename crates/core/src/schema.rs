@@ -184,6 +184,38 @@ mod tests {
     }
 
     #[test]
+    fn a5_every_keyword_of_the_subset_holds_at_any_depth() {
+        let schema = json!({"type": "object", "properties": {"order": {
+            "type": "object",
+            "description": "What to deliver",
+            "properties": {"items": {"type": "array", "items": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "string", "enum": ["s", "l"], "default": "s"},
+                    "count": {"type": "integer"},
+                },
+                "required": ["count"],
+            }}},
+            "required": ["items"],
+        }}, "required": ["order"]});
+        let with = |items| check(&schema, json!({"order": {"items": items}}));
+        assert!(with(json!([{"count": 1}, {"count": 2, "size": "l"}])).is_ok());
+        let error = |items| with(items).unwrap_err();
+        assert_eq!(
+            error(json!([{"count": 1}, {}])),
+            "Missing required parameter: order.items[1].count"
+        );
+        assert_eq!(
+            error(json!([{"count": 1, "size": "m"}])),
+            "Invalid value for order.items[0].size: must be one of ['s', 'l']"
+        );
+        assert_eq!(
+            error(json!({})),
+            "Invalid type for order.items: expected array"
+        );
+    }
+
+    #[test]
     fn a_remote_reference_is_never_fetched() {
         for reference in ["http://127.0.0.1:9/schema.json", "file:///etc/hostname"] {
             let schema = json!({"type": "object", "properties": {"a": {"$ref": reference}}});

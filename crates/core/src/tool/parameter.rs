@@ -183,3 +183,38 @@ impl ToolParameter {
         property
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(value: Value) -> Result<ToolParameter, serde_json::Error> {
+        serde_json::from_value(value)
+    }
+
+    #[test]
+    fn a1_only_name_and_type_are_needed_and_required_is_the_default() {
+        let parameter = read(json!({"name": "q", "type": "STRING"})).unwrap();
+        assert_eq!(parameter, ToolParameter::new("q", ParameterType::String));
+        assert!(parameter.required);
+        let full = json!({"name": "n", "type": "Integer", "description": "How many",
+            "required": false, "default": 5, "enum": [1, 5]});
+        let full = read(full).unwrap();
+        assert!(!full.required);
+        assert_eq!(
+            full.to_property(),
+            json!({"type": "integer", "description": "How many", "enum": [1, 5], "default": 5})
+        );
+        assert!(read(json!({"name": "q", "type": "string", "enum": null})).is_ok());
+    }
+
+    #[test]
+    fn a1_types_are_read_in_any_case_and_written_in_lower_case() {
+        for name in ["string", "number", "integer", "boolean", "array", "object"] {
+            let kind: ParameterType = name.to_uppercase().parse().unwrap();
+            assert_eq!(serde_json::to_value(kind).unwrap(), json!(name));
+        }
+        let error = read(json!({"name": "q", "type": "date"})).unwrap_err();
+        assert!(error.to_string().contains("Unknown parameter type 'date'"));
+    }
+}
