@@ -127,7 +127,8 @@ impl Poster {
     fn dispatch(self: &Arc<Self>, message: Incoming) {
         match message {
             Incoming::Response { id, outcome } => {
-                if let Some(caller) = self.caller_of(&id) {
+                // An error without an id could be anybody's: it might end a good call.
+                if let Some(caller) = self.waiting.lock().remove(&id) {
                     let _ = caller.send(outcome);
                 }
             }
@@ -151,21 +152,6 @@ impl Poster {
                 });
             }
         }
-    }
-
-    /// Who waits for the response with this id. An error without an id is for the one
-    /// caller, if there is only one; among several nobody can say whose it is.
-    fn caller_of(&self, id: &RequestId) -> Option<oneshot::Sender<RpcOutcome>> {
-        let mut waiting = self.waiting.lock();
-        if let Some(caller) = waiting.remove(id) {
-            return Some(caller);
-        }
-        let only = waiting
-            .keys()
-            .next()
-            .filter(|only| waiting.len() == 1 && id.answers(only));
-        let only = only.cloned()?;
-        waiting.remove(&only)
     }
 
     async fn post(&self, message: Bytes) -> Result<Answer, McpErrorKind> {
