@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::RateLimits;
+use super::record::whole_seconds;
 use crate::registry::RegisteredTool;
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin};
 use window::CallTimes;
@@ -152,7 +153,7 @@ fn within(
 }
 
 fn limited(what: &str, wait: Duration) -> ToolFailure {
-    let seconds = wait.as_secs_f64().ceil() as u64;
+    let seconds = whole_seconds(wait);
     let unit = if seconds == 1 { "second" } else { "seconds" };
     ToolFailure::new(
         ErrorCode::RateLimited,

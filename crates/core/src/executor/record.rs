@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::tool::{ToolCall, ToolFailure, ToolOutput, ToolResult};
 
@@ -51,14 +51,14 @@ fn failed(id: String, name: String, failure: ToolFailure) -> ToolResult {
     if let Some(wait) = failure.retry_after {
         result
             .metadata
-            .insert("retry_after".to_owned(), retry_after(wait));
+            .insert("retry_after".to_owned(), json!(whole_seconds(wait)));
     }
     result
 }
 
 /// Whole seconds, rounded up: waiting so long is always enough.
-fn retry_after(wait: Duration) -> Value {
-    json!(wait.as_secs_f64().ceil() as u64)
+pub(super) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs_f64().ceil() as u64
 }
 
 fn log(result: &ToolResult, elapsed: Duration) {

@@ -32,8 +32,6 @@ pub enum ProtocolVersion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Feature {
-    /// `Mcp-Session-Id` and its `DELETE`.
-    Sessions,
     /// The `MCP-Protocol-Version` header on every request after the handshake.
     ProtocolVersionHeader,
 }
@@ -69,7 +67,6 @@ impl ProtocolVersion {
     #[must_use]
     pub fn supports(self, feature: Feature) -> bool {
         match feature {
-            Feature::Sessions => self >= Self::V2025_03_26,
             Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
         }
     }
