@@ -4,6 +4,8 @@
 //! than one event plus what it has just been given. (ADR 0001 says why it is ours.)
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// One event of a stream, as the WHATWG HTML standard defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,8 +14,9 @@ pub struct SseEvent {
     pub event: String,
     /// The `data` fields, joined by line feeds.
     pub data: String,
-    /// The last `id` field so far in the stream.
-    pub id: Option<String>,
+    /// The last `id` field so far in the stream. Events share it: a stream that names a
+    /// long one once must not have it copied into each of its events.
+    pub id: Option<Arc<str>>,
 }
 
 /// Why a stream cannot be read on.
@@ -34,7 +37,11 @@ pub enum SseError {
 /// Decodes a stream of server-sent events from chunks of bytes.
 ///
 /// Lines may end with LF, CRLF or CR; a byte order mark at the start is skipped; comments
-/// and unknown fields are ignored.
+/// and unknown fields are ignored. What a client needs to take up a broken stream again,
+/// the [last event id](Self::last_event_id) and the [reconnection time](Self::retry), is
+/// kept here, as the [standard] says.
+///
+/// [standard]: https://html.spec.whatwg.org/multipage/server-sent-events.html
 ///
 /// ```
 /// use pillion_core::mcp::SseDecoder;
@@ -58,7 +65,11 @@ pub struct SseDecoder {
     data: String,
     /// Whether there was a `data` field: an event may have empty data.
     has_data: bool,
-    last_id: Option<String>,
+    /// The last `id` line; an event that is cut before its blank line has one, too.
+    id: Option<Arc<str>>,
+    /// The `id` as of the last blank line.
+    last_event_id: Option<Arc<str>>,
+    retry: Option<Duration>,
     ready: VecDeque<SseEvent>,
 }
 
@@ -74,7 +85,9 @@ impl SseDecoder {
             event: String::new(),
             data: String::new(),
             has_data: false,
-            last_id: None,
+            id: None,
+            last_event_id: None,
+            retry: None,
             ready: VecDeque::new(),
         }
     }
@@ -121,8 +134,35 @@ impl SseDecoder {
         self.ready.pop_front()
     }
 
+    /// The id to send as `Last-Event-ID` when the stream is taken up again: the last `id`
+    /// field that a blank line has confirmed, with or without data (a priming event has
+    /// none). An event that was cut does not count, so that the server sends it again;
+    /// events that [`next_event`](Self::next_event) has still to give do. None when there
+    /// was no `id`, or the server took it back with an empty one.
+    ///
+    /// ```
+    /// use pillion_core::mcp::SseDecoder;
+    /// let mut decoder = SseDecoder::new(1024);
+    /// decoder.feed(b"id: 1\ndata:\n\nid: 2\ndata: cut he")?;
+    /// assert_eq!(decoder.last_event_id(), Some("1"));
+    /// # Ok::<(), pillion_core::mcp::SseError>(())
+    /// ```
+    #[must_use]
+    pub fn last_event_id(&self) -> Option<&str> {
+        self.last_event_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// How long the server wants its client to wait before it connects again: the last
+    /// valid `retry` field, which is in milliseconds. As large as the server likes: the
+    /// caller bounds it.
+    #[must_use]
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
     /// Says that the stream has ended properly. The standard drops an event that no blank
-    /// line ended; some servers leave that line out at the end, so it counts here.
+    /// line ended; some servers leave that line out at the end, so it counts here, though
+    /// not for [`last_event_id`](Self::last_event_id): it may have been cut.
     ///
     /// # Errors
     /// [`SseError::InvalidUtf8`] in the last line.
@@ -131,7 +171,7 @@ impl SseDecoder {
         if !line.is_empty() {
             self.end_line(&line)?;
         }
-        self.dispatch();
+        self.give_event();
         Ok(())
     }
 
@@ -155,7 +195,8 @@ impl SseDecoder {
                 self.data.push_str(value);
             }
             "event" => value.clone_into(&mut self.event),
-            "id" if !value.contains('\0') => self.last_id = Some(value.to_owned()),
+            "id" if !value.contains('\0') => self.id = Some(value.into()),
+            "retry" => self.retry = milliseconds(value).or(self.retry),
             // Comments start with a colon, so their field is empty.
             _ => {}
         }
@@ -163,6 +204,11 @@ impl SseDecoder {
     }
 
     fn dispatch(&mut self) {
+        self.last_event_id.clone_from(&self.id);
+        self.give_event();
+    }
+
+    fn give_event(&mut self) {
         let event = std::mem::take(&mut self.event);
         let data = std::mem::take(&mut self.data);
         if std::mem::take(&mut self.has_data) {
@@ -173,10 +219,18 @@ impl SseDecoder {
                     event
                 },
                 data,
-                id: self.last_id.clone(),
+                id: self.id.clone(),
             });
         }
     }
+}
+
+/// Nothing but ASCII digits; a number too large for its type is as long as it can be.
+fn milliseconds(value: &str) -> Option<Duration> {
+    if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some(Duration::from_millis(value.parse().unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]

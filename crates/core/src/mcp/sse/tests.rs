@@ -78,6 +78,86 @@ fn invalid_utf8_is_an_error_and_events_before_it_are_kept() {
     assert_eq!(decoder.next_event().unwrap().data, "a");
 }
 
+#[test]
+fn the_last_event_id_is_that_of_the_last_blank_line() {
+    let mut decoder = SseDecoder::new(100);
+    let mut after = |bytes: &[u8]| {
+        decoder.feed(bytes).unwrap();
+        decoder.last_event_id().map(str::to_owned)
+    };
+    assert_eq!(after(b"data: a\n\n"), None);
+    assert_eq!(after(b"id: 1\n"), None, "the event may still be cut");
+    assert_eq!(after(b"\n").as_deref(), Some("1"), "an id alone counts");
+    assert_eq!(after(b"id: 2\ndata:\n\n").as_deref(), Some("2"), "primed");
+    assert_eq!(after(b"data: b\n\n").as_deref(), Some("2"), "it lasts");
+    assert_eq!(after(b"id: 3\0\ndata: c\n\n").as_deref(), Some("2"), "NUL");
+    assert_eq!(after(b"id: 4\nid: 5\n\n").as_deref(), Some("5"));
+    assert_eq!(after(b"id: 6\r\n\r\n").as_deref(), Some("6"));
+    assert_eq!(after(b"id\n\n"), None, "an empty id takes it back");
+}
+
+#[test]
+fn an_event_that_was_cut_is_given_but_not_confirmed() {
+    let mut decoder = SseDecoder::new(100);
+    decoder.feed(b"id: 1\ndata: a\n\nid: 2\ndata: b").unwrap();
+    decoder.finish().unwrap();
+    assert_eq!(decoder.last_event_id(), Some("1"));
+    let ids = std::iter::from_fn(|| decoder.next_event()).map(|event| event.id);
+    assert_eq!(
+        ids.collect::<Vec<_>>(),
+        [Some("1".into()), Some("2".into())]
+    );
+}
+
+#[test]
+fn a_priming_event_is_an_event_without_data() {
+    let events = decode(b"id: 1\nretry: 500\ndata: \n\n").unwrap();
+    assert_eq!(events.len(), 1);
+    assert_eq!(
+        (events[0].data.as_str(), events[0].id.as_deref()),
+        ("", Some("1"))
+    );
+    assert_eq!(decode(b"id: 1\nretry: 500\n\n").unwrap(), []);
+}
+
+#[test]
+fn the_reconnection_time_is_digits_only() {
+    let retry = |bytes: &[u8]| {
+        let mut decoder = SseDecoder::new(100);
+        decoder.feed(bytes).unwrap();
+        decoder.retry()
+    };
+    let ms = |ms| Some(Duration::from_millis(ms));
+    assert_eq!(retry(b"data: a\n\n"), None);
+    assert_eq!(retry(b"retry: 1500\n"), ms(1500), "no blank line is needed");
+    assert_eq!(retry(b"retry:0\r"), ms(0));
+    assert_eq!(retry(b"retry: 1\nretry: 2\n"), ms(2));
+    for bad in [
+        "", " ", "-1", "+1", "1.5", "1e3", "0x10", "5 ", "ten", "\u{0665}",
+    ] {
+        assert_eq!(retry(format!("retry: {bad}\n").as_bytes()), None, "{bad:?}");
+        let kept = format!("retry: 7\nretry: {bad}\n");
+        assert_eq!(retry(kept.as_bytes()), ms(7), "{bad:?}");
+    }
+    assert_eq!(retry(b"retry: 99999999999999999999999\n"), ms(u64::MAX));
+}
+
+#[test]
+fn many_events_share_one_long_id() {
+    let mut decoder = SseDecoder::new(4096);
+    let id = "x".repeat(4000);
+    decoder.feed(format!("id: {id}\n").as_bytes()).unwrap();
+    decoder.feed("data\n\n".repeat(100).as_bytes()).unwrap();
+    let events: Vec<_> = std::iter::from_fn(|| decoder.next_event()).collect();
+    assert_eq!(events.len(), 100);
+    let first = events[0].id.as_ref().unwrap();
+    assert!(
+        events
+            .iter()
+            .all(|event| Arc::ptr_eq(event.id.as_ref().unwrap(), first))
+    );
+}
+
 proptest! {
     #[test]
     fn how_the_bytes_are_cut_changes_nothing(
