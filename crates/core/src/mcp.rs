@@ -6,24 +6,36 @@
 //! server is spoken to, a session is an open connection, a transport carries messages, and
 //! those stay raw JSON all the way, so that nothing a server says is lost.
 
+mod callbacks;
 mod client;
 mod config;
 mod connect;
+mod dialect;
 mod error;
 mod http;
 mod jsonrpc;
+mod metadata;
+mod param_headers;
+mod peer;
+mod probe;
 mod protocol_version;
 mod remote_tool;
+mod result_cache;
 mod session;
 mod sse;
 mod transport;
 
-pub use client::McpClient;
+pub use callbacks::{Callbacks, Notification, Progress, ProgressCallback};
+pub use client::{
+    ConnectionInfo, LogLevel, McpClient, RequestOptions, Subscription, SubscriptionFilter,
+    ToolCallResult,
+};
 pub use config::{
     Authentication, Handshake, Limits, ServerConfig, ServerConfigError, TransportKind,
 };
 pub use error::{McpError, McpErrorKind, Wording};
 pub use jsonrpc::RpcError;
+pub use probe::ProbeStep;
 pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};
 pub use remote_tool::{McpTool, McpToolError};
 pub use sse::{SseDecoder, SseError, SseEvent};

@@ -99,6 +99,15 @@ impl CompiledSchema {
         Ok(())
     }
 
+    /// What is wrong with a value of any type, such as a result; none when it fits.
+    #[must_use]
+    pub fn mismatch(&self, value: &Value) -> Option<String> {
+        let error = self.validator.iter_errors(value).next()?;
+        let path = error.instance_path().to_string();
+        let place = if path.is_empty() { "/" } else { &path };
+        Some(format!("at '{place}': {error}"))
+    }
+
     fn first_violation(&self, instance: &Value) -> InvalidArguments {
         let rank = |parameter: &str| {
             self.properties

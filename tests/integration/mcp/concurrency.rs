@@ -75,9 +75,12 @@ async fn a_caller_that_gives_up_while_connecting_blocks_nobody() {
             Reply::raw_result("{}").after(Duration::from_secs(delay))
         })
         .start();
-    let client = client(&server.url, TransportKind::StreamableHttp);
-    let impatient = tokio::time::timeout(Duration::from_millis(200), roll(&client)).await;
+    let mut config = config(&server.url, TransportKind::StreamableHttp);
+    config.timeout = Duration::from_secs(2);
+    let client = McpClient::new(config);
+    let impatient = tokio::time::timeout(Duration::from_millis(500), roll(&client)).await;
     assert!(impatient.is_err());
+    // The next caller waits for the same attempt, and makes another when that fails.
     roll(&client).await.unwrap();
     assert_eq!(server.requests.calls("initialize").len(), 2);
 }

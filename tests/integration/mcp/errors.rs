@@ -160,13 +160,17 @@ async fn e5_is_available_tells_the_truth() {
         Fault::answer("401 No", "text/plain", "no"),
         Fault::answer("200 OK", "text/html", "<h1>It works</h1>"),
         Fault::answer("200 OK", super::JSON, ""),
-        Fault::Close,
     ] {
         let server = faulty_once(vec![fault.clone()]).await;
         let client = client(&server.url, TransportKind::PostSse);
         assert!(!client.is_available().await, "{fault:?}");
         assert!(client.is_available().await, "{fault:?}: afterwards");
     }
+    // A question that changes nothing is asked again when its connection breaks.
+    let server = faulty_once(vec![Fault::Close]).await;
+    let post_sse = client(&server.url, TransportKind::PostSse);
+    assert!(post_sse.is_available().await);
+    assert_eq!(server.requests.calls("ping").len(), 2);
     let server = faulty_once(vec![Fault::Hang]).await;
     let mut config = config(&server.url, TransportKind::PostSse);
     config.timeout = Duration::from_millis(200);

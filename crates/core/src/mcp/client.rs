@@ -1,15 +1,32 @@
-use std::sync::{Arc, OnceLock};
+mod circuit;
+mod connection;
+mod exchange;
+mod known_tools;
+mod listing;
+mod methods;
+mod options;
+mod rounds;
+mod standing;
+mod subscription;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::Mutex;
 
-use super::connect::{self, Dialect};
-use super::http::HttpLink;
-use super::jsonrpc::RpcOutcome;
-use super::session::Session;
+use super::callbacks::Callbacks;
+use super::peer::Peer;
+use super::result_cache::ResultCache;
 use super::{McpError, McpErrorKind, ServerConfig, TransportKind, Wording};
+use connection::Connections;
+use known_tools::KnownTools;
+
+pub use connection::ConnectionInfo;
+pub use known_tools::ToolCallResult;
+pub use methods::LogLevel;
+pub use options::RequestOptions;
+pub use subscription::{Subscription, SubscriptionFilter};
 
 /// A client of one MCP server, with one credential.
 ///
@@ -33,36 +50,33 @@ pub struct McpClient {
 }
 
 struct Shared {
-    config: ServerConfig,
-    link: OnceLock<HttpLink>,
-    state: Mutex<State>,
-}
-
-struct State {
-    connection: Connection,
-    dialect: Option<Dialect>,
-}
-
-enum Connection {
-    /// Never connected, or lost: the next operation connects.
-    None,
-    Open(Arc<Session>),
-    /// Disconnected on purpose: operations fail until `connect`.
-    Closed,
+    config: Arc<ServerConfig>,
+    peer: Arc<Peer>,
+    connections: Connections,
+    tools: KnownTools,
+    results: Arc<ResultCache>,
 }
 
 impl McpClient {
-    /// A client that has not connected yet.
+    /// A client that has not connected yet, and that refuses every request of the server's.
     #[must_use]
     pub fn new(config: ServerConfig) -> Self {
+        Self::with_callbacks(config, Callbacks::new())
+    }
+
+    /// A client that has not connected yet, with answers to what the server may ask.
+    #[must_use]
+    pub fn with_callbacks(config: ServerConfig, callbacks: Callbacks) -> Self {
+        let config = Arc::new(config);
+        let results = Arc::new(ResultCache::default());
+        let peer = Arc::new(Peer::new(callbacks, Arc::clone(&results)));
         Self {
             shared: Arc::new(Shared {
+                connections: Connections::new(Arc::clone(&config), Arc::clone(&peer)),
                 config,
-                link: OnceLock::new(),
-                state: Mutex::new(State {
-                    connection: Connection::None,
-                    dialect: None,
-                }),
+                peer,
+                tools: KnownTools::default(),
+                results,
             }),
         }
     }
@@ -75,8 +89,8 @@ impl McpClient {
 
     /// Sends a request and gives the JSON-RPC result as the server wrote it (E10).
     ///
-    /// A session that the server has forgotten is opened again, once. Nothing else is sent
-    /// a second time.
+    /// A session that the server has forgotten is opened again, once. A request that only
+    /// reads is sent a second time when its connection breaks; nothing else is.
     ///
     /// # Errors
     /// [`McpError`]; the whole operation, connecting included, takes no longer than the
@@ -86,49 +100,31 @@ impl McpClient {
         method: &str,
         params: &P,
     ) -> Result<Box<RawValue>, McpError> {
-        let outcome = async {
-            let params = as_object(params)?;
-            self.within_timeout(self.exchange(method, &params)).await
-        };
-        outcome.await.map_err(|kind| self.error(kind))
-    }
-
-    /// The server's tools, each as the server wrote it, with every page fetched. A server
-    /// that does not know `tools/list` has none (E6).
-    ///
-    /// # Errors
-    /// [`McpError`].
-    pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpError> {
-        self.within_timeout(self.all_tools())
+        self.request_with(method, params, &RequestOptions::default())
             .await
-            .map_err(|kind| self.error(kind))
     }
 
-    /// Calls a tool and gives the JSON-RPC result as the server wrote it; a result with
-    /// `isError` is a result. Empty arguments go out as `{}` (E11).
+    /// [`request`](Self::request), with a deadline of its own, progress, or `_meta`.
     ///
     /// # Errors
     /// [`McpError`].
-    pub async fn call_tool<A: Serialize + ?Sized>(
+    pub async fn request_with<P: Serialize + ?Sized>(
         &self,
-        name: &str,
-        arguments: &A,
+        method: &str,
+        params: &P,
+        options: &RequestOptions,
     ) -> Result<Box<RawValue>, McpError> {
-        #[derive(Serialize)]
-        struct Params<'a> {
-            name: &'a str,
-            arguments: &'a RawValue,
-        }
-        let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
-        let arguments = &arguments;
-        self.request("tools/call", &Params { name, arguments })
-            .await
+        self.in_time(options, async {
+            let params = as_object(params)?;
+            self.run(method, &params, options).await
+        })
+        .await
     }
 
     /// Whether the server answers: any JSON-RPC answer counts, an error too (E5).
     pub async fn is_available(&self) -> bool {
-        match self.request("ping", &serde_json::json!({})).await {
-            Ok(_) => true,
+        match self.ping().await {
+            Ok(()) => true,
             Err(error) => error.rpc_error().is_some(),
         }
     }
@@ -139,143 +135,38 @@ impl McpClient {
     /// # Errors
     /// [`McpError`].
     pub async fn connect(&self) -> Result<(), McpError> {
-        let connect = async {
-            let mut state = self.shared.state.lock().await;
-            if matches!(state.connection, Connection::Closed) {
-                state.connection = Connection::None;
-            }
-            drop(state);
-            self.session().await.map(drop)
-        };
-        self.within_timeout(connect)
-            .await
-            .map_err(|kind| self.error(kind))
+        self.shared.connections.reopen();
+        let connect = async { self.shared.connections.session().await.map(drop) };
+        self.in_time(&RequestOptions::default(), connect).await
+    }
+
+    /// How the server is spoken to and what it said of itself; connects first if need be.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn connection(&self) -> Result<ConnectionInfo, McpError> {
+        let connection = self.shared.connections.info();
+        self.in_time(&RequestOptions::default(), connection).await
     }
 
     /// Ends the session at the server, waiting for that no longer than a second. Later
     /// operations fail with `Not connected to server` until [`connect`](Self::connect).
     pub async fn disconnect(&self) {
         const PATIENCE: Duration = Duration::from_secs(1);
-        let mut state = self.shared.state.lock().await;
-        let connection = std::mem::replace(&mut state.connection, Connection::Closed);
-        drop(state);
-        if let Connection::Open(session) = connection {
-            let _ = tokio::time::timeout(PATIENCE, session.close()).await;
-        }
+        let closing = self.shared.connections.close();
+        let _ = tokio::time::timeout(PATIENCE, closing).await;
     }
 
-    async fn within_timeout<T>(
+    /// Runs an operation under its deadline and dresses its error.
+    async fn in_time<T>(
         &self,
+        options: &RequestOptions,
         operation: impl Future<Output = Result<T, McpErrorKind>>,
-    ) -> Result<T, McpErrorKind> {
-        let after = self.shared.config.timeout;
+    ) -> Result<T, McpError> {
+        let after = options.timeout.unwrap_or(self.shared.config.timeout);
         let timed = tokio::time::timeout(after, operation).await;
-        timed.unwrap_or(Err(McpErrorKind::Timeout { after }))
-    }
-
-    async fn exchange(
-        &self,
-        method: &str,
-        params: &RawValue,
-    ) -> Result<Box<RawValue>, McpErrorKind> {
-        let url = self.shared.config.display_url();
-        tracing::debug!(mcp.url = url, mcp.method = method, "MCP request");
-        let outcome = self.exchange_once_or_again(method, params).await;
-        tracing::debug!(
-            mcp.url = url,
-            mcp.method = method,
-            success = matches!(outcome, Ok(Ok(_))),
-            "MCP response"
-        );
-        Ok(outcome??)
-    }
-
-    async fn exchange_once_or_again(
-        &self,
-        method: &str,
-        params: &RawValue,
-    ) -> Result<RpcOutcome, McpErrorKind> {
-        let session = self.session().await?;
-        match session.exchange(method, params).await {
-            // The server has not looked at the request: to send it again is safe.
-            Err(McpErrorKind::SessionExpired) => {
-                self.forget(&session).await;
-                self.session().await?.exchange(method, params).await
-            }
-            other => other,
-        }
-    }
-
-    /// The open session, or a new one. While one caller connects the others wait, each
-    /// under its own deadline.
-    async fn session(&self) -> Result<Arc<Session>, McpErrorKind> {
-        let mut state = self.shared.state.lock().await;
-        match &state.connection {
-            Connection::Open(session) if session.is_open() => return Ok(Arc::clone(session)),
-            Connection::Closed => return Err(McpErrorKind::Disconnected),
-            Connection::Open(_) | Connection::None => {}
-        }
-        state.connection = Connection::None;
-        let link = self.link()?;
-        let known = state.dialect.take();
-        let mut opened = connect::open(&self.shared.config, link, known).await;
-        if opened.is_err() && known.is_some() && self.shared.config.transport == TransportKind::Auto
-        {
-            // What is remembered may not fit any more.
-            opened = connect::open(&self.shared.config, link, None).await;
-        }
-        let (session, dialect) = opened?;
-        let session = Arc::new(session);
-        state.dialect = Some(dialect);
-        state.connection = Connection::Open(Arc::clone(&session));
-        Ok(session)
-    }
-
-    async fn forget(&self, expired: &Arc<Session>) {
-        let mut state = self.shared.state.lock().await;
-        if matches!(&state.connection, Connection::Open(current) if Arc::ptr_eq(current, expired)) {
-            state.connection = Connection::None;
-        }
-    }
-
-    fn link(&self) -> Result<&HttpLink, McpErrorKind> {
-        if let Some(link) = self.shared.link.get() {
-            return Ok(link);
-        }
-        let link = HttpLink::new(&self.shared.config)?;
-        Ok(self.shared.link.get_or_init(|| link))
-    }
-
-    async fn all_tools(&self) -> Result<Vec<Box<RawValue>>, McpErrorKind> {
-        #[derive(Deserialize)]
-        struct Page {
-            #[serde(default)]
-            tools: Vec<Box<RawValue>>,
-            #[serde(rename = "nextCursor", default)]
-            next_cursor: Option<String>,
-        }
-        let method = "tools/list";
-        let limit = self.shared.config.limits.max_pages;
-        let mut tools = Vec::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..limit {
-            let params = match &cursor {
-                None => serde_json::json!({}),
-                Some(cursor) => serde_json::json!({ "cursor": cursor }),
-            };
-            let result = match self.exchange(method, &as_object(&params)?).await {
-                Err(McpErrorKind::Rpc(error)) if error.code == -32601 => return Ok(tools),
-                other => other?,
-            };
-            let page: Page = serde_json::from_str(result.get())
-                .map_err(|source| McpErrorKind::UnexpectedResult { method, source })?;
-            tools.extend(page.tools);
-            match page.next_cursor.filter(|next| !next.is_empty()) {
-                Some(next) => cursor = Some(next),
-                None => return Ok(tools),
-            }
-        }
-        Err(McpErrorKind::TooManyPages { limit })
+        let outcome = timed.unwrap_or(Err(McpErrorKind::Timeout { after }));
+        outcome.map_err(|kind| self.error(kind))
     }
 
     fn error(&self, kind: McpErrorKind) -> McpError {

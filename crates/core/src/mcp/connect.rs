@@ -1,108 +1,367 @@
-//! Finding out how a server wants to be spoken to.
+//! Finding out how a server wants to be spoken to, and opening a session with it.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
+use super::callbacks::empty_object;
+use super::dialect::{Dialect, Opening};
 use super::http::{HttpLink, is_status};
+use super::peer::Peer;
+use super::probe::{ProbeStep, Steps};
 use super::session::{IdStyle, Session};
 use super::transport::{EndpointRule, EventStreamTransport, PostTransport};
-use super::{Handshake, McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
+use super::{
+    Feature, Handshake, McpErrorKind, ProtocolVersion, RpcError, ServerConfig, TransportKind,
+};
 
-/// A way of speaking that has worked, remembered so that the next connection need not ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dialect {
-    transport: TransportKind,
-    handshake: bool,
+/// What a connection is made with.
+pub(super) struct Connector {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) link: HttpLink,
+    pub(super) peer: Arc<Peer>,
 }
 
-/// Opens a session in the way that is configured or known; otherwise finds out:
-///
-/// 1. POST `initialize`. A result: Streamable HTTP.
-/// 2. A JSON-RPC error: a server without handshake, spoken to as POST-SSE.
-/// 3. HTTP 400, 404 or 405, or an empty answer: a GET stream, with its `endpoint` event or,
-///    after an empty answer, without.
-pub(super) async fn open(
-    config: &ServerConfig,
-    link: &HttpLink,
-    known: Option<Dialect>,
-) -> Result<(Session, Dialect), McpErrorKind> {
-    let handshake = config.handshake == Handshake::Auto;
-    let pinned = match (config.transport, handshake) {
-        (TransportKind::Auto, true) => known,
-        (TransportKind::Auto, false) => Some(Dialect {
-            transport: TransportKind::PostSse,
-            handshake: false,
-        }),
-        (TransportKind::PostSse, _) => Some(Dialect {
-            transport: TransportKind::PostSse,
-            handshake: false,
-        }),
-        (transport, handshake) => Some(Dialect {
-            transport,
-            handshake,
-        }),
-    };
-    match pinned {
-        Some(dialect) => Ok((open_as(config, link, dialect).await?, dialect)),
-        None => find_out(config, link).await,
-    }
+/// A session, how it came about, and what was tried on the way.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    pub(super) dialect: Dialect,
+    pub(super) steps: Vec<ProbeStep>,
 }
 
-async fn find_out(
-    config: &ServerConfig,
-    link: &HttpLink,
-) -> Result<(Session, Dialect), McpErrorKind> {
-    const NOT_STREAMABLE: [StatusCode; 3] = [
-        StatusCode::BAD_REQUEST,
-        StatusCode::NOT_FOUND,
-        StatusCode::METHOD_NOT_ALLOWED,
-    ];
-    let attempt = async |transport, handshake| {
-        let dialect = Dialect {
-            transport,
-            handshake,
-        };
-        let session = open_as(config, link, dialect).await?;
-        Ok::<_, McpErrorKind>((session, dialect))
-    };
-    match attempt(TransportKind::StreamableHttp, true).await {
-        Err(McpErrorKind::Rpc(error)) => {
-            tracing::debug!(%error, "No handshake with this server");
-            attempt(TransportKind::PostSse, false).await
+/// The statuses by which a server says that it has no Streamable HTTP at this URL.
+const NOT_STREAMABLE: [StatusCode; 3] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+];
+
+const HEADER_MISMATCH: i64 = -32020;
+const MISSING_CAPABILITY: i64 = -32021;
+const UNSUPPORTED_VERSION: i64 = -32022;
+const METHOD_NOT_FOUND: i64 = -32601;
+
+impl Connector {
+    /// Opens a session in the way that is pinned or known, and otherwise finds out.
+    pub(super) async fn open(&self) -> Result<Opened, McpErrorKind> {
+        let mut steps = Steps::default();
+        if let Some(dialect) = self.pinned() {
+            let session = self.open_pinned(dialect, &mut steps).await?;
+            return Ok(steps.opened(session, dialect));
         }
-        Err(McpErrorKind::NoResponse) => attempt(TransportKind::GetSse, true).await,
-        // The first error says more than that there is no stream either.
-        Err(error) if is_status(&error, &NOT_STREAMABLE) => {
-            match attempt(TransportKind::LegacySse, true).await {
-                Err(stream_error) if is_status(&stream_error, &NOT_STREAMABLE) => Err(error),
-                other => other,
+        let remembers = self.config.protocol_version.is_none();
+        if let Some(dialect) = Dialect::known(&self.config).filter(|_| remembers) {
+            match self.try_out(dialect, &mut steps).await {
+                Ok(session) => return Ok(steps.opened(session, dialect)),
+                // What is remembered may not fit any more.
+                Err(error @ McpErrorKind::Connect(_)) => return Err(error),
+                Err(error) => {
+                    tracing::debug!(%error, "The server is not as it was");
+                    Dialect::forget(&self.config);
+                }
             }
         }
-        other => other,
-    }
-}
-
-async fn open_as(
-    config: &ServerConfig,
-    link: &HttpLink,
-    dialect: Dialect,
-) -> Result<Session, McpErrorKind> {
-    let link = link.clone();
-    let session = match dialect.transport {
-        TransportKind::LegacySse => event_stream(link, EndpointRule::Announced).await?,
-        TransportKind::GetSse => event_stream(link, EndpointRule::SameUrl).await?,
-        TransportKind::PostSse => Session::new(Box::new(PostTransport::new(link)), IdStyle::Mcp),
-        TransportKind::Auto | TransportKind::StreamableHttp | TransportKind::Http => {
-            Session::new(Box::new(PostTransport::new(link)), IdStyle::Number)
+        let opened = self.find_out(steps).await?;
+        if remembers {
+            opened.dialect.remember(&self.config);
         }
-    };
-    if dialect.handshake {
-        let offered = config.protocol_version.unwrap_or(ProtocolVersion::LATEST);
-        session.initialize(offered).await?;
+        Ok(opened)
     }
-    Ok(session)
+
+    /// The dialect that the configuration asks for, when it leaves nothing to find out.
+    fn pinned(&self) -> Option<Dialect> {
+        let offered = self.offered();
+        let dialect = |transport, opening| Some(Dialect { transport, opening });
+        let opening = match (self.config.handshake, self.config.protocol_version) {
+            (Handshake::Never, _) => Opening::None,
+            (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
+                Opening::Stateless(version)
+            }
+            (Handshake::Auto, _) => Opening::Handshake(offered),
+        };
+        match (self.config.transport, opening) {
+            (TransportKind::Auto, Opening::None) | (TransportKind::PostSse, _) => {
+                dialect(TransportKind::PostSse, Opening::None)
+            }
+            (TransportKind::Auto, Opening::Stateless(_)) => {
+                dialect(TransportKind::StreamableHttp, opening)
+            }
+            (TransportKind::Auto, Opening::Handshake(_)) => None,
+            (transport, _) => dialect(transport, opening),
+        }
+    }
+
+    /// The revision that a handshake offers.
+    fn offered(&self) -> ProtocolVersion {
+        let pinned = self.config.protocol_version;
+        pinned.unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)
+    }
+
+    /// Opens as pinned. A server that has no handshake any more says so with the revisions
+    /// that it speaks; unless a revision is pinned too, it gets one of those.
+    async fn open_pinned(
+        &self,
+        dialect: Dialect,
+        steps: &mut Steps,
+    ) -> Result<Session, McpErrorKind> {
+        let opened = self.step(dialect, steps).await;
+        let (Err(error), Opening::Handshake(_), None) =
+            (&opened, dialect.opening, self.config.protocol_version)
+        else {
+            return opened;
+        };
+        match rpc_of(error).map(supported_by) {
+            Some(Some(version)) if version.supports(Feature::RequestMetadata) => {
+                let opening = Opening::Stateless(version);
+                self.step(Dialect { opening, ..dialect }, steps).await
+            }
+            _ => opened,
+        }
+    }
+
+    /// 1. POST `server/discover`. A result, or an error that only a server of 2026-07-28
+    ///    or later gives: no handshake.
+    /// 2. Otherwise POST `initialize`. A result: Streamable HTTP.
+    /// 3. It is unknown: a server without handshake, spoken to as POST-SSE.
+    /// 4. HTTP 400, 404 or 405, or an empty answer: a GET stream, with its `endpoint` event
+    ///    or, after an empty answer, without.
+    async fn find_out(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
+        let mut offered = self.offered();
+        if self.config.protocol_version.is_none() {
+            match self.discover(&mut steps).await? {
+                Discovered::Stateless(session, version) => {
+                    let dialect = Dialect {
+                        transport: TransportKind::StreamableHttp,
+                        opening: Opening::Stateless(version),
+                    };
+                    return Ok(steps.opened(*session, dialect));
+                }
+                Discovered::Older(version) => offered = version,
+                Discovered::AskIn(_) | Discovered::Nothing => {}
+            }
+        }
+        let dialect = |transport| Dialect {
+            transport,
+            opening: Opening::Handshake(offered),
+        };
+        let streamable = dialect(TransportKind::StreamableHttp);
+        let error = match self.try_out(streamable, &mut steps).await {
+            Ok(session) => return Ok(steps.opened(session, streamable)),
+            Err(error) => error,
+        };
+        let next = match &error {
+            McpErrorKind::Rpc(_) => Dialect {
+                transport: TransportKind::PostSse,
+                opening: Opening::None,
+            },
+            McpErrorKind::HttpStatus { rpc: Some(rpc), .. } if rpc.code == METHOD_NOT_FOUND => {
+                Dialect {
+                    transport: TransportKind::PostSse,
+                    opening: Opening::None,
+                }
+            }
+            McpErrorKind::NoResponse => dialect(TransportKind::GetSse),
+            error if is_status(error, &NOT_STREAMABLE) => dialect(TransportKind::LegacySse),
+            _ => return Err(error),
+        };
+        match self.step(next, &mut steps).await {
+            Ok(session) => Ok(steps.opened(session, next)),
+            // The first error says more than that there is no stream either.
+            Err(second) if is_status(&second, &NOT_STREAMABLE) => Err(error),
+            Err(McpErrorKind::ContentType { .. }) => Err(error),
+            Err(second) => Err(second),
+        }
+    }
+
+    /// Asks a server what it speaks, in the newest revision that we do, and once more in
+    /// another one if it asks for that.
+    async fn discover(&self, steps: &mut Steps) -> Result<Discovered, McpErrorKind> {
+        match self.discover_in(ProtocolVersion::LATEST, steps).await? {
+            Discovered::AskIn(version) => match self.discover_in(version, steps).await? {
+                Discovered::AskIn(version) => Err(McpErrorKind::NoCommonVersion {
+                    supported: version.to_string(),
+                }),
+                found => Ok(found),
+            },
+            found => Ok(found),
+        }
+    }
+
+    async fn discover_in(
+        &self,
+        version: ProtocolVersion,
+        steps: &mut Steps,
+    ) -> Result<Discovered, McpErrorKind> {
+        const LONGEST_WAIT: Duration = Duration::from_secs(5);
+        let mut session = self.post_session(IdStyle::Number);
+        session.speak(version);
+        let patience = LONGEST_WAIT.min(self.config.timeout / 4);
+        let params = empty_object();
+        let asked = session.ask("server/discover", &params);
+        let asked = tokio::time::timeout(patience, asked).await;
+        let outcome = asked.unwrap_or(Err(McpErrorKind::Timeout { after: patience }));
+        let found = discovered(outcome, session);
+        let tried = format!("POST server/discover ({version})");
+        steps.note(tried, found.as_ref().map(Discovered::describe));
+        found
+    }
+
+    /// Opens a session in one way that may turn out not to fit: slower than half the
+    /// deadline would leave no time for another.
+    async fn try_out(&self, dialect: Dialect, steps: &mut Steps) -> Result<Session, McpErrorKind> {
+        let after = self.config.timeout / 2;
+        let opened = tokio::time::timeout(after, self.step(dialect, steps)).await;
+        opened.unwrap_or_else(|_| {
+            let error = McpErrorKind::Timeout { after };
+            steps.note(dialect.describe(), Err(&error));
+            Err(error)
+        })
+    }
+
+    /// Opens a session in one way, and says in `steps` how that went.
+    async fn step(&self, dialect: Dialect, steps: &mut Steps) -> Result<Session, McpErrorKind> {
+        let opened = self.open_as(dialect).await;
+        let spoken = opened.as_ref().map(|session| match session.version() {
+            Some(version) => format!("revision {version}"),
+            None => "no handshake".to_owned(),
+        });
+        steps.note(dialect.describe(), spoken);
+        opened
+    }
+
+    async fn open_as(&self, dialect: Dialect) -> Result<Session, McpErrorKind> {
+        let mut session = match dialect.transport {
+            TransportKind::LegacySse => self.stream_session(EndpointRule::Announced).await?,
+            TransportKind::GetSse => self.stream_session(EndpointRule::SameUrl).await?,
+            TransportKind::PostSse => self.post_session(IdStyle::Mcp),
+            TransportKind::Auto | TransportKind::StreamableHttp | TransportKind::Http => {
+                self.post_session(IdStyle::Number)
+            }
+        };
+        match dialect.opening {
+            Opening::Stateless(version) => session.speak(version),
+            Opening::Handshake(offered) => session.initialize(offered).await?,
+            Opening::None => {}
+        }
+        Ok(session)
+    }
+
+    fn post_session(&self, ids: IdStyle) -> Session {
+        let peer = Arc::clone(&self.peer);
+        let transport = PostTransport::new(self.link.clone(), Arc::clone(&peer));
+        Session::new(Box::new(transport), peer, ids)
+    }
+
+    async fn stream_session(&self, rule: EndpointRule) -> Result<Session, McpErrorKind> {
+        let peer = Arc::clone(&self.peer);
+        let link = self.link.clone();
+        let transport = EventStreamTransport::open(link, rule, Arc::clone(&peer)).await?;
+        Ok(Session::new(Box::new(transport), peer, IdStyle::Number))
+    }
 }
 
-async fn event_stream(link: HttpLink, rule: EndpointRule) -> Result<Session, McpErrorKind> {
-    let transport = EventStreamTransport::open(link, rule).await?;
-    Ok(Session::new(Box::new(transport), IdStyle::Number))
+/// What the answer to `server/discover` says.
+enum Discovered {
+    Stateless(Box<Session>, ProtocolVersion),
+    /// The server wants a handshake, and said which revisions it speaks.
+    Older(ProtocolVersion),
+    /// The server refused the revision and wants this one, which has no handshake either.
+    AskIn(ProtocolVersion),
+    /// A server from before this method.
+    Nothing,
+}
+
+impl Discovered {
+    fn describe(&self) -> String {
+        match self {
+            Self::Stateless(_, version) => format!("revision {version}, stateless"),
+            Self::Older(version) => format!("the server offers {version}"),
+            Self::AskIn(version) => format!("the server asks for {version}"),
+            Self::Nothing => "not known to the server".to_owned(),
+        }
+    }
+}
+
+/// Reads the answer to `server/discover` (MCP 2026-07-28, "Backward Compatibility"). What
+/// no server of that revision would answer says that it is an older one.
+fn discovered(
+    outcome: Result<Result<Box<RawValue>, RpcError>, McpErrorKind>,
+    mut session: Session,
+) -> Result<Discovered, McpErrorKind> {
+    #[derive(Deserialize)]
+    struct DiscoverResult {
+        #[serde(rename = "supportedVersions")]
+        supported_versions: Vec<String>,
+    }
+    let error = match outcome {
+        Ok(Ok(result)) => {
+            let Ok(found) = serde_json::from_str::<DiscoverResult>(result.get()) else {
+                return Ok(Discovered::Nothing);
+            };
+            let supported = &found.supported_versions;
+            let newest = ProtocolVersion::newest_of(supported.iter().map(String::as_str));
+            return match newest {
+                Some(version) if version.supports(Feature::RequestMetadata) => {
+                    session.introduced(result);
+                    Ok(Discovered::Stateless(Box::new(session), version))
+                }
+                Some(version) => Ok(Discovered::Older(version)),
+                None => Err(McpErrorKind::NoCommonVersion {
+                    supported: supported.join(", "),
+                }),
+            };
+        }
+        Ok(Err(error)) => error,
+        Err(McpErrorKind::HttpStatus {
+            status,
+            rpc: Some(error),
+            ..
+        }) if !matches!(status, 401 | 403 | 407) => *error,
+        Err(McpErrorKind::HttpStatus { status, .. }) if !matches!(status, 401 | 403 | 407) => {
+            return Ok(Discovered::Nothing);
+        }
+        // The credential is missing or wrong, or there is nobody: to ask again in other
+        // words would change nothing.
+        Err(
+            error @ (McpErrorKind::HttpStatus { .. }
+            | McpErrorKind::Connect(_)
+            | McpErrorKind::Redirect
+            | McpErrorKind::Config(_)
+            | McpErrorKind::Encode(_)
+            | McpErrorKind::Setup(_)),
+        ) => return Err(error),
+        Err(_) => return Ok(Discovered::Nothing),
+    };
+    match error.code {
+        UNSUPPORTED_VERSION => match supported_by(&error) {
+            Some(version) if version.supports(Feature::RequestMetadata) => {
+                Ok(Discovered::AskIn(version))
+            }
+            Some(version) => Ok(Discovered::Older(version)),
+            None => Err(McpErrorKind::Rpc(error)),
+        },
+        HEADER_MISMATCH | MISSING_CAPABILITY => Err(McpErrorKind::Rpc(error)),
+        _ => Ok(Discovered::Nothing),
+    }
+}
+
+fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {
+    match error {
+        McpErrorKind::Rpc(error) => Some(error),
+        McpErrorKind::HttpStatus { rpc, .. } => rpc.as_deref(),
+        _ => None,
+    }
+}
+
+/// The newest revision of ours among those that an error -32022 lists.
+fn supported_by(error: &RpcError) -> Option<ProtocolVersion> {
+    #[derive(Deserialize)]
+    struct Data {
+        supported: Vec<String>,
+    }
+    let data: Data = serde_json::from_str(error.data.as_ref()?.get()).ok()?;
+    ProtocolVersion::newest_of(data.supported.iter().map(String::as_str))
 }

@@ -54,6 +54,8 @@ pub enum McpErrorKind {
         retry_after: Option<Duration>,
         /// From `WWW-Authenticate`.
         challenge: Option<String>,
+        /// The JSON-RPC error in the body, where there is one.
+        rpc: Option<Box<RpcError>>,
     },
     /// A redirect that leaves the origin, or goes round in circles; it is not followed.
     #[error("a redirect to another place was refused")]
@@ -112,6 +114,44 @@ pub enum McpErrorKind {
         /// The limit.
         limit: usize,
     },
+    /// The server speaks none of the revisions that are known here.
+    #[error("the server speaks none of the known protocol revisions: {supported}")]
+    NoCommonVersion {
+        /// Those that it does speak.
+        supported: String,
+    },
+    /// The last attempts to connect failed, so this one was not made.
+    #[error("the server is down; the next attempt is made in {:.1} s", .retry_after.as_secs_f64())]
+    KnownDown {
+        /// When the next attempt may be made.
+        retry_after: Duration,
+    },
+    /// The server asks for something before it answers, and there is nobody to give it.
+    #[error("the server asks for '{method}', which this client does not offer: {reason}")]
+    InputRequired {
+        /// The method of its question.
+        method: String,
+        /// Why there is no answer.
+        reason: String,
+    },
+    /// The server asked for more and more before it answered.
+    #[error("no answer after {limit} rounds of questions")]
+    TooManyRounds {
+        /// The limit.
+        limit: u32,
+    },
+    /// A result of a type that is not known here.
+    #[error("a result of the unknown type '{result_type}'")]
+    UnknownResultType {
+        /// The type.
+        result_type: String,
+    },
+    /// The task that the server made of the request was cancelled there.
+    #[error("the task was cancelled at the server{}", reason(.message))]
+    TaskCancelled {
+        /// What the server said about it.
+        message: Option<String>,
+    },
     /// The server answered with an error.
     #[error(transparent)]
     Rpc(#[from] RpcError),
@@ -160,6 +200,7 @@ impl McpError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {
             McpErrorKind::HttpStatus { retry_after, .. } => retry_after,
+            McpErrorKind::KnownDown { retry_after } => Some(retry_after),
             _ => None,
         }
     }
@@ -193,7 +234,11 @@ impl McpError {
             | McpErrorKind::ForeignEndpoint
             | McpErrorKind::StreamClosed
             | McpErrorKind::SessionExpired
+            | McpErrorKind::NoCommonVersion { .. }
+            | McpErrorKind::KnownDown { .. }
             | McpErrorKind::Disconnected => ErrorCode::Unavailable,
+            McpErrorKind::InputRequired { .. } => ErrorCode::Denied,
+            McpErrorKind::TaskCancelled { .. } => ErrorCode::Cancelled,
             McpErrorKind::ContentType { .. }
             | McpErrorKind::TooLarge { .. }
             | McpErrorKind::TooManyEvents { .. }
@@ -202,6 +247,8 @@ impl McpError {
             | McpErrorKind::InvalidUtf8
             | McpErrorKind::InvalidMessage(_)
             | McpErrorKind::UnexpectedResult { .. }
+            | McpErrorKind::TooManyRounds { .. }
+            | McpErrorKind::UnknownResultType { .. }
             | McpErrorKind::NoResponse => ErrorCode::InternalError,
         }
     }
@@ -236,6 +283,12 @@ impl std::error::Error for McpError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.kind)
     }
+}
+
+fn reason(message: &Option<String>) -> String {
+    message
+        .as_ref()
+        .map_or_else(String::new, |message| format!(": {message}"))
 }
 
 /// The innermost cause, such as `Connection refused (os error 111)`: what is around it

@@ -10,7 +10,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use std::time::Duration;
 use url::Url;
 
-use super::{Limits, McpErrorKind, ServerConfig};
+use super::jsonrpc::Incoming;
+use super::{Limits, McpErrorKind, RpcError, ServerConfig};
 pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer, read_body};
 
 /// Longest time for one connection attempt; the operation's own deadline may be shorter.
@@ -54,14 +55,14 @@ impl HttpLink {
     pub(super) async fn post(
         &self,
         url: &Url,
-        extra: &HeaderMap,
+        extra: HeaderMap,
         body: Bytes,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let request = self
             .client
             .post(url.clone())
             .headers(self.headers.clone())
-            .headers(extra.clone())
+            .headers(extra)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
             .body(body);
@@ -69,22 +70,31 @@ impl HttpLink {
     }
 
     /// Opens an event stream.
-    pub(super) async fn get_stream(&self) -> Result<reqwest::Response, McpErrorKind> {
+    pub(super) async fn get_stream(
+        &self,
+        extra: HeaderMap,
+    ) -> Result<reqwest::Response, McpErrorKind> {
         let request = self
             .client
             .get(self.url.clone())
             .headers(self.headers.clone())
+            .headers(extra)
             .header(ACCEPT, "text/event-stream");
-        check_status(request.send().await.map_err(sending)?)
+        let response = check_status(request.send().await.map_err(sending)?).await?;
+        let content_type = content_type(&response);
+        if content_type != "text/event-stream" {
+            return Err(McpErrorKind::ContentType { content_type });
+        }
+        Ok(response)
     }
 
     /// Ends a session; what the server says to that does not matter.
-    pub(super) async fn delete(&self, extra: &HeaderMap) {
+    pub(super) async fn delete(&self, extra: HeaderMap) {
         let request = self
             .client
             .delete(self.url.clone())
             .headers(self.headers.clone())
-            .headers(extra.clone());
+            .headers(extra);
         let _ = request.send().await;
     }
 }
@@ -106,27 +116,49 @@ fn sending(error: reqwest::Error) -> McpErrorKind {
 }
 
 /// Lets an answer with a success status through.
-pub(super) fn check_status(response: reqwest::Response) -> Result<reqwest::Response, McpErrorKind> {
+pub(super) async fn check_status(
+    response: reqwest::Response,
+) -> Result<reqwest::Response, McpErrorKind> {
     if response.status().is_success() {
         Ok(response)
     } else {
-        Err(status_error(&response))
+        Err(status_error(response).await)
     }
 }
 
-/// The error that an answer's status is, with what its head says about it.
-pub(super) fn status_error(response: &reqwest::Response) -> McpErrorKind {
+/// The error that an answer's status is, with what its head and its body say about it.
+async fn status_error(response: reqwest::Response) -> McpErrorKind {
+    const LONGEST_REASON: usize = 64 * 1024;
+    const PATIENCE: Duration = Duration::from_secs(2);
     let text = |header: Option<&HeaderValue>| {
         let text = header?.to_str().ok()?;
         Some(text.chars().take(1024).collect::<String>())
     };
     let headers = response.headers();
     let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
+    let challenge = text(headers.get(WWW_AUTHENTICATE));
+    let status = response.status().as_u16();
+    let body = tokio::time::timeout(PATIENCE, read_body(response, LONGEST_REASON)).await;
+    let body = body.ok().and_then(Result::ok).unwrap_or_default();
     McpErrorKind::HttpStatus {
-        status: response.status().as_u16(),
+        status,
         retry_after: seconds.map(Duration::from_secs),
-        challenge: text(headers.get(WWW_AUTHENTICATE)),
+        challenge,
+        rpc: rpc_error(&body).map(Box::new),
     }
+}
+
+/// The JSON-RPC error that a body is, if it is one.
+fn rpc_error(body: &[u8]) -> Option<RpcError> {
+    let text = std::str::from_utf8(body).ok()?;
+    let messages = Incoming::parse(text.trim()).ok()?;
+    messages.into_iter().find_map(|message| match message {
+        Incoming::Response {
+            outcome: Err(error),
+            ..
+        } => Some(error),
+        _ => None,
+    })
 }
 
 /// Whether an error is one of these HTTP statuses.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The id of a request. Ours are numbers from 1, or strings that start with `mcp_` (E1, E7).
@@ -16,7 +17,7 @@ pub(crate) enum RequestId {
 }
 
 /// The error of a JSON-RPC response, as the server sent it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RpcError {
     /// The code; -1 when the server sent none (E3).
     #[serde(default = "unknown_code")]
@@ -25,7 +26,7 @@ pub struct RpcError {
     #[serde(default = "unknown_message")]
     pub message: String,
     /// Whatever else the server said, unread.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
 }
 
@@ -35,6 +36,18 @@ fn unknown_code() -> i64 {
 
 fn unknown_message() -> String {
     "Unknown MCP error".to_owned()
+}
+
+impl RpcError {
+    /// An error of ours, as an answer to a request of the server's.
+    #[must_use]
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
 }
 
 impl fmt::Display for RpcError {
@@ -54,9 +67,16 @@ pub(crate) enum Incoming {
     /// The answer to one of our requests.
     Response { id: RequestId, outcome: RpcOutcome },
     /// A request of the server's; it waits for an answer.
-    Request { id: Box<RawValue>, method: String },
+    Request {
+        id: Box<RawValue>,
+        method: String,
+        params: Option<Box<RawValue>>,
+    },
     /// A notification; it waits for nothing.
-    Notification,
+    Notification {
+        method: String,
+        params: Option<Box<RawValue>>,
+    },
 }
 
 #[derive(Deserialize)]
@@ -65,6 +85,8 @@ struct Envelope<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "even_null")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -102,8 +124,12 @@ impl Incoming {
             (Some(method), Some(id)) => Ok(Self::Request {
                 id: id.to_owned(),
                 method: method.into_owned(),
+                params: envelope.params.map(ToOwned::to_owned),
             }),
-            (Some(_), None) => Ok(Self::Notification),
+            (Some(method), None) => Ok(Self::Notification {
+                method: method.into_owned(),
+                params: envelope.params.map(ToOwned::to_owned),
+            }),
             (None, Some(id)) => {
                 let outcome = match (envelope.error, envelope.result) {
                     (Some(error), _) => Err(lenient_error(error)),
@@ -163,30 +189,44 @@ pub(crate) fn request(id: &RequestId, method: &str, params: &RawValue) -> Bytes 
     })
 }
 
-/// A notification without parameters as it goes out.
-pub(crate) fn notification(method: &str) -> Bytes {
-    encode(&serde_json::json!({"jsonrpc": "2.0", "method": method}))
+/// A notification as it goes out.
+pub(crate) fn notification(method: &str, params: Option<&Value>) -> Bytes {
+    #[derive(Serialize)]
+    struct Notification<'a> {
+        jsonrpc: &'static str,
+        method: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        params: Option<&'a Value>,
+    }
+    encode(&Notification {
+        jsonrpc: "2.0",
+        method,
+        params,
+    })
 }
 
-/// The answer to a request of the server's: `ping` is answered, everything else is
-/// something that this client did not offer.
-pub(crate) fn answer_to_server(id: &RawValue, method: &str) -> Bytes {
+/// The answer to a request of the server's.
+pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
     #[derive(Serialize)]
     struct Answer<'a> {
         jsonrpc: &'static str,
         id: &'a RawValue,
         #[serde(flatten)]
-        payload: serde_json::Value,
+        payload: Payload,
     }
-    let payload = if method == "ping" {
-        serde_json::json!({"result": {}})
-    } else {
-        serde_json::json!({"error": {"code": -32601, "message": "Method not found"}})
-    };
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Payload {
+        Result(Value),
+        Error(RpcError),
+    }
     encode(&Answer {
         jsonrpc: "2.0",
         id,
-        payload,
+        payload: match outcome {
+            Ok(result) => Payload::Result(result),
+            Err(error) => Payload::Error(error),
+        },
     })
 }
 
@@ -246,7 +286,7 @@ mod tests {
         ));
         assert!(matches!(
             only(r#"{"method":"notifications/x"}"#),
-            Incoming::Notification
+            Incoming::Notification { .. }
         ));
         let batch = r#"[{"method":"x"}, 3, {"id":1,"result":{}}]"#;
         assert_eq!(Incoming::parse(batch).unwrap().len(), 2);
@@ -274,8 +314,16 @@ mod tests {
         );
         let id = RawValue::from_string("\"s1\"".into()).unwrap();
         assert_eq!(
-            answer_to_server(&id, "ping"),
+            answer(&id, Ok(serde_json::json!({}))),
             r#"{"jsonrpc":"2.0","id":"s1","result":{}}"#
+        );
+        assert_eq!(
+            answer(&id, Err(RpcError::new(-32601, "Method not found"))),
+            r#"{"jsonrpc":"2.0","id":"s1","error":{"code":-32601,"message":"Method not found"}}"#
+        );
+        assert_eq!(
+            notification("notifications/x", None),
+            r#"{"jsonrpc":"2.0","method":"notifications/x"}"#
         );
     }
 }

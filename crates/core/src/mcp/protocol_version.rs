@@ -26,14 +26,25 @@ pub enum ProtocolVersion {
     V2025_06_18,
     /// Resumption by polling, JSON Schema 2020-12.
     V2025_11_25,
+    /// Stateless: no handshake and no session; every request says all there is to know.
+    V2026_07_28,
 }
 
 /// Something that only some revisions have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Feature {
-    /// The `MCP-Protocol-Version` header on every request after the handshake.
+    /// A connection starts with `initialize`; the server may send requests of its own and
+    /// pushes its notices. Until 2025-11-25.
+    Handshake,
+    /// The `MCP-Protocol-Version` header on every request. Since 2025-06-18.
     ProtocolVersionHeader,
+    /// Every request carries revision, client and capabilities in `_meta`, and mirrors of
+    /// its method, name and parameters in `Mcp-*` headers. Since 2026-07-28.
+    RequestMetadata,
+    /// Over HTTP, to close the stream of an answer is to cancel the request; before, a
+    /// closed stream said nothing. Since 2026-07-28.
+    CancelByClosing,
 }
 
 /// A string that names no revision known here.
@@ -42,14 +53,18 @@ pub enum Feature {
 pub struct UnknownProtocolVersion(pub String);
 
 impl ProtocolVersion {
-    /// The newest revision that the handshake offers.
-    pub const LATEST: Self = Self::V2025_11_25;
+    /// The newest revision that is known here.
+    pub const LATEST: Self = Self::V2026_07_28;
 
-    const ALL: [Self; 4] = [
+    /// The newest revision that has a handshake to offer it in.
+    pub const LATEST_WITH_HANDSHAKE: Self = Self::V2025_11_25;
+
+    const ALL: [Self; 5] = [
         Self::V2024_11_05,
         Self::V2025_03_26,
         Self::V2025_06_18,
         Self::V2025_11_25,
+        Self::V2026_07_28,
     ];
 
     /// The revision as the protocol writes it: a date.
@@ -60,6 +75,7 @@ impl ProtocolVersion {
             Self::V2025_03_26 => "2025-03-26",
             Self::V2025_06_18 => "2025-06-18",
             Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
         }
     }
 
@@ -67,19 +83,28 @@ impl ProtocolVersion {
     #[must_use]
     pub fn supports(self, feature: Feature) -> bool {
         match feature {
+            Feature::Handshake => self <= Self::LATEST_WITH_HANDSHAKE,
             Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
+            Feature::RequestMetadata | Feature::CancelByClosing => self >= Self::V2026_07_28,
         }
     }
 
-    /// The newest known revision that is not newer than `text`, which a server answered
-    /// the handshake with: revisions are dates, so they sort as text. A server may know
-    /// one that came out after us and speak it compatibly enough.
+    /// What a server meant that answered the handshake with `text`: the newest revision
+    /// with a handshake that is not newer. Revisions are dates, so they sort as text; a
+    /// server may know one that came out after us and speak it compatibly enough.
     pub(crate) fn closest_to(text: &str) -> Self {
         let not_newer = Self::ALL
             .into_iter()
             .rev()
+            .filter(|known| known.supports(Feature::Handshake))
             .find(|known| known.as_str() <= text);
         not_newer.unwrap_or(Self::V2024_11_05)
+    }
+
+    /// The newest revision that both a server and this client know.
+    pub(crate) fn newest_of<'a>(offered: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let known = offered.into_iter().filter_map(|text| text.parse().ok());
+        known.max()
     }
 }
 

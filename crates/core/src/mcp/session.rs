@@ -1,16 +1,27 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
-use serde_json::value::RawValue;
+use http::HeaderMap;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
 
+use super::callbacks::Notification;
 use super::jsonrpc::{self, RequestId, RpcOutcome};
-use super::transport::Transport;
-use super::{McpErrorKind, ProtocolVersion};
+use super::metadata::{self, Metadata};
+use super::peer::Peer;
+use super::transport::{Outgoing, Transport};
+use super::{Feature, McpErrorKind, ProtocolVersion};
 
 /// A connection that is ready for requests: the transport and what was agreed on it.
 pub(super) struct Session {
     transport: Box<dyn Transport>,
+    peer: Arc<Peer>,
     ids: IdStyle,
     next_id: AtomicI64,
+    version: Option<ProtocolVersion>,
+    hello: Option<Box<RawValue>>,
 }
 
 /// What ids of requests look like.
@@ -22,33 +33,161 @@ pub(super) enum IdStyle {
     Mcp,
 }
 
+/// What goes with one request beyond its parameters.
+#[derive(Default)]
+pub(super) struct Extras {
+    /// Entries of `_meta`; those of the request itself win.
+    pub(super) meta: Map<String, Value>,
+    /// Headers that mirror parameters (`Mcp-Param-*`).
+    pub(super) mirrored: HeaderMap,
+    /// Who hears the notices of a `subscriptions/listen`.
+    pub(super) subscriber: Option<mpsc::Sender<Notification>>,
+}
+
 impl Session {
-    pub(super) fn new(transport: Box<dyn Transport>, ids: IdStyle) -> Self {
+    pub(super) fn new(transport: Box<dyn Transport>, peer: Arc<Peer>, ids: IdStyle) -> Self {
         Self {
             transport,
+            peer,
             ids,
             next_id: AtomicI64::new(1),
+            version: None,
+            hello: None,
         }
     }
 
-    /// Sends a request and waits for its response.
+    /// The revision in force; none with a server that was never asked.
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
+        self.version
+    }
+
+    pub(super) fn has(&self, feature: Feature) -> bool {
+        self.version
+            .is_some_and(|version| version.supports(feature))
+    }
+
+    /// What the server said of itself: the result of `initialize` or `server/discover`.
+    pub(super) fn hello(&self) -> Option<&RawValue> {
+        self.hello.as_deref()
+    }
+
+    /// Speaks a revision without handshake from the start.
+    pub(super) fn speak(&mut self, version: ProtocolVersion) {
+        self.version = Some(version);
+        self.transport.negotiated(version);
+    }
+
+    pub(super) fn introduced(&mut self, hello: Box<RawValue>) {
+        self.hello = Some(hello);
+    }
+
+    /// Sends a request and waits for its response. Giving it up tells the server.
     pub(super) async fn exchange(
+        self: &Arc<Self>,
+        method: &str,
+        params: &RawValue,
+        extras: Extras,
+    ) -> Result<RpcOutcome, McpErrorKind> {
+        let subscriber = extras.subscriber.clone();
+        let request = self.outgoing(method, params, extras)?;
+        let _routed = subscriber.map(|sender| self.peer.route(request.id.clone(), sender));
+        let guard = CancelOnDrop {
+            session: self,
+            id: Some(request.id.clone()),
+        };
+        let outcome = self.transport.exchange(request).await;
+        guard.disarm();
+        match outcome {
+            Err(McpErrorKind::HttpStatus {
+                status,
+                retry_after: None,
+                rpc: Some(error),
+                ..
+            }) if !matches!(status, 401 | 403 | 407 | 429) => Ok(Err(*error)),
+            other => other,
+        }
+    }
+
+    /// Sends a request that belongs to the opening of the session: it is never cancelled,
+    /// and a status is given as such.
+    pub(super) async fn ask(
         &self,
         method: &str,
         params: &RawValue,
     ) -> Result<RpcOutcome, McpErrorKind> {
+        let request = self.outgoing(method, params, Extras::default())?;
+        self.transport.exchange(request).await
+    }
+
+    fn outgoing(
+        &self,
+        method: &str,
+        params: &RawValue,
+        extras: Extras,
+    ) -> Result<Outgoing, McpErrorKind> {
         let id = match self.ids {
             IdStyle::Number => RequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed)),
             IdStyle::Mcp => RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple())),
         };
-        let message = jsonrpc::request(&id, method, params);
-        self.transport.exchange(&id, message).await
+        let Extras {
+            meta,
+            mut mirrored,
+            subscriber,
+        } = extras;
+        let endless = subscriber.is_some();
+        let stateless = self
+            .version
+            .filter(|version| version.supports(Feature::RequestMetadata));
+        if stateless.is_none() && meta.is_empty() {
+            let message = jsonrpc::request(&id, method, params);
+            return Ok(Outgoing {
+                id,
+                message,
+                mirrored: HeaderMap::new(),
+                endless,
+            });
+        }
+        let mut request = Metadata::of(params).map_err(McpErrorKind::Encode)?;
+        request.add(meta).map_err(McpErrorKind::Encode)?;
+        if let Some(version) = stateless {
+            let capabilities = self.capabilities();
+            request
+                .add(metadata::per_request(version, capabilities))
+                .map_err(McpErrorKind::Encode)?;
+            mirrored.extend(request.mirrored_headers(method));
+        } else {
+            mirrored.clear();
+        }
+        let params = request.into_params().map_err(McpErrorKind::Encode)?;
+        let message = jsonrpc::request(&id, method, &params);
+        Ok(Outgoing {
+            id,
+            message,
+            mirrored,
+            endless,
+        })
+    }
+
+    fn capabilities(&self) -> Map<String, Value> {
+        let mut capabilities = self.peer.callbacks().capabilities();
+        // Tasks are followed to their end for whoever calls (extension of 2026-07-28).
+        let extensions = json!({"io.modelcontextprotocol/tasks": {}});
+        capabilities.insert("extensions".to_owned(), extensions);
+        capabilities
     }
 
     /// Says hello: `initialize`, then `notifications/initialized` (E6).
-    pub(super) async fn initialize(&self, offered: ProtocolVersion) -> Result<(), McpErrorKind> {
-        let params = initialize_params(offered)?;
-        let result = self.exchange("initialize", &params).await??;
+    pub(super) async fn initialize(
+        &mut self,
+        offered: ProtocolVersion,
+    ) -> Result<(), McpErrorKind> {
+        let params = json!({
+            "protocolVersion": offered.as_str(),
+            "capabilities": self.peer.callbacks().capabilities(),
+            "clientInfo": metadata::client_info(),
+        });
+        let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
+        let result = self.ask("initialize", &params).await??;
         #[derive(serde::Deserialize)]
         struct Initialized {
             #[serde(rename = "protocolVersion", default)]
@@ -59,14 +198,22 @@ impl Session {
             McpErrorKind::UnexpectedResult { method, source }
         })?;
         let spoken = initialized.protocol_version.as_deref();
-        self.transport
-            .negotiated(spoken.map_or(offered, ProtocolVersion::closest_to));
-        let done = jsonrpc::notification("notifications/initialized");
+        self.speak(spoken.map_or(offered, ProtocolVersion::closest_to));
+        self.introduced(result);
+        let done = jsonrpc::notification("notifications/initialized", None);
         if let Err(error) = self.transport.notify(done).await {
             // Some servers answer it with an error and work all the same.
             tracing::debug!(%error, "The server refused `notifications/initialized`");
         }
+        if self.peer.listens() {
+            self.transport.listen();
+        }
         Ok(())
+    }
+
+    /// Begins to listen for what the server says outside of answers.
+    pub(super) fn listen(&self) {
+        self.transport.listen();
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -76,13 +223,43 @@ impl Session {
     pub(super) async fn close(&self) {
         self.transport.close().await;
     }
+
+    /// Whether the server has to be told in words that a request was given up.
+    fn cancels_in_words(&self) -> bool {
+        let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
+        self.version.is_some() && !seen
+    }
 }
 
-fn initialize_params(offered: ProtocolVersion) -> Result<Box<RawValue>, McpErrorKind> {
-    let params = serde_json::json!({
-        "protocolVersion": offered.as_str(),
-        "capabilities": {},
-        "clientInfo": {"name": "pillion", "version": env!("CARGO_PKG_VERSION")},
-    });
-    serde_json::value::to_raw_value(&params).map_err(McpErrorKind::Encode)
+/// Sends `notifications/cancelled` when its request is given up before it was answered.
+struct CancelOnDrop<'a> {
+    session: &'a Arc<Session>,
+    id: Option<RequestId>,
+}
+
+impl CancelOnDrop<'_> {
+    fn disarm(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let Some(id) = self.id.take() else { return };
+        if !self.session.cancels_in_words() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let session = Arc::clone(self.session);
+        runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+            let params = json!({"requestId": id, "reason": "The caller gave up"});
+            let message = jsonrpc::notification("notifications/cancelled", Some(&params));
+            if let Err(error) = session.transport.notify(message).await {
+                tracing::debug!(%error, "The server did not take a cancellation");
+            }
+        }));
+    }
 }

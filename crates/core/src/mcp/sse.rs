@@ -160,6 +160,18 @@ impl SseDecoder {
         self.retry
     }
 
+    /// Gets ready for the continuation of a stream that broke off: what had not been
+    /// completed is forgotten, for the server sends it again.
+    pub fn resume(&mut self) {
+        self.line.clear();
+        self.event.clear();
+        self.data.clear();
+        self.has_data = false;
+        self.id = self.last_event_id.clone();
+        self.after_cr = false;
+        self.at_start = true;
+    }
+
     /// Says that the stream has ended properly. The standard drops an event that no blank
     /// line ended; some servers leave that line out at the end, so it counts here, though
     /// not for [`last_event_id`](Self::last_event_id): it may have been cut.

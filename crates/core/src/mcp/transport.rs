@@ -1,5 +1,6 @@
 //! How messages travel. Every transport answers the same two questions: here is a request,
-//! what is its response; here is a message that has none.
+//! what is its response; here is a message that has none. What the server says beyond
+//! responses goes to the [`Peer`](super::peer::Peer) that a transport is made with.
 
 mod event_stream;
 mod post;
@@ -8,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use http::HeaderMap;
 
 use super::jsonrpc::{RequestId, RpcOutcome};
 use super::{McpErrorKind, ProtocolVersion};
@@ -17,15 +19,24 @@ pub(super) use post::PostTransport;
 /// A boxed future, so that transports can be used as `dyn Transport`.
 pub(super) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// A request, ready to travel.
+pub(super) struct Outgoing {
+    pub(super) id: RequestId,
+    /// The JSON-RPC message.
+    pub(super) message: Bytes,
+    /// What the message says, for those who look at HTTP headers only (2026-07-28); other
+    /// transports leave it out.
+    pub(super) mirrored: HeaderMap,
+    /// The response comes at the end of a stream that lives as long as somebody listens, so
+    /// that only its single events are bounded.
+    pub(super) endless: bool,
+}
+
 /// One connection to one server. Deadlines are the caller's: dropping a future gives up the
 /// exchange and frees what it held.
 pub(super) trait Transport: Send + Sync {
     /// Sends a request and waits for the response with its id.
-    fn exchange<'a>(
-        &'a self,
-        id: &'a RequestId,
-        message: Bytes,
-    ) -> TransportFuture<'a, Result<RpcOutcome, McpErrorKind>>;
+    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>>;
 
     /// Sends a message that has no response.
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>>;
@@ -35,6 +46,16 @@ pub(super) trait Transport: Send + Sync {
 
     /// The revision that was negotiated; requests from now on say it where they must.
     fn negotiated(&self, version: ProtocolVersion);
+
+    /// Begins to listen for what the server says outside of answers, where that takes a
+    /// stream of its own.
+    fn listen(&self) {}
+
+    /// Whether every request has a connection or a stream of its own, which ends when the
+    /// exchange is given up: the server can see that.
+    fn closes_with_exchange(&self) -> bool {
+        false
+    }
 
     /// Ends the session at the server, as far as that is possible.
     fn close(&self) -> TransportFuture<'_, ()>;

@@ -120,6 +120,28 @@ impl AnswerReader {
         }
     }
 
+    /// Lets the stream live for as long as somebody listens.
+    pub(in crate::mcp) fn without_totals(&mut self) {
+        self.totals = None;
+    }
+
+    /// Goes on with another answer that continues the same stream; what has been counted
+    /// stays counted.
+    pub(in crate::mcp) fn resume(&mut self, response: reqwest::Response) {
+        self.decoder.resume();
+        self.response = Some(response);
+    }
+
+    /// The last `id` of the stream: where to resume it.
+    pub(in crate::mcp) fn last_event_id(&self) -> Option<&str> {
+        self.decoder.last_event_id()
+    }
+
+    /// How long the server asks to wait before the stream is resumed.
+    pub(in crate::mcp) fn retry(&self) -> Option<Duration> {
+        self.decoder.retry()
+    }
+
     /// The next event; none when the stream has ended properly.
     pub(in crate::mcp) async fn next(&mut self) -> Result<Option<SseEvent>, McpErrorKind> {
         loop {

@@ -177,3 +177,16 @@ proptest! {
         prop_assert_eq!(data(format!("{encoded}\n").as_bytes()), [lines.join("\n")]);
     }
 }
+
+#[test]
+fn a_stream_goes_on_after_what_was_cut() {
+    let mut decoder = SseDecoder::new(1000);
+    decoder
+        .feed(b"id: 1\ndata: one\n\nid: 2\ndata: ha")
+        .unwrap();
+    decoder.resume();
+    decoder.feed(b"\xef\xbb\xbfid: 2\ndata: two\n\n").unwrap();
+    assert_eq!(decoder.next_event().unwrap().data, "one");
+    assert_eq!(decoder.next_event().unwrap().data, "two");
+    assert_eq!(decoder.last_event_id(), Some("2"));
+}

@@ -1,20 +1,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::{Transport, TransportFuture};
-use crate::mcp::http::{
-    Answer, AnswerReader, HttpLink, check_status, content_type, messages_of, read_answer,
-};
-use crate::mcp::jsonrpc::{self, Incoming, RequestId, RpcOutcome};
+use super::{Outgoing, Transport, TransportFuture};
+use crate::mcp::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
+use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::mcp::peer::{Answers, Peer};
 use crate::mcp::{McpErrorKind, ProtocolVersion};
 
 /// Where requests are posted to.
@@ -37,31 +35,20 @@ pub(in crate::mcp) struct EventStreamTransport {
 /// What the reading task and the callers share.
 struct Poster {
     link: HttpLink,
+    peer: Arc<Peer>,
     endpoint: Url,
     waiting: Mutex<HashMap<RequestId, oneshot::Sender<RpcOutcome>>>,
     open: AtomicBool,
-    /// What is left of the answers that may be on their way to the server.
-    answers: Arc<Semaphore>,
 }
-
-/// How many of the server's own requests are answered at once. A server that asks faster
-/// than it takes the answers gets none to the rest, so that what is held here stays bounded.
-const MOST_ANSWERS: usize = 16;
-
-/// How long an answer to the server may be on its way.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 impl EventStreamTransport {
     /// Opens the stream and, where the rule asks for it, waits for the endpoint.
     pub(in crate::mcp) async fn open(
         link: HttpLink,
         rule: EndpointRule,
+        peer: Arc<Peer>,
     ) -> Result<Self, McpErrorKind> {
-        let response = link.get_stream().await?;
-        let content_type = content_type(&response);
-        if content_type != "text/event-stream" {
-            return Err(McpErrorKind::ContentType { content_type });
-        }
+        let response = link.get_stream(HeaderMap::new()).await?;
         let mut reader = AnswerReader::endless(response, &link.limits);
         let endpoint = match rule {
             EndpointRule::SameUrl => link.url.clone(),
@@ -69,10 +56,10 @@ impl EventStreamTransport {
         };
         let poster = Arc::new(Poster {
             link,
+            peer,
             endpoint,
             waiting: Mutex::default(),
             open: AtomicBool::new(true),
-            answers: Arc::new(Semaphore::new(MOST_ANSWERS)),
         });
         let task = tokio::spawn(read_responses(Arc::clone(&poster), reader));
         Ok(Self {
@@ -103,12 +90,13 @@ fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
 }
 
 async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
+    let mut answers = Answers::default();
     loop {
         match reader.next().await {
             Ok(Some(event)) if event.event == "endpoint" => {}
             Ok(Some(event)) => {
                 for message in messages_of(&event) {
-                    poster.dispatch(message);
+                    poster.dispatch(message, &mut answers);
                 }
             }
             Ok(None) => break,
@@ -124,7 +112,7 @@ async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
 }
 
 impl Poster {
-    fn dispatch(self: &Arc<Self>, message: Incoming) {
+    fn dispatch(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
         match message {
             Incoming::Response { id, outcome } => {
                 // An error without an id could be anybody's: it might end a good call.
@@ -132,34 +120,25 @@ impl Poster {
                     let _ = caller.send(outcome);
                 }
             }
-            Incoming::Notification => {}
-            Incoming::Request { id, method } => {
-                let Ok(permit) = Arc::clone(&self.answers).try_acquire_owned() else {
-                    tracing::debug!(method, "A request of the server's stays unanswered");
-                    return;
-                };
-                let poster = Arc::clone(self);
-                tokio::spawn(async move {
-                    let _permit = permit;
-                    let answer = poster.post(jsonrpc::answer_to_server(&id, &method));
-                    match tokio::time::timeout(ANSWER_PATIENCE, answer).await {
-                        Ok(Ok(_)) => {}
-                        Ok(Err(error)) => {
-                            tracing::debug!(%error, method, "An answer to the server was refused");
-                        }
-                        Err(_) => tracing::debug!(method, "An answer to the server took too long"),
-                    }
-                });
-            }
+            other => self.hear(other, answers),
+        }
+    }
+
+    fn hear(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+        if let Some(answer) = self.peer.hear(message) {
+            let poster = Arc::clone(self);
+            answers.send(answer, move |message| async move {
+                poster.post(message).await.map(drop)
+            });
         }
     }
 
     async fn post(&self, message: Bytes) -> Result<Answer, McpErrorKind> {
         let response = self
             .link
-            .post(&self.endpoint, &HeaderMap::new(), message)
+            .post(&self.endpoint, HeaderMap::new(), message)
             .await?;
-        let response = check_status(response)?;
+        let response = check_status(response).await?;
         match read_answer(response, &self.link.limits).await {
             // `Accepted` as text/plain is what most servers answer: the response comes later.
             Err(McpErrorKind::ContentType { .. } | McpErrorKind::InvalidMessage(_)) => {
@@ -171,20 +150,30 @@ impl Poster {
 
     /// Posts, and gives the response only if the server put it into this very answer.
     async fn post_for(
-        &self,
+        self: &Arc<Self>,
         id: &RequestId,
         message: Bytes,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
-        let of_id = |message| match message {
-            Incoming::Response { id: other, outcome } if other.answers(id) => Some(outcome),
-            _ => None,
+        let mut answers = Answers::default();
+        let mut response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
+            let mut found = None;
+            for message in messages {
+                match message {
+                    Incoming::Response { id: other, outcome } if other.answers(id) => {
+                        found = Some(outcome);
+                    }
+                    other => self.hear(other, &mut answers),
+                }
+            }
+            found
         };
         match self.post(message).await? {
             Answer::Empty => Ok(None),
-            Answer::Messages(messages) => Ok(messages.into_iter().find_map(of_id)),
+            Answer::Messages(messages) => Ok(response_in(&mut messages.into_iter())),
             Answer::Stream(mut reader) => {
                 while let Some(event) = reader.next().await? {
-                    if let Some(outcome) = messages_of(&event).into_iter().find_map(of_id) {
+                    let messages = messages_of(&event);
+                    if let Some(outcome) = response_in(&mut messages.into_iter()) {
                         reader.finish_in_background();
                         return Ok(Some(outcome));
                     }
@@ -208,13 +197,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Transport for EventStreamTransport {
-    fn exchange<'a>(
-        &'a self,
-        id: &'a RequestId,
-        message: Bytes,
-    ) -> TransportFuture<'a, Result<RpcOutcome, McpErrorKind>> {
+    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
         Box::pin(async move {
-            let poster = &*self.poster;
+            let poster = &self.poster;
+            let id = &request.id;
             let (sender, mut on_stream) = oneshot::channel();
             poster.waiting.lock().insert(id.clone(), sender);
             let _waiting = Waiting { poster, id };
@@ -222,7 +208,7 @@ impl Transport for EventStreamTransport {
                 return Err(McpErrorKind::StreamClosed);
             }
             // The response may overtake the answer to the POST.
-            let post = poster.post_for(id, message);
+            let post = poster.post_for(id, request.message);
             tokio::pin!(post);
             let in_answer = tokio::select! {
                 biased;

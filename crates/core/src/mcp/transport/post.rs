@@ -1,15 +1,20 @@
-use std::sync::OnceLock;
+mod listener;
+mod resumption;
+
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::HeaderName;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::{Transport, TransportFuture};
-use crate::mcp::http::{
-    Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer, read_body, status_error,
-};
-use crate::mcp::jsonrpc::{self, Incoming, RequestId, RpcOutcome};
+use super::{Outgoing, Transport, TransportFuture};
+use crate::mcp::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
+use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::mcp::peer::{Answers, Peer};
 use crate::mcp::{Feature, McpErrorKind, ProtocolVersion};
+use resumption::Resumption;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -17,41 +22,61 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// Every request is a POST to the server's URL and its response is in the answer, as JSON
 /// or in an event stream: Streamable HTTP, POST-SSE and plain HTTP (E2, E7).
 pub(in crate::mcp) struct PostTransport {
+    line: Arc<Line>,
+    listener: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// What requests, the answers to the server and the listening task share.
+struct Line {
     link: HttpLink,
+    peer: Arc<Peer>,
     session: OnceLock<HeaderValue>,
     version: OnceLock<ProtocolVersion>,
 }
 
 impl PostTransport {
-    pub(in crate::mcp) fn new(link: HttpLink) -> Self {
+    pub(in crate::mcp) fn new(link: HttpLink, peer: Arc<Peer>) -> Self {
         Self {
-            link,
-            session: OnceLock::new(),
-            version: OnceLock::new(),
+            line: Arc::new(Line {
+                link,
+                peer,
+                session: OnceLock::new(),
+                version: OnceLock::new(),
+            }),
+            listener: Mutex::default(),
         }
     }
+}
 
-    fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
+impl Line {
+    fn has(&self, feature: Feature) -> bool {
+        self.version
+            .get()
+            .is_some_and(|version| version.supports(feature))
+    }
+
+    /// `extra` and the headers that this session has on every request.
+    fn headers(&self, mut extra: HeaderMap) -> HeaderMap {
         if let Some(session) = self.session.get() {
-            headers.insert(SESSION_ID, session.clone());
+            extra.insert(SESSION_ID, session.clone());
         }
         if let Some(version) = self.version.get()
             && version.supports(Feature::ProtocolVersionHeader)
         {
-            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
+            extra.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
         }
-        headers
+        extra
     }
 
-    async fn post(&self, message: Bytes) -> Result<reqwest::Response, McpErrorKind> {
+    async fn post(
+        &self,
+        message: Bytes,
+        mirrored: HeaderMap,
+    ) -> Result<reqwest::Response, McpErrorKind> {
         let url = &self.link.url;
-        let response = self.link.post(url, &self.headers(), message).await?;
-        let response = if self.session.get().is_some() {
-            check_session(response).await?
-        } else {
-            check_status(response)?
-        };
+        let headers = self.headers(mirrored);
+        let response = self.link.post(url, headers, message).await?;
+        let response = self.check_session(check_status(response).await)?;
         // Only the answer to `initialize` may set it; no version is known before that.
         if self.version.get().is_none()
             && let Some(session) = response.headers().get(&SESSION_ID)
@@ -63,38 +88,76 @@ impl PostTransport {
         Ok(response)
     }
 
-    async fn exchange(&self, id: &RequestId, message: Bytes) -> Result<RpcOutcome, McpErrorKind> {
-        let response = self.post(message).await?;
+    /// Tells a session that the server has forgotten from every other status. The
+    /// specification says 404; many servers, the official examples among them, say 400 and
+    /// `No valid session ID provided` after a restart. Neither has looked at the request.
+    fn check_session<T>(&self, outcome: Result<T, McpErrorKind>) -> Result<T, McpErrorKind> {
+        let Err(McpErrorKind::HttpStatus { status, rpc, .. }) = &outcome else {
+            return outcome;
+        };
+        let is_about_it =
+            |error: &crate::mcp::RpcError| error.message.to_ascii_lowercase().contains("session");
+        let forgotten = *status == 404 || *status == 400 && rpc.as_deref().is_some_and(is_about_it);
+        if forgotten && self.session.get().is_some() {
+            return Err(McpErrorKind::SessionExpired);
+        }
+        outcome
+    }
+
+    async fn exchange(self: &Arc<Self>, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
+        let response = self.post(request.message, request.mirrored).await?;
+        let mut answers = Answers::default();
         match read_answer(response, &self.link.limits).await? {
             Answer::Empty => Err(McpErrorKind::NoResponse),
             Answer::Messages(messages) => self
-                .find_response(id, messages)
-                .await
+                .find_response(&request.id, messages, &mut answers)
                 .ok_or(McpErrorKind::NoResponse),
-            Answer::Stream(reader) => self.read_stream(id, *reader).await,
-        }
-    }
-
-    async fn read_stream(
-        &self,
-        id: &RequestId,
-        mut reader: AnswerReader,
-    ) -> Result<RpcOutcome, McpErrorKind> {
-        while let Some(event) = reader.next().await? {
-            if let Some(outcome) = self.find_response(id, messages_of(&event)).await {
-                reader.finish_in_background();
-                return Ok(outcome);
+            Answer::Stream(mut reader) => {
+                if request.endless {
+                    reader.without_totals();
+                }
+                self.read_stream(&request.id, *reader, &mut answers).await
             }
         }
-        Err(McpErrorKind::NoResponse)
     }
 
-    /// The response to `id` among `messages`; the server's own requests are answered, what
-    /// is meant for somebody else is left out.
-    async fn find_response(
-        &self,
+    /// Reads until the response comes; a stream that can be resumed is resumed.
+    async fn read_stream(
+        self: &Arc<Self>,
+        id: &RequestId,
+        mut reader: AnswerReader,
+        answers: &mut Answers,
+    ) -> Result<RpcOutcome, McpErrorKind> {
+        let mut resumption = Resumption::new(self.has(Feature::Handshake));
+        loop {
+            let end = match reader.next().await {
+                Ok(Some(event)) => {
+                    let messages = messages_of(&event);
+                    if let Some(outcome) = self.find_response(id, messages, answers) {
+                        reader.finish_in_background();
+                        return Ok(outcome);
+                    }
+                    continue;
+                }
+                Ok(None) => McpErrorKind::NoResponse,
+                Err(error @ McpErrorKind::Broken(_)) => error,
+                Err(error) => return Err(error),
+            };
+            let Some(event_id) = resumption.wait(&reader).await else {
+                return Err(end);
+            };
+            let stream = self.link.get_stream(self.headers(event_id)).await;
+            reader.resume(self.check_session(stream)?);
+        }
+    }
+
+    /// The response to `id` among `messages`; the server's own requests are answered, its
+    /// notices are passed on, what is meant for somebody else is left out.
+    fn find_response(
+        self: &Arc<Self>,
         id: &RequestId,
         messages: impl IntoIterator<Item = Incoming>,
+        answers: &mut Answers,
     ) -> Option<RpcOutcome> {
         let mut found = None;
         for message in messages {
@@ -102,57 +165,33 @@ impl PostTransport {
                 Incoming::Response { id: other, outcome } if other.answers(id) => {
                     found = Some(outcome);
                 }
-                Incoming::Response { .. } | Incoming::Notification => {}
-                Incoming::Request { id, method } => {
-                    let answer = jsonrpc::answer_to_server(&id, &method);
-                    if let Err(error) = self.post(answer).await {
-                        tracing::debug!(%error, method, "An answer to the server was refused");
-                    }
-                }
+                other => self.hear(other, answers),
             }
         }
         found
     }
-}
 
-/// Tells a session that the server has forgotten from every other status. The
-/// specification says 404; many servers, the official examples among them, say 400 and
-/// `No valid session ID provided` after a restart. Neither has looked at the request.
-async fn check_session(response: reqwest::Response) -> Result<reqwest::Response, McpErrorKind> {
-    const LONGEST_REASON: usize = 4096;
-    match response.status() {
-        StatusCode::NOT_FOUND => Err(McpErrorKind::SessionExpired),
-        StatusCode::BAD_REQUEST => {
-            let error = status_error(&response);
-            let reason = read_body(response, LONGEST_REASON)
-                .await
-                .unwrap_or_default();
-            let reason = String::from_utf8_lossy(&reason).to_ascii_lowercase();
-            let is_about_it = reason.contains("session");
-            Err(if is_about_it {
-                McpErrorKind::SessionExpired
-            } else {
-                error
-            })
+    fn hear(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+        if let Some(answer) = self.peer.hear(message) {
+            let line = Arc::clone(self);
+            answers.send(answer, move |message| async move {
+                line.post(message, HeaderMap::new()).await.map(drop)
+            });
         }
-        _ => check_status(response),
     }
 }
 
 impl Transport for PostTransport {
-    fn exchange<'a>(
-        &'a self,
-        id: &'a RequestId,
-        message: Bytes,
-    ) -> TransportFuture<'a, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(self.exchange(id, message))
+    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+        Box::pin(self.line.exchange(request))
     }
 
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(async {
-            let response = self.post(message).await?;
+            let response = self.line.post(message, HeaderMap::new()).await?;
             // Whatever the body is, it answers nothing; reading it frees the connection.
-            if let Ok(Answer::Stream(reader)) = read_answer(response, &self.link.limits).await {
+            if let Ok(Answer::Stream(reader)) = read_answer(response, &self.line.link.limits).await
+            {
                 reader.finish_in_background();
             }
             Ok(())
@@ -164,13 +203,26 @@ impl Transport for PostTransport {
     }
 
     fn negotiated(&self, version: ProtocolVersion) {
-        let _ = self.version.set(version);
+        let _ = self.line.version.set(version);
+    }
+
+    fn listen(&self) {
+        if self.line.has(Feature::Handshake) {
+            let mut listener = self.listener.lock();
+            listener.get_or_insert_with(|| listener::spawn(Arc::clone(&self.line)));
+        }
+    }
+
+    fn closes_with_exchange(&self) -> bool {
+        true
     }
 
     fn close(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
-            if self.session.get().is_some() {
-                self.link.delete(&self.headers()).await;
+            drop(self.listener.lock().take());
+            if self.line.session.get().is_some() {
+                let headers = self.line.headers(HeaderMap::new());
+                self.line.link.delete(headers).await;
             }
         })
     }

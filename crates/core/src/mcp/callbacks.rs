@@ -1,0 +1,194 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::RpcError;
+
+/// What a server may ask of the program that uses the client, and what it hears of the
+/// server's notices. A server is told of just those that are set; any other request of its
+/// is refused politely.
+///
+/// Each takes the request's `params` as the server wrote them, and gives the `result`:
+/// `CreateMessageResult`, `ElicitResult` (MCP 2025-11-25, client features).
+///
+/// ```
+/// use pillion_core::mcp::Callbacks;
+/// use serde_json::json;
+/// let callbacks = Callbacks::new()
+///     .on_elicitation(|question| async move {
+///         println!("{question}");
+///         Ok(json!({"action": "decline"}))
+///     })
+///     .roots([("file:///srv/project", "project")]);
+/// ```
+#[derive(Clone, Default)]
+pub struct Callbacks {
+    sampling: Option<RequestCallback>,
+    elicitation: Option<RequestCallback>,
+    roots: Option<RequestCallback>,
+    notification: Option<NotificationCallback>,
+}
+
+type CallbackFuture = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
+type RequestCallback = Arc<dyn Fn(Box<RawValue>) -> CallbackFuture + Send + Sync>;
+type NotificationCallback = Arc<dyn Fn(&Notification) + Send + Sync>;
+
+/// Hears the progress of one request; it must not block.
+pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// A notice of the server's.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Notification {
+    /// Such as `notifications/tools/list_changed`.
+    pub method: String,
+    /// As the server wrote them; `{}` when it sent none.
+    pub params: Box<RawValue>,
+}
+
+/// How far a request has come (`notifications/progress`).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[non_exhaustive]
+pub struct Progress {
+    /// How much is done; it only grows.
+    pub progress: f64,
+    /// How much there is to do, where the server knows.
+    #[serde(default)]
+    pub total: Option<f64>,
+    /// What is being done, for people.
+    #[serde(default)]
+    pub message: Option<String>,
+}
+
+impl Progress {
+    pub(super) fn message(progress: f64, message: String) -> Self {
+        Self {
+            progress,
+            total: None,
+            message: Some(message),
+        }
+    }
+}
+
+impl Callbacks {
+    /// None at all: every request of a server's but `ping` is refused.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers `sampling/createMessage`: the server asks for a completion by a model.
+    #[must_use]
+    pub fn on_sampling<F, R>(mut self, callback: F) -> Self
+    where
+        F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        self.sampling = Some(Arc::new(move |params| Box::pin(callback(params))));
+        self
+    }
+
+    /// Answers `elicitation/create`: the server asks the user, by a form or at a URL.
+    #[must_use]
+    pub fn on_elicitation<F, R>(mut self, callback: F) -> Self
+    where
+        F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        self.elicitation = Some(Arc::new(move |params| Box::pin(callback(params))));
+        self
+    }
+
+    /// Answers `roots/list` with these, each a URI and a name.
+    #[must_use]
+    pub fn roots<U: Into<String>, N: Into<String>>(
+        mut self,
+        roots: impl IntoIterator<Item = (U, N)>,
+    ) -> Self {
+        let roots: Vec<Value> = roots
+            .into_iter()
+            .map(|(uri, name)| json!({"uri": uri.into(), "name": name.into()}))
+            .collect();
+        let result = json!({ "roots": roots });
+        self.roots = Some(Arc::new(move |_| {
+            Box::pin(std::future::ready(Ok(result.clone())))
+        }));
+        self
+    }
+
+    /// Hears every notice of the server's but those of progress; it must not block.
+    #[must_use]
+    pub fn on_notification(
+        mut self,
+        callback: impl Fn(&Notification) + Send + Sync + 'static,
+    ) -> Self {
+        self.notification = Some(Arc::new(callback));
+        self
+    }
+
+    /// What the server is told that this client can do (`ClientCapabilities`).
+    pub(super) fn capabilities(&self) -> Map<String, Value> {
+        let mut capabilities = Map::new();
+        if self.roots.is_some() {
+            capabilities.insert("roots".to_owned(), json!({}));
+        }
+        if self.sampling.is_some() {
+            capabilities.insert("sampling".to_owned(), json!({}));
+        }
+        if self.elicitation.is_some() {
+            let modes = json!({"form": {}, "url": {}});
+            capabilities.insert("elicitation".to_owned(), modes);
+        }
+        capabilities
+    }
+
+    /// The future that answers a request of this method; none for one that is not offered.
+    pub(super) fn answer(&self, method: &str, params: Option<Box<RawValue>>) -> CallbackFuture {
+        let callback = match method {
+            "ping" => return Box::pin(std::future::ready(Ok(json!({})))),
+            "sampling/createMessage" => &self.sampling,
+            "elicitation/create" => &self.elicitation,
+            "roots/list" => &self.roots,
+            _ => &None,
+        };
+        match callback {
+            Some(callback) => callback(params.unwrap_or_else(empty_object)),
+            None => {
+                let refusal = RpcError::new(-32601, "Method not found");
+                Box::pin(std::future::ready(Err(refusal)))
+            }
+        }
+    }
+
+    /// Whether somebody wants to hear from the server outside of an answer.
+    pub(super) fn listen(&self) -> bool {
+        self.sampling.is_some()
+            || self.elicitation.is_some()
+            || self.roots.is_some()
+            || self.notification.is_some()
+    }
+
+    pub(super) fn notify(&self, notification: &Notification) {
+        if let Some(callback) = &self.notification {
+            callback(notification);
+        }
+    }
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callbacks")
+            .field("capabilities", &self.capabilities())
+            .field("notification", &self.notification.is_some())
+            .finish()
+    }
+}
+
+pub(super) fn empty_object() -> Box<RawValue> {
+    serde_json::value::to_raw_value(&Map::new()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

@@ -1,0 +1,284 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::Mutex;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::circuit::Circuit;
+use super::standing::Standing;
+use crate::mcp::connect::{Connector, Opened};
+use crate::mcp::dialect::Dialect;
+use crate::mcp::http::HttpLink;
+use crate::mcp::peer::Peer;
+use crate::mcp::session::{Extras, Session};
+use crate::mcp::{Feature, McpErrorKind, ProbeStep, ProtocolVersion, ServerConfig, TransportKind};
+
+/// A client's connection: at most one, opened when somebody needs it.
+pub(super) struct Connections {
+    config: Arc<ServerConfig>,
+    peer: Arc<Peer>,
+    connector: OnceLock<Arc<Connector>>,
+    circuit: Circuit,
+    standing: Standing,
+    /// Disconnected on purpose: operations fail until somebody connects.
+    closed: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: Option<Connected>,
+    /// An attempt to connect. Whoever waits for it may give up, and the next goes on
+    /// waiting for the same attempt.
+    attempt: Option<AbortOnDropHandle<Result<Opened, McpErrorKind>>>,
+}
+
+struct Connected {
+    session: Arc<Session>,
+    dialect: Dialect,
+    steps: Vec<ProbeStep>,
+}
+
+/// How a server is spoken to, and what it said of itself.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConnectionInfo {
+    /// The transport in use.
+    pub transport: TransportKind,
+    /// The revision in use; none with a server that was never asked.
+    pub protocol_version: Option<ProtocolVersion>,
+    /// The result of `initialize` or `server/discover` as the server wrote it.
+    pub server: Option<Box<RawValue>>,
+    /// What was tried when the connection was made.
+    pub steps: Vec<ProbeStep>,
+}
+
+impl ConnectionInfo {
+    /// The server's name and version, as it calls itself.
+    #[must_use]
+    pub fn server_name(&self) -> Option<(String, String)> {
+        #[derive(Deserialize)]
+        struct Implementation {
+            name: String,
+            #[serde(default)]
+            version: String,
+        }
+        #[derive(Default, Deserialize)]
+        struct Meta {
+            #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+            server_info: Option<Implementation>,
+        }
+        #[derive(Deserialize)]
+        struct Hello {
+            #[serde(rename = "serverInfo")]
+            server_info: Option<Implementation>,
+            #[serde(rename = "_meta", default)]
+            meta: Meta,
+        }
+        let hello: Hello = serde_json::from_str(self.server.as_ref()?.get()).ok()?;
+        let info = hello.server_info.or(hello.meta.server_info)?;
+        Some((info.name, info.version))
+    }
+}
+
+impl Connections {
+    pub(super) fn new(config: Arc<ServerConfig>, peer: Arc<Peer>) -> Self {
+        Self {
+            config,
+            peer,
+            connector: OnceLock::new(),
+            circuit: Circuit::default(),
+            standing: Standing::default(),
+            closed: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The open session, or a new one. While one is being opened all callers wait for the
+    /// same attempt, each under its own deadline.
+    pub(super) async fn session(&self) -> Result<Arc<Session>, McpErrorKind> {
+        let mut state = self.state.lock().await;
+        self.connected(&mut state)
+            .await
+            .map(|connected| Arc::clone(&connected.session))
+    }
+
+    pub(super) async fn info(&self) -> Result<ConnectionInfo, McpErrorKind> {
+        let mut state = self.state.lock().await;
+        let Connected {
+            session,
+            dialect,
+            steps,
+        } = self.connected(&mut state).await?;
+        Ok(ConnectionInfo {
+            transport: dialect.transport,
+            protocol_version: session.version(),
+            server: session.hello().map(ToOwned::to_owned),
+            steps: steps.clone(),
+        })
+    }
+
+    async fn connected<'a>(&self, state: &'a mut State) -> Result<&'a Connected, McpErrorKind> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(McpErrorKind::Disconnected);
+        }
+        self.circuit.check(self.config.timeout)?;
+        let is_open = |connected: &Connected| connected.session.is_open();
+        if !state.open.as_ref().is_some_and(is_open) {
+            state.open = None;
+            let opened = self.open(state).await?;
+            let session = Arc::new(opened.session);
+            self.repeat_standing(&session);
+            state.open = Some(Connected {
+                session,
+                dialect: opened.dialect,
+                steps: opened.steps,
+            });
+        }
+        state.open.as_ref().ok_or(McpErrorKind::Disconnected)
+    }
+
+    /// Waits for the attempt that is under way, or makes one. Whoever comes upon the
+    /// attempt of another, which then fails, makes one of his own.
+    async fn open(&self, state: &mut State) -> Result<Opened, McpErrorKind> {
+        let joined = state.attempt.is_some();
+        match self.attempt(state).await {
+            Err(error) if joined && says_down(&error) => self.attempt(state).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn attempt(&self, state: &mut State) -> Result<Opened, McpErrorKind> {
+        let attempt = match &mut state.attempt {
+            Some(attempt) => attempt,
+            None => {
+                let connector = self.connector()?;
+                let after = self.config.timeout;
+                let attempt = tokio::spawn(async move {
+                    let opened = tokio::time::timeout(after, connector.open()).await;
+                    opened.unwrap_or(Err(McpErrorKind::Timeout { after }))
+                });
+                state.attempt.insert(AbortOnDropHandle::new(attempt))
+            }
+        };
+        let outcome = attempt.await;
+        state.attempt = None;
+        // The attempt was aborted, or it panicked: either way there is no connection.
+        let outcome = outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
+        match &outcome {
+            Err(error) if says_down(error) => self.circuit.failed(),
+            _ => self.circuit.succeeded(),
+        }
+        outcome
+    }
+
+    fn connector(&self) -> Result<Arc<Connector>, McpErrorKind> {
+        if let Some(connector) = self.connector.get() {
+            return Ok(Arc::clone(connector));
+        }
+        let connector = Connector {
+            config: Arc::clone(&self.config),
+            link: HttpLink::new(&self.config)?,
+            peer: Arc::clone(&self.peer),
+        };
+        Ok(Arc::clone(
+            self.connector.get_or_init(|| Arc::new(connector)),
+        ))
+    }
+
+    /// Tells a new session what the last one had been told.
+    fn repeat_standing(&self, session: &Arc<Session>) {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let requests = self.standing.requests();
+        if requests.is_empty() || !session.has(Feature::Handshake) {
+            return;
+        }
+        let session = Arc::clone(session);
+        tokio::spawn(tokio::time::timeout(PATIENCE, async move {
+            session.listen();
+            for (method, params) in requests {
+                let Ok(params) = to_raw_value(&params) else {
+                    continue;
+                };
+                let outcome = session.exchange(method, &params, Extras::default()).await;
+                if let Err(error) = outcome.and_then(|outcome| Ok(outcome?)) {
+                    tracing::debug!(%error, method, "The new session does not take it");
+                }
+            }
+        }));
+    }
+
+    pub(super) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Learns from how a request ended.
+    pub(super) fn learn<T>(&self, outcome: &Result<T, McpErrorKind>) {
+        match outcome {
+            Err(McpErrorKind::Connect(_)) => self.circuit.failed(),
+            Err(_) => {}
+            Ok(_) => self.circuit.succeeded(),
+        }
+    }
+
+    /// Gives up a session that is of no use any more, unless another took its place.
+    pub(super) async fn forget(&self, session: &Arc<Session>) {
+        let mut state = self.state.lock().await;
+        let is_it = |connected: &Connected| Arc::ptr_eq(&connected.session, session);
+        if state.open.as_ref().is_some_and(is_it) {
+            state.open = None;
+        }
+    }
+
+    /// Gives up a session and what is remembered of how the server speaks.
+    pub(super) async fn forget_dialect(&self, session: &Arc<Session>) {
+        Dialect::forget(&self.config);
+        self.forget(session).await;
+    }
+
+    /// Whether the dialect was found out, so that it can be found out anew.
+    pub(super) fn finds_out(&self) -> bool {
+        self.config.transport == TransportKind::Auto && self.config.protocol_version.is_none()
+    }
+
+    /// Listens for what the server says outside of answers, on this and later connections.
+    pub(super) async fn listen(&self) -> Result<Arc<Session>, McpErrorKind> {
+        let session = self.session().await?;
+        session.listen();
+        Ok(session)
+    }
+
+    pub(super) fn reopen(&self) {
+        self.closed.store(false, Ordering::Release);
+    }
+
+    pub(super) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let mut state = self.state.lock().await;
+        state.attempt = None;
+        let open = state.open.take();
+        drop(state);
+        if let Some(connected) = open {
+            connected.session.close().await;
+        }
+    }
+}
+
+/// Whether an attempt to connect failed because there is nobody, rather than because what
+/// the server said was no invitation.
+fn says_down(error: &McpErrorKind) -> bool {
+    matches!(
+        error,
+        McpErrorKind::Connect(_)
+            | McpErrorKind::Broken(_)
+            | McpErrorKind::StreamClosed
+            | McpErrorKind::Timeout { .. }
+            | McpErrorKind::HttpStatus {
+                status: 502..=504,
+                ..
+            }
+    )
+}

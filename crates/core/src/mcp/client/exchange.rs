@@ -1,0 +1,191 @@
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::McpClient;
+use crate::mcp::jsonrpc::RpcOutcome;
+use crate::mcp::result_cache::ResultCache;
+use crate::mcp::session::{Extras, Session};
+use crate::mcp::{Feature, McpErrorKind};
+
+const HEADER_MISMATCH: i64 = -32020;
+
+/// Why a request is sent once more; each reason counts once.
+#[derive(Debug, PartialEq, Eq)]
+enum Again {
+    /// The server has forgotten the session, and has not looked at the request.
+    SessionExpired,
+    /// The server does not speak as it did, and has not looked at the request.
+    DialectChanged,
+    /// The connection broke, and a second request does no harm.
+    ConnectionBroken,
+    /// The headers that repeat parameters were not those that the tool asks for by now.
+    HeadersChanged,
+}
+
+impl McpClient {
+    /// One request and its response, from the cache where the server allows it.
+    pub(super) async fn cached_exchange(
+        &self,
+        method: &str,
+        params: &RawValue,
+        meta: &Map<String, Value>,
+    ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
+        let may_be_kept = ResultCache::covers(method);
+        if may_be_kept {
+            let session = self.shared.connections.session().await?;
+            if let Some(result) = self.shared.results.get(method, params) {
+                return Ok((Ok(result), session));
+            }
+        }
+        let (outcome, session) = self.exchange(method, params, meta).await?;
+        if let Ok(result) = &outcome
+            && may_be_kept
+            && session.has(Feature::RequestMetadata)
+        {
+            self.shared.results.put(method, params, result);
+        }
+        Ok((outcome, session))
+    }
+
+    /// One request and its response. It is sent again only where that can do no harm.
+    pub(super) async fn exchange(
+        &self,
+        method: &str,
+        params: &RawValue,
+        meta: &Map<String, Value>,
+    ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
+        let url = self.config().display_url();
+        let mut tried = Vec::new();
+        loop {
+            let session = self.shared.connections.session().await?;
+            tracing::debug!(mcp.url = url, mcp.method = method, "MCP request");
+            let extras = self.extras(&session, method, params, meta);
+            let outcome = session.exchange(method, params, extras).await;
+            self.shared.connections.learn(&outcome);
+            tracing::debug!(
+                mcp.url = url,
+                mcp.method = method,
+                success = matches!(outcome, Ok(Ok(_))),
+                "MCP response"
+            );
+            let again = self.again(&session, method, params, &outcome);
+            let Some(again) = again.filter(|reason| !tried.contains(reason)) else {
+                return Ok((outcome?, session));
+            };
+            tracing::debug!(?again, "The MCP request is sent once more");
+            match again {
+                Again::SessionExpired | Again::ConnectionBroken => {
+                    self.shared.connections.forget(&session).await;
+                }
+                Again::DialectChanged => self.shared.connections.forget_dialect(&session).await,
+                Again::HeadersChanged => self.learn_tools(&session).await?,
+            }
+            tried.push(again);
+        }
+    }
+
+    fn extras(
+        &self,
+        session: &Session,
+        method: &str,
+        params: &RawValue,
+        meta: &Map<String, Value>,
+    ) -> Extras {
+        let mut extras = Extras {
+            meta: meta.clone(),
+            ..Extras::default()
+        };
+        if !session.has(Feature::RequestMetadata) {
+            return extras;
+        }
+        if let Some(level) = self.shared.connections.standing().log_level() {
+            let key = "io.modelcontextprotocol/logLevel".to_owned();
+            extras.meta.insert(key, json!(level));
+        }
+        if let Some((tool, arguments)) = self.called_tool(method, params) {
+            extras.mirrored = tool.headers(arguments);
+        }
+        extras
+    }
+
+    /// The tool that a request calls, if the last list had it, and its arguments.
+    fn called_tool<'a>(
+        &self,
+        method: &str,
+        params: &'a RawValue,
+    ) -> Option<(Arc<super::known_tools::KnownTool>, &'a RawValue)> {
+        #[derive(Deserialize)]
+        struct Call<'a> {
+            #[serde(borrow)]
+            name: std::borrow::Cow<'a, str>,
+            #[serde(borrow, default)]
+            arguments: Option<&'a RawValue>,
+        }
+        if method != "tools/call" {
+            return None;
+        }
+        let call: Call<'a> = serde_json::from_str(params.get()).ok()?;
+        let tool = self.shared.tools.get(&call.name)?;
+        Some((tool, call.arguments.unwrap_or(RawValue::NULL)))
+    }
+
+    fn again(
+        &self,
+        session: &Session,
+        method: &str,
+        params: &RawValue,
+        outcome: &Result<RpcOutcome, McpErrorKind>,
+    ) -> Option<Again> {
+        match outcome {
+            Err(McpErrorKind::SessionExpired) => Some(Again::SessionExpired),
+            Err(McpErrorKind::Broken(_) | McpErrorKind::StreamClosed) => {
+                let tool = || self.called_tool(method, params);
+                let harmless =
+                    only_reads(method) || tool().is_some_and(|(tool, _)| tool.harmless_twice);
+                harmless.then_some(Again::ConnectionBroken)
+            }
+            Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
+                Some(Again::HeadersChanged)
+            }
+            outcome => {
+                let stateless = session.has(Feature::RequestMetadata);
+                let misfit =
+                    stateless && does_not_fit(outcome) && self.shared.connections.finds_out();
+                misfit.then_some(Again::DialectChanged)
+            }
+        }
+    }
+}
+
+/// Methods that change nothing at the server.
+fn only_reads(method: &str) -> bool {
+    matches!(
+        method,
+        "ping"
+            | "server/discover"
+            | "tools/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "prompts/list"
+            | "prompts/get"
+            | "completion/complete"
+            | "tasks/get"
+    )
+}
+
+/// Whether a server that once spoke without handshake answers as one that wants it: by a
+/// status that means nothing in that revision, or an error of the range that servers before
+/// it used. It has not looked at the request.
+fn does_not_fit(outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+    match outcome {
+        Err(McpErrorKind::HttpStatus { status, rpc, .. }) => {
+            matches!(status, 400 | 404 | 405) && rpc.is_none()
+        }
+        Ok(Err(error)) => matches!(error.code, -32019..=-32000 | -32600) && error.code != -32002,
+        _ => false,
+    }
+}

@@ -1,0 +1,288 @@
+use std::borrow::Cow;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+
+use super::{McpClient, RequestOptions};
+use crate::mcp::callbacks::Progress;
+use crate::mcp::peer::Following;
+use crate::mcp::{Feature, McpErrorKind, RpcError};
+
+/// How often a server may ask back before it answers one request.
+const MOST_ROUNDS: u32 = 16;
+
+/// How many questions may be in one round.
+const MOST_QUESTIONS: usize = 32;
+
+const SHORTEST_POLL: Duration = Duration::from_millis(50);
+const DEFAULT_POLL: Duration = Duration::from_secs(1);
+const LONGEST_POLL: Duration = Duration::from_secs(60);
+
+/// A result that is not the end: the server wants to know something first (MCP 2026-07-28,
+/// "Multi Round-Trip Requests").
+#[derive(Deserialize)]
+struct InputRequired<'a> {
+    #[serde(rename = "inputRequests", default)]
+    requests: Option<IndexMap<String, Question>>,
+    #[serde(rename = "requestState", borrow, default)]
+    state: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    method: String,
+    #[serde(default)]
+    params: Option<Box<RawValue>>,
+}
+
+type Answers = IndexMap<String, Value>;
+
+/// A request that the server works on for longer (extension `io.modelcontextprotocol/tasks`).
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Task {
+    task_id: String,
+    status: String,
+    #[serde(default)]
+    status_message: Option<String>,
+    #[serde(default)]
+    poll_interval_ms: Option<u64>,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<RpcError>,
+    #[serde(default)]
+    input_requests: IndexMap<String, Question>,
+}
+
+impl McpClient {
+    /// Sends a request and follows it to its result, through whatever the server asks in
+    /// between and however long it takes; the deadline is the caller's.
+    pub(super) async fn run(
+        &self,
+        method: &str,
+        params: &RawValue,
+        options: &RequestOptions,
+    ) -> Result<Box<RawValue>, McpErrorKind> {
+        let (meta, _following) = self.meta(options);
+        let mut sent = Cow::Borrowed(params);
+        for round in 0..MOST_ROUNDS {
+            let (outcome, session) = match round {
+                0 => self.cached_exchange(method, &sent, &meta).await?,
+                _ => self.exchange(method, &sent, &meta).await?,
+            };
+            let result = outcome?;
+            if !session.has(Feature::RequestMetadata) {
+                return Ok(result);
+            }
+            match &*result_type(&result) {
+                "complete" => return Ok(result),
+                "input_required" => {
+                    let more = self.answer_questions(&result).await?;
+                    sent = Cow::Owned(with_entries(params, more)?);
+                }
+                "task" if method == "tools/call" => {
+                    return self.follow_task(&result, options).await;
+                }
+                other => {
+                    return Err(McpErrorKind::UnknownResultType {
+                        result_type: other.chars().take(100).collect(),
+                    });
+                }
+            }
+        }
+        Err(McpErrorKind::TooManyRounds { limit: MOST_ROUNDS })
+    }
+
+    /// The `_meta` of a request, with a progress token if somebody wants to hear of it.
+    fn meta(&self, options: &RequestOptions) -> (Map<String, Value>, Option<Following>) {
+        let mut meta = options.meta.clone();
+        let callback = options.on_progress.clone();
+        let following = callback.map(|callback| self.shared.peer.follow(callback));
+        if let Some(following) = &following {
+            meta.insert("progressToken".to_owned(), json!(following.token));
+        }
+        (meta, following)
+    }
+
+    /// What has to be added to a request before it is sent again: the answers to the
+    /// server's questions, and its own state, untouched.
+    async fn answer_questions(
+        &self,
+        result: &RawValue,
+    ) -> Result<Vec<(&'static str, Box<RawValue>)>, McpErrorKind> {
+        let asked: InputRequired<'_> = serde_json::from_str(result.get()).map_err(unexpected)?;
+        let mut more = Vec::new();
+        if asked.requests.is_none() && asked.state.is_none() {
+            let reason = "neither `inputRequests` nor `requestState`";
+            return Err(unexpected(serde::de::Error::custom(reason)));
+        }
+        if let Some(questions) = asked.requests {
+            let answers = self.answers(questions).await?;
+            more.push(("inputResponses", raw(&answers)?));
+        }
+        if let Some(state) = asked.state {
+            more.push(("requestState", state.to_owned()));
+        }
+        Ok(more)
+    }
+
+    async fn answers(
+        &self,
+        questions: IndexMap<String, Question>,
+    ) -> Result<Answers, McpErrorKind> {
+        if questions.len() > MOST_QUESTIONS {
+            return Err(McpErrorKind::TooManyRounds { limit: MOST_ROUNDS });
+        }
+        let answers = questions.into_iter().map(async |(key, question)| {
+            let Question { method, params } = question;
+            let answer = self.shared.peer.callbacks().answer(&method, params).await;
+            match answer {
+                Ok(answer) => Ok((key, answer)),
+                Err(error) => Err(McpErrorKind::InputRequired {
+                    method,
+                    reason: error.message,
+                }),
+            }
+        });
+        Ok(try_join_all(answers).await?.into_iter().collect())
+    }
+
+    /// Asks for a task again and again until it is done.
+    async fn follow_task(
+        &self,
+        created: &RawValue,
+        options: &RequestOptions,
+    ) -> Result<Box<RawValue>, McpErrorKind> {
+        let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
+        let guard = CancelTask::new(self, &task.task_id);
+        let mut answered: Vec<String> = Vec::new();
+        let mut polls = 0.0;
+        loop {
+            match task.status.as_str() {
+                "completed" => {
+                    guard.disarm();
+                    let missing = || unexpected(serde::de::Error::missing_field("result"));
+                    return task.result.ok_or_else(missing);
+                }
+                "failed" => {
+                    guard.disarm();
+                    let error = task.error.unwrap_or_else(|| {
+                        RpcError::new(-32603, task.status_message.unwrap_or_default())
+                    });
+                    return Err(McpErrorKind::Rpc(error));
+                }
+                "cancelled" => {
+                    guard.disarm();
+                    let message = task.status_message;
+                    return Err(McpErrorKind::TaskCancelled { message });
+                }
+                _ => {}
+            }
+            if let (Some(callback), Some(message)) = (&options.on_progress, task.status_message) {
+                polls += 1.0;
+                callback(Progress::message(polls, message));
+            }
+            let mut questions = task.input_requests;
+            questions.retain(|key, _| !answered.contains(key));
+            if !questions.is_empty() {
+                answered.extend(questions.keys().cloned());
+                let answers = self.answers(questions).await?;
+                let params = json!({"taskId": task.task_id, "inputResponses": answers});
+                self.plain("tasks/update", &params).await?;
+            }
+            let poll = task
+                .poll_interval_ms
+                .map_or(DEFAULT_POLL, Duration::from_millis);
+            tokio::time::sleep(poll.clamp(SHORTEST_POLL, LONGEST_POLL)).await;
+            let params = json!({"taskId": task.task_id});
+            let state = self.plain("tasks/get", &params).await?;
+            task = serde_json::from_str(state.get()).map_err(unexpected)?;
+        }
+    }
+
+    /// One request about a task.
+    async fn plain(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
+        let (outcome, _) = self.exchange(method, &raw(params)?, &Map::new()).await?;
+        Ok(outcome?)
+    }
+}
+
+/// Cancels a task at the server when its caller gives up.
+struct CancelTask {
+    client: McpClient,
+    id: Option<String>,
+}
+
+impl CancelTask {
+    fn new(client: &McpClient, id: &str) -> Self {
+        Self {
+            client: client.clone(),
+            id: Some(id.to_owned()),
+        }
+    }
+
+    fn disarm(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for CancelTask {
+    fn drop(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
+            let client = self.client.clone();
+            runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+                let cancelled = client.plain("tasks/cancel", &json!({"taskId": id})).await;
+                if let Err(error) = cancelled {
+                    tracing::debug!(%error, "The server did not cancel a task");
+                }
+            }));
+        }
+    }
+}
+
+/// `complete` when the result does not say.
+fn result_type(result: &RawValue) -> Cow<'static, str> {
+    #[derive(Deserialize)]
+    struct Typed {
+        #[serde(rename = "resultType")]
+        result_type: String,
+    }
+    match serde_json::from_str::<Typed>(result.get()) {
+        Ok(typed) => Cow::Owned(typed.result_type),
+        Err(_) => Cow::Borrowed("complete"),
+    }
+}
+
+/// `params` with more entries.
+fn with_entries(
+    params: &RawValue,
+    entries: Vec<(&'static str, Box<RawValue>)>,
+) -> Result<Box<RawValue>, McpErrorKind> {
+    let mut all: IndexMap<Cow<'_, str>, Cow<'_, RawValue>> =
+        serde_json::from_str::<IndexMap<Cow<'_, str>, &RawValue>>(params.get())
+            .map_err(McpErrorKind::Encode)?
+            .into_iter()
+            .map(|(key, value)| (key, Cow::Borrowed(value)))
+            .collect();
+    for (key, value) in entries {
+        all.insert(Cow::Borrowed(key), Cow::Owned(value));
+    }
+    raw(&all)
+}
+
+fn raw(value: &impl Serialize) -> Result<Box<RawValue>, McpErrorKind> {
+    to_raw_value(value).map_err(McpErrorKind::Encode)
+}
+
+fn unexpected(source: serde_json::Error) -> McpErrorKind {
+    McpErrorKind::UnexpectedResult {
+        method: "tools/call",
+        source,
+    }
+}

@@ -1,0 +1,54 @@
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::LogLevel;
+
+/// What a server of before 2026-07-28 has to be told again in every new session.
+#[derive(Default)]
+pub(super) struct Standing {
+    log_level: Mutex<Option<LogLevel>>,
+    /// The resources that it is to watch, and for how many.
+    resources: Mutex<HashMap<String, usize>>,
+}
+
+impl Standing {
+    pub(super) fn set_log_level(&self, level: LogLevel) {
+        *self.log_level.lock() = Some(level);
+    }
+
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        *self.log_level.lock()
+    }
+
+    pub(super) fn add(&self, uri: &str) {
+        *self.resources.lock().entry(uri.to_owned()).or_default() += 1;
+    }
+
+    /// Whether that was the last one who cared.
+    pub(super) fn remove(&self, uri: &str) -> bool {
+        let mut resources = self.resources.lock();
+        let Some(count) = resources.get_mut(uri) else {
+            return false;
+        };
+        *count -= 1;
+        let was_last = *count == 0;
+        if was_last {
+            resources.remove(uri);
+        }
+        was_last
+    }
+
+    /// The requests that repeat it all.
+    pub(super) fn requests(&self) -> Vec<(&'static str, Value)> {
+        let level = self
+            .log_level()
+            .map(|level| ("logging/setLevel", json!({ "level": level })));
+        let resources = self.resources.lock();
+        let resources = resources
+            .keys()
+            .map(|uri| ("resources/subscribe", json!({ "uri": uri })));
+        level.into_iter().chain(resources).collect()
+    }
+}

@@ -1,0 +1,241 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{McpClient, RequestOptions};
+use crate::mcp::session::Extras;
+use crate::mcp::{Feature, McpError, McpErrorKind, Notification};
+
+/// How many notices may wait for a subscriber that does not keep up.
+const MOST_WAITING: usize = 256;
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often a connection that brings notices is looked after.
+const LOOK: Duration = Duration::from_secs(2);
+
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+/// Which notices somebody wants to hear.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubscriptionFilter {
+    /// `notifications/tools/list_changed`.
+    pub tools_list_changed: bool,
+    /// `notifications/prompts/list_changed`.
+    pub prompts_list_changed: bool,
+    /// `notifications/resources/list_changed`.
+    pub resources_list_changed: bool,
+    /// `notifications/resources/updated` of these URIs.
+    #[serde(rename = "resourceSubscriptions")]
+    pub resources: Vec<String>,
+}
+
+/// The notices of one subscription, for as long as it is held. It outlives reconnections.
+#[derive(Debug)]
+pub struct Subscription {
+    notices: mpsc::Receiver<Notification>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Subscription {
+    /// The next notice; none when the server has ended the subscription.
+    pub async fn next(&mut self) -> Option<Notification> {
+        self.notices.recv().await
+    }
+}
+
+impl SubscriptionFilter {
+    fn wants(&self, notice: &Notification) -> bool {
+        #[derive(Deserialize)]
+        struct Updated {
+            uri: String,
+        }
+        match notice.method.as_str() {
+            "notifications/tools/list_changed" => self.tools_list_changed,
+            "notifications/prompts/list_changed" => self.prompts_list_changed,
+            "notifications/resources/list_changed" => self.resources_list_changed,
+            "notifications/resources/updated" => {
+                let updated = serde_json::from_str::<Updated>(notice.params.get());
+                updated.is_ok_and(|updated| self.resources.contains(&updated.uri))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl McpClient {
+    /// Subscribes to notices: by `subscriptions/listen` since 2026-07-28, and before by
+    /// `resources/subscribe` and what the server pushes.
+    ///
+    /// # Errors
+    /// [`McpError`] when the server does not take the subscription.
+    pub async fn subscribe(&self, filter: SubscriptionFilter) -> Result<Subscription, McpError> {
+        let subscribe = async {
+            let session = self.shared.connections.session().await?;
+            if session.has(Feature::RequestMetadata) {
+                self.open_stream(filter).await
+            } else {
+                self.hear_pushed(filter).await
+            }
+        };
+        self.in_time(&RequestOptions::default(), subscribe).await
+    }
+
+    async fn open_stream(&self, filter: SubscriptionFilter) -> Result<Subscription, McpErrorKind> {
+        let (routed, mut incoming) = mpsc::channel(MOST_WAITING);
+        let (sender, notices) = mpsc::channel(MOST_WAITING);
+        let (ended, mut refusal) = mpsc::channel(1);
+        let client = self.clone();
+        let params = json!({ "notifications": filter });
+        let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
+        let stream = tokio::spawn(async move {
+            let error = client.keep_listening(&params, &routed).await;
+            let _ = ended.send(error).await;
+        });
+        let stream = AbortOnDropHandle::new(stream);
+        let first = tokio::select! {
+            first = incoming.recv() => first,
+            Some(Err(error)) = refusal.recv() => return Err(error),
+        };
+        let task = tokio::spawn(async move {
+            let _stream = stream;
+            let mut next = first;
+            while let Some(notice) = next {
+                if notice.method != ACKNOWLEDGED && sender.send(notice).await.is_err() {
+                    return;
+                }
+                next = incoming.recv().await;
+            }
+        });
+        Ok(Subscription {
+            notices,
+            _task: AbortOnDropHandle::new(task),
+        })
+    }
+
+    /// Listens until the server ends the subscription, again and again if the connection
+    /// breaks.
+    async fn keep_listening(
+        &self,
+        params: &RawValue,
+        notices: &mpsc::Sender<Notification>,
+    ) -> Result<(), McpErrorKind> {
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let outcome = match self.shared.connections.session().await {
+                Ok(session) => {
+                    let extras = Extras {
+                        subscriber: Some(notices.clone()),
+                        ..Extras::default()
+                    };
+                    let since = tokio::time::Instant::now();
+                    let outcome = session
+                        .exchange("subscriptions/listen", params, extras)
+                        .await;
+                    if since.elapsed() > LONGEST_PAUSE {
+                        pause = SHORTEST_PAUSE;
+                    }
+                    outcome
+                }
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) => return Err(McpErrorKind::Rpc(error)),
+                Err(error @ McpErrorKind::HttpStatus { status, .. }) if status < 500 => {
+                    return Err(error);
+                }
+                Err(error @ McpErrorKind::Disconnected) => return Err(error),
+                Err(error) => tracing::debug!(%error, ?pause, "A subscription broke off"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn hear_pushed(&self, filter: SubscriptionFilter) -> Result<Subscription, McpErrorKind> {
+        let mut pushed = self.shared.peer.notices();
+        let mut standing = Vec::new();
+        for uri in &filter.resources {
+            standing.push(self.subscribe_resource(uri).await?);
+        }
+        let mut session = self.shared.connections.listen().await?;
+        let (sender, notices) = mpsc::channel(MOST_WAITING);
+        let client = self.clone();
+        let task = tokio::spawn(async move {
+            let _standing = standing;
+            loop {
+                match tokio::time::timeout(LOOK, pushed.recv()).await {
+                    Ok(Ok(notice)) if filter.wants(&notice) => {
+                        if sender.send(notice).await.is_err() {
+                            return;
+                        }
+                    }
+                    Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => {}
+                    Ok(Err(broadcast::error::RecvError::Closed)) => return,
+                    Err(_) if session.is_open() => {}
+                    Err(_) => match client.shared.connections.listen().await {
+                        Ok(opened) => session = opened,
+                        Err(McpErrorKind::Disconnected) => return,
+                        Err(error) => tracing::debug!(%error, "No connection to listen on"),
+                    },
+                }
+            }
+        });
+        Ok(Subscription {
+            notices,
+            _task: AbortOnDropHandle::new(task),
+        })
+    }
+
+    async fn subscribe_resource(&self, uri: &str) -> Result<ResourceSubscription, McpErrorKind> {
+        let subscription = ResourceSubscription {
+            client: self.clone(),
+            uri: uri.to_owned(),
+        };
+        self.shared.connections.standing().add(uri);
+        subscription.send("resources/subscribe").await?;
+        Ok(subscription)
+    }
+}
+
+/// One resource that the server was asked to watch; it is told when nobody cares any more.
+struct ResourceSubscription {
+    client: McpClient,
+    uri: String,
+}
+
+impl ResourceSubscription {
+    async fn send(&self, method: &str) -> Result<(), McpErrorKind> {
+        let params: Value = json!({ "uri": self.uri });
+        let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
+        let (outcome, _) = self.client.exchange(method, &params, &Map::new()).await?;
+        outcome?;
+        Ok(())
+    }
+}
+
+impl Drop for ResourceSubscription {
+    fn drop(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let was_last = self.client.shared.connections.standing().remove(&self.uri);
+        if let (true, Ok(runtime)) = (was_last, tokio::runtime::Handle::try_current()) {
+            let last = Self {
+                client: self.client.clone(),
+                uri: std::mem::take(&mut self.uri),
+            };
+            runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+                if let Err(error) = last.send("resources/unsubscribe").await {
+                    tracing::debug!(%error, "The server did not take back a subscription");
+                }
+                // Its own drop finds nothing to remove.
+            }));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Parameters of tools that are repeated in HTTP headers (MCP 2026-07-28, "Custom Headers
+//! from Tool Parameters").
+
+use http::HeaderMap;
+use http::header::HeaderName;
+use serde_json::Value;
+
+use super::metadata::header_value;
+
+const ANNOTATION: &str = "x-mcp-header";
+
+/// One parameter that is repeated in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ParamHeader {
+    /// The names of the properties that lead to the value.
+    path: Vec<String>,
+    /// `mcp-param-` and the name from the annotation.
+    name: HeaderName,
+}
+
+/// Why a tool's annotations cannot be followed; the tool is left out then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ParamHeaderError {
+    #[error("an `x-mcp-header` is no header name")]
+    Name,
+    #[error("two parameters have the `x-mcp-header` '{0}'")]
+    Twice(String),
+    #[error("the parameter '{0}' has an `x-mcp-header` but is no string, integer or boolean")]
+    Type(String),
+    #[error("an `x-mcp-header` is at a place that is not a plain property")]
+    Place,
+}
+
+/// The parameters of an input schema that are repeated in headers.
+pub(super) fn of_schema(schema: &Value) -> Result<Vec<ParamHeader>, ParamHeaderError> {
+    let mut found = Vec::new();
+    visit(schema, Some(&mut Vec::new()), &mut found)?;
+    Ok(found)
+}
+
+/// Looks through a schema. `path` leads to it through `properties` alone; none elsewhere.
+fn visit(
+    schema: &Value,
+    mut path: Option<&mut Vec<String>>,
+    found: &mut Vec<ParamHeader>,
+) -> Result<(), ParamHeaderError> {
+    let entries = match schema {
+        Value::Object(entries) => entries,
+        Value::Array(schemas) => {
+            return schemas
+                .iter()
+                .try_for_each(|schema| visit(schema, None, found));
+        }
+        _ => return Ok(()),
+    };
+    if let Some(annotation) = entries.get(ANNOTATION) {
+        let path = path.as_deref().filter(|path| !path.is_empty());
+        let path = path.ok_or(ParamHeaderError::Place)?;
+        found.push(param_header(annotation, entries.get("type"), path, found)?);
+    }
+    for (keyword, value) in entries {
+        match (keyword.as_str(), value) {
+            // These hold data, not schemas.
+            ("const" | "enum" | "default" | "examples" | ANNOTATION, _) => {}
+            ("properties", Value::Object(properties)) => {
+                for (name, property) in properties {
+                    match path.as_deref_mut() {
+                        Some(path) => {
+                            path.push(name.clone());
+                            visit(property, Some(path), found)?;
+                            path.pop();
+                        }
+                        None => visit(property, None, found)?,
+                    }
+                }
+            }
+            (
+                "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                Value::Object(named),
+            ) => {
+                named
+                    .values()
+                    .try_for_each(|schema| visit(schema, None, found))?;
+            }
+            _ => visit(value, None, found)?,
+        }
+    }
+    Ok(())
+}
+
+fn param_header(
+    annotation: &Value,
+    kind: Option<&Value>,
+    path: &[String],
+    found: &[ParamHeader],
+) -> Result<ParamHeader, ParamHeaderError> {
+    let name = annotation.as_str().filter(|name| !name.is_empty());
+    let name = name.ok_or(ParamHeaderError::Name)?;
+    let header = HeaderName::try_from(format!("mcp-param-{name}"));
+    let header = header.map_err(|_| ParamHeaderError::Name)?;
+    if !matches!(
+        kind.and_then(Value::as_str),
+        Some("string" | "integer" | "boolean")
+    ) {
+        return Err(ParamHeaderError::Type(path.join(".")));
+    }
+    if found.iter().any(|other| other.name == header) {
+        return Err(ParamHeaderError::Twice(name.to_owned()));
+    }
+    Ok(ParamHeader {
+        path: path.to_vec(),
+        name: header,
+    })
+}
+
+/// The headers for one call. A value that is absent or null has none, and neither has one
+/// of another type than the schema asks for: the server refuses that anyway.
+pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for header in headers {
+        let at = |value, name: &String| Value::get(value, name);
+        let text = match header.path.iter().try_fold(arguments, at) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Bool(value)) => value.to_string(),
+            Some(Value::Number(number)) => match number.as_f64() {
+                // 3.0 is an integer too, and is written as one.
+                Some(value) if !number.is_i64() && !number.is_u64() && value.fract() == 0.0 => {
+                    format!("{value:.0}")
+                }
+                _ => number.to_string(),
+            },
+            _ => continue,
+        };
+        map.insert(header.name.clone(), header_value(&text));
+    }
+    map
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_read_at_their_exact_path() {
+        let schema = json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "limits": {"type": "object", "properties": {
+                "rows": {"type": "integer", "x-mcp-header": "Rows"},
+                "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+            }},
+            "x-mcp-header": {"type": "string"},
+        }});
+        let headers = of_schema(&schema).unwrap();
+        let of = |arguments: Value| of_arguments(&headers, &arguments);
+        let map = of(json!({"region": "süd", "limits": {"rows": 42.0, "dry": false}}));
+        assert_eq!(map["mcp-param-region"], "=?base64?c8O8ZA==?=");
+        assert_eq!(map["mcp-param-rows"], "42");
+        assert_eq!(map["mcp-param-dry"], "false");
+        assert_eq!(of(json!({"region": null, "limits": []})).len(), 0);
+        assert_eq!(of(json!({"rows": 1})).len(), 0);
+    }
+
+    #[test]
+    fn annotations_against_the_rules_are_refused() {
+        let string = json!({"type": "string", "x-mcp-header": "A"});
+        for (schema, error) in [
+            (
+                json!({"properties": {"a": {"type": "string", "x-mcp-header": ""}}}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"properties": {"a": {"type": "string", "x-mcp-header": 3}}}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}),
+                ParamHeaderError::Type("a".into()),
+            ),
+            (
+                json!({"properties": {"a": {"x-mcp-header": "A"}}}),
+                ParamHeaderError::Type("a".into()),
+            ),
+            (
+                json!({"properties": {"a": string, "b": {"type": "string", "x-mcp-header": "a"}}}),
+                ParamHeaderError::Twice("a".into()),
+            ),
+            (
+                json!({"x-mcp-header": "A", "type": "string"}),
+                ParamHeaderError::Place,
+            ),
+            (
+                json!({"properties": {"a": {"type": "array", "items": string}}}),
+                ParamHeaderError::Place,
+            ),
+            (
+                json!({"anyOf": [{"properties": {"a": string}}]}),
+                ParamHeaderError::Place,
+            ),
+            (json!({"$defs": {"a": string}}), ParamHeaderError::Place),
+            (
+                json!({"properties": {"a": {"not": string}}}),
+                ParamHeaderError::Place,
+            ),
+        ] {
+            assert_eq!(of_schema(&schema), Err(error), "{schema}");
+        }
+        let harmless = json!({"properties": {"a": {"type": "string", "default": string}}});
+        assert_eq!(of_schema(&harmless), Ok(Vec::new()));
+    }
+}

@@ -1,0 +1,233 @@
+//! What a server says on its own account, and who hears it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
+use tokio::task::JoinSet;
+
+use super::McpErrorKind;
+use super::callbacks::{Callbacks, Notification, Progress, ProgressCallback, empty_object};
+use super::jsonrpc::{self, Incoming, RequestId};
+use super::result_cache::ResultCache;
+
+/// How many of the server's own requests are answered at once. A server that asks faster
+/// than it takes the answers gets none to the rest, so that what is held here stays bounded.
+const MOST_ANSWERS: usize = 16;
+
+/// How many notices may wait for a listener that does not keep up; then the oldest go.
+const MOST_WAITING_NOTICES: usize = 256;
+
+/// How long an answer to the server may be on its way.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The answer to a request of the server's, once somebody has made it up.
+pub(super) struct Answer {
+    /// Held until the answer has left.
+    permit: OwnedSemaphorePermit,
+    message: Pin<Box<dyn Future<Output = Bytes> + Send>>,
+}
+
+/// One client's ear for its server, kept over reconnections.
+pub(super) struct Peer {
+    callbacks: Callbacks,
+    permits: Arc<Semaphore>,
+    progress: Mutex<HashMap<RequestId, ProgressCallback>>,
+    next_token: AtomicI64,
+    notices: broadcast::Sender<Notification>,
+    /// Who hears the notices of which `subscriptions/listen`.
+    subscribers: Mutex<HashMap<RequestId, mpsc::Sender<Notification>>>,
+    results: Arc<ResultCache>,
+}
+
+impl Peer {
+    pub(super) fn new(callbacks: Callbacks, results: Arc<ResultCache>) -> Self {
+        Self {
+            callbacks,
+            results,
+            subscribers: Mutex::default(),
+            permits: Arc::new(Semaphore::new(MOST_ANSWERS)),
+            progress: Mutex::default(),
+            next_token: AtomicI64::new(1),
+            notices: broadcast::channel(MOST_WAITING_NOTICES).0,
+        }
+    }
+
+    pub(super) fn callbacks(&self) -> &Callbacks {
+        &self.callbacks
+    }
+
+    /// Whether somebody wants to hear from the server outside of an answer.
+    pub(super) fn listens(&self) -> bool {
+        self.callbacks.listen() || self.notices.receiver_count() > 0
+    }
+
+    /// Every notice from now on, those of progress left out.
+    pub(super) fn notices(&self) -> broadcast::Receiver<Notification> {
+        self.notices.subscribe()
+    }
+
+    /// Takes a message that is no response. Notices are passed on at once; a request gives
+    /// the future of its answer, which the transport sends back.
+    pub(super) fn hear(&self, message: Incoming) -> Option<Answer> {
+        match message {
+            Incoming::Response { .. } => None,
+            Incoming::Notification { method, params } => {
+                let params = params.unwrap_or_else(empty_object);
+                self.hear_notice(Notification { method, params });
+                None
+            }
+            Incoming::Request { id, method, params } => self.answer(id, &method, params),
+        }
+    }
+
+    fn answer(
+        &self,
+        id: Box<RawValue>,
+        method: &str,
+        params: Option<Box<RawValue>>,
+    ) -> Option<Answer> {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            tracing::debug!(method, "A request of the server's stays unanswered");
+            return None;
+        };
+        let outcome = self.callbacks.answer(method, params);
+        let message = Box::pin(async move { jsonrpc::answer(&id, outcome.await) });
+        Some(Answer { permit, message })
+    }
+
+    fn hear_notice(&self, notice: Notification) {
+        if notice.method == "notifications/progress" {
+            self.hear_progress(&notice.params);
+            return;
+        }
+        self.results.hear(&notice);
+        self.callbacks.notify(&notice);
+        match self.subscriber(&notice.params) {
+            // One that does not keep up misses some, and the server is not held up.
+            Some(subscriber) => drop(subscriber.try_send(notice)),
+            // Nobody listening is no error.
+            None => drop(self.notices.send(notice)),
+        }
+    }
+
+    /// Who hears a notice that belongs to a subscription.
+    fn subscriber(&self, params: &RawValue) -> Option<mpsc::Sender<Notification>> {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "_meta")]
+            meta: Meta,
+        }
+        #[derive(Deserialize)]
+        struct Meta {
+            #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+            subscription_id: RequestId,
+        }
+        let params: Params = serde_json::from_str(params.get()).ok()?;
+        let subscribers = self.subscribers.lock();
+        subscribers.get(&params.meta.subscription_id).cloned()
+    }
+
+    /// Passes the notices of a subscription to `sender` for as long as the returned guard
+    /// lives.
+    pub(super) fn route(
+        self: &Arc<Self>,
+        id: RequestId,
+        sender: mpsc::Sender<Notification>,
+    ) -> Routed {
+        self.subscribers.lock().insert(id.clone(), sender);
+        Routed {
+            peer: Arc::clone(self),
+            id,
+        }
+    }
+
+    fn hear_progress(&self, params: &RawValue) {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "progressToken")]
+            token: RequestId,
+            #[serde(flatten)]
+            progress: Progress,
+        }
+        match serde_json::from_str::<Params>(params.get()) {
+            Ok(Params { token, progress }) => {
+                let callback = self.progress.lock().get(&token).cloned();
+                if let Some(callback) = callback {
+                    callback(progress);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "Skipped a notice of progress"),
+        }
+    }
+
+    /// Passes progress to `callback` for as long as the returned guard lives.
+    pub(super) fn follow(self: &Arc<Self>, callback: ProgressCallback) -> Following {
+        let token = RequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
+        self.progress.lock().insert(token.clone(), callback);
+        Following {
+            peer: Arc::clone(self),
+            token,
+        }
+    }
+}
+
+/// A request whose progress is being followed.
+pub(super) struct Following {
+    peer: Arc<Peer>,
+    /// The request's `progressToken`.
+    pub(super) token: RequestId,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.peer.progress.lock().remove(&self.token);
+    }
+}
+
+/// A subscription whose notices are being passed on.
+pub(super) struct Routed {
+    peer: Arc<Peer>,
+    id: RequestId,
+}
+
+impl Drop for Routed {
+    fn drop(&mut self) {
+        self.peer.subscribers.lock().remove(&self.id);
+    }
+}
+
+/// Answers on their way to the server. Dropping this gives them up, so that none outlives
+/// the request or the stream that it came in.
+#[derive(Default)]
+pub(super) struct Answers(Option<JoinSet<()>>);
+
+impl Answers {
+    /// Waits for the answer and has it posted, without holding up the caller.
+    pub(super) fn send<F>(&mut self, answer: Answer, post: impl FnOnce(Bytes) -> F + Send + 'static)
+    where
+        F: Future<Output = Result<(), McpErrorKind>> + Send,
+    {
+        let tasks = self.0.get_or_insert_default();
+        // Those that are done leave.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            let Answer { permit, message } = answer;
+            let _permit = permit;
+            let message = message.await;
+            match tokio::time::timeout(ANSWER_PATIENCE, post(message)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "An answer to the server was refused"),
+                Err(_) => tracing::debug!("An answer to the server took too long"),
+            }
+        });
+    }
+}

@@ -1,0 +1,165 @@
+//! Results that a server allows to be kept for a while (MCP 2026-07-28, "Caching").
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::callbacks::Notification;
+
+/// Bytes of results that are kept at most; a result that does not fit is not kept.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+/// The longest time that a result is kept, whatever the server says.
+const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// The results of one client, that is of one credential: those of scope `private` may be
+/// kept here like those of scope `public`.
+#[derive(Default)]
+pub(super) struct ResultCache {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// By method and parameters.
+    results: HashMap<(String, String), Entry>,
+    bytes: usize,
+}
+
+struct Entry {
+    result: Box<RawValue>,
+    until: Instant,
+}
+
+impl ResultCache {
+    /// Whether results of a method may be kept at all.
+    pub(super) fn covers(method: &str) -> bool {
+        matches!(
+            method,
+            "tools/list"
+                | "prompts/list"
+                | "resources/list"
+                | "resources/templates/list"
+                | "resources/read"
+        )
+    }
+
+    pub(super) fn get(&self, method: &str, params: &RawValue) -> Option<Box<RawValue>> {
+        let mut kept = self.kept.lock();
+        let key = (method.to_owned(), params.get().to_owned());
+        let entry = kept.results.get(&key)?;
+        if Instant::now() < entry.until {
+            return Some(entry.result.clone());
+        }
+        kept.remove(&key);
+        None
+    }
+
+    /// Keeps a result for as long as it says.
+    pub(super) fn put(&self, method: &str, params: &RawValue, result: &RawValue) {
+        #[derive(Deserialize)]
+        struct Hints {
+            #[serde(rename = "ttlMs", default)]
+            ttl_ms: f64,
+        }
+        let Ok(Hints { ttl_ms }) = serde_json::from_str(result.get()) else {
+            return;
+        };
+        let ttl = Duration::try_from_secs_f64(ttl_ms / 1000.0).unwrap_or_default();
+        let key = (method.to_owned(), params.get().to_owned());
+        let mut kept = self.kept.lock();
+        kept.remove(&key);
+        let bytes = size(&key, result);
+        if ttl.is_zero() || bytes > MOST_BYTES {
+            return;
+        }
+        if kept.bytes + bytes > MOST_BYTES {
+            *kept = Kept::default();
+        }
+        kept.bytes += bytes;
+        let until = Instant::now() + ttl.min(LONGEST_TTL);
+        let result = result.to_owned();
+        kept.results.insert(key, Entry { result, until });
+    }
+
+    /// Forgets what a notice says has changed.
+    pub(super) fn hear(&self, notice: &Notification) {
+        let changed: &[&str] = match notice.method.as_str() {
+            "notifications/tools/list_changed" => &["tools/list"],
+            "notifications/prompts/list_changed" => &["prompts/list"],
+            "notifications/resources/list_changed" => {
+                &["resources/list", "resources/templates/list"]
+            }
+            "notifications/resources/updated" => &["resources/read"],
+            _ => return,
+        };
+        let mut kept = self.kept.lock();
+        let stale: Vec<_> = kept
+            .results
+            .keys()
+            .filter(|(method, _)| changed.contains(&method.as_str()))
+            .cloned()
+            .collect();
+        for key in stale {
+            kept.remove(&key);
+        }
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, key: &(String, String)) {
+        if let Some(entry) = self.results.remove(key) {
+            self.bytes -= size(key, &entry.result);
+        }
+    }
+}
+
+fn size((method, params): &(String, String), result: &RawValue) -> usize {
+    method.len() + params.len() + result.get().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    fn notice(method: &str) -> Notification {
+        Notification {
+            method: method.to_owned(),
+            params: raw("{}"),
+        }
+    }
+
+    #[test]
+    fn a_result_is_kept_for_its_ttl_until_a_notice_says_it_changed() {
+        let cache = ResultCache::default();
+        let (params, fresh) = (raw("{}"), raw(r#"{"tools":[],"ttlMs":60000}"#));
+        cache.put("tools/list", &params, &fresh);
+        assert!(cache.get("tools/list", &params).is_some());
+        assert!(cache.get("tools/list", &raw(r#"{"cursor":"2"}"#)).is_none());
+        cache.hear(&notice("notifications/prompts/list_changed"));
+        assert!(cache.get("tools/list", &params).is_some());
+        cache.hear(&notice("notifications/tools/list_changed"));
+        assert!(cache.get("tools/list", &params).is_none());
+        assert_eq!(cache.kept.lock().bytes, 0);
+        for stale in [
+            "{}",
+            r#"{"ttlMs":0}"#,
+            r#"{"ttlMs":-5}"#,
+            r#"{"ttlMs":"x"}"#,
+            r#"{"ttlMs":1e999}"#,
+        ] {
+            cache.put("tools/list", &params, &raw(stale));
+            assert!(cache.get("tools/list", &params).is_none(), "{stale}");
+        }
+        cache.put("tools/list", &params, &raw(r#"{"ttlMs":1}"#));
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(cache.get("tools/list", &params).is_none());
+    }
+}
