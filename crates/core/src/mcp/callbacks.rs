@@ -93,14 +93,19 @@ impl Callbacks {
         self
     }
 
-    /// Answers `elicitation/create`: the server asks the user, by a form or at a URL.
+    /// Answers `elicitation/create`: the server asks the user, by a form or at a URL. What
+    /// an accepted form leaves out gets the default of its field, if it has one.
     #[must_use]
     pub fn on_elicitation<F, R>(mut self, callback: F) -> Self
     where
         F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value, RpcError>> + Send + 'static,
     {
-        self.elicitation = Some(Arc::new(move |params| Box::pin(callback(params))));
+        self.elicitation = Some(Arc::new(move |params| {
+            let defaults = form_defaults(&params);
+            let answer = callback(params);
+            Box::pin(async move { Ok(with_defaults(answer.await?, defaults)) })
+        }));
         self
     }
 
@@ -189,6 +194,83 @@ impl fmt::Debug for Callbacks {
     }
 }
 
+/// The defaults of the fields that a form asks for (MCP 2025-11-25, "Requested Schema").
+fn form_defaults(params: &RawValue) -> Map<String, Value> {
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(rename = "requestedSchema")]
+        schema: Schema,
+    }
+    #[derive(Deserialize)]
+    struct Schema {
+        properties: Map<String, Value>,
+    }
+    let Ok(Params { schema }) = serde_json::from_str(params.get()) else {
+        return Map::new();
+    };
+    let fields = schema.properties.into_iter();
+    fields
+        .filter_map(|(name, field)| Some((name, field.get("default")?.clone())))
+        .collect()
+}
+
+fn with_defaults(mut answer: Value, defaults: Map<String, Value>) -> Value {
+    let accepted = answer.get("action").and_then(Value::as_str) == Some("accept");
+    if let (true, Some(answer)) = (accepted && !defaults.is_empty(), answer.as_object_mut()) {
+        let content = answer.entry("content").or_insert_with(|| json!({}));
+        if let Some(content) = content.as_object_mut() {
+            for (name, default) in defaults {
+                content.entry(name).or_insert(default);
+            }
+        }
+    }
+    answer
+}
+
 pub(super) fn empty_object() -> Box<RawValue> {
     serde_json::value::to_raw_value(&Map::new()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_accepted_form_gets_the_defaults_of_what_it_leaves_out() {
+        let answer = async |action: &'static str, params: Value| {
+            let callbacks = Callbacks::new().on_elicitation(move |_| async move {
+                Ok(json!({"action": action, "content": {"name": "Eve"}}))
+            });
+            let params = serde_json::value::to_raw_value(&params).unwrap();
+            callbacks
+                .answer("elicitation/create", Some(params))
+                .await
+                .unwrap()
+        };
+        let form = json!({"requestedSchema": {"type": "object", "properties": {
+            "name": {"type": "string", "default": "John"},
+            "age": {"type": "integer", "default": 30},
+            "note": {"type": "string"},
+        }}});
+        let accepted = answer("accept", form.clone()).await;
+        assert_eq!(accepted["content"], json!({"name": "Eve", "age": 30}));
+        let declined = answer("decline", form).await;
+        assert_eq!(declined["content"], json!({"name": "Eve"}));
+        let at_a_url = answer("accept", json!({"url": "https://x.example"})).await;
+        assert_eq!(at_a_url["content"], json!({"name": "Eve"}));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_offered_is_refused_and_ping_is_answered() {
+        let callbacks = Callbacks::new().roots([("file:///a", "a")]);
+        assert_eq!(
+            Value::Object(callbacks.capabilities()),
+            json!({"roots": {}})
+        );
+        assert_eq!(callbacks.answer("ping", None).await.unwrap(), json!({}));
+        let roots = callbacks.answer("roots/list", None).await.unwrap();
+        assert_eq!(roots, json!({"roots": [{"uri": "file:///a", "name": "a"}]}));
+        let refused = callbacks.answer("sampling/createMessage", None).await;
+        assert_eq!(refused.unwrap_err().code, -32601);
+    }
 }

@@ -39,9 +39,9 @@ const NOT_STREAMABLE: [StatusCode; 3] = [
     StatusCode::METHOD_NOT_ALLOWED,
 ];
 
-const HEADER_MISMATCH: i64 = -32020;
+pub(super) const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
-const UNSUPPORTED_VERSION: i64 = -32022;
+pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 const METHOD_NOT_FOUND: i64 = -32601;
 
 impl Connector {
@@ -357,7 +357,7 @@ fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {
 }
 
 /// The newest revision of ours among those that an error -32022 lists.
-fn supported_by(error: &RpcError) -> Option<ProtocolVersion> {
+pub(super) fn supported_by(error: &RpcError) -> Option<ProtocolVersion> {
     #[derive(Deserialize)]
     struct Data {
         supported: Vec<String>,

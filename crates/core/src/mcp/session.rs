@@ -206,14 +206,14 @@ impl Session {
             tracing::debug!(%error, "The server refused `notifications/initialized`");
         }
         if self.peer.listens() {
-            self.transport.listen();
+            self.transport.listen().await;
         }
         Ok(())
     }
 
     /// Begins to listen for what the server says outside of answers.
-    pub(super) fn listen(&self) {
-        self.transport.listen();
+    pub(super) async fn listen(&self) {
+        self.transport.listen().await;
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -48,8 +48,10 @@ pub(super) trait Transport: Send + Sync {
     fn negotiated(&self, version: ProtocolVersion);
 
     /// Begins to listen for what the server says outside of answers, where that takes a
-    /// stream of its own.
-    fn listen(&self) {}
+    /// stream of its own, and waits a moment for that stream to be there.
+    fn listen(&self) -> TransportFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Whether every request has a connection or a stream of its own, which ends when the
     /// exchange is given up: the server can see that.

@@ -198,7 +198,7 @@ impl Connections {
         }
         let session = Arc::clone(session);
         tokio::spawn(tokio::time::timeout(PATIENCE, async move {
-            session.listen();
+            session.listen().await;
             for (method, params) in requests {
                 let Ok(params) = to_raw_value(&params) else {
                     continue;
@@ -247,7 +247,7 @@ impl Connections {
     /// Listens for what the server says outside of answers, on this and later connections.
     pub(super) async fn listen(&self) -> Result<Arc<Session>, McpErrorKind> {
         let session = self.session().await?;
-        session.listen();
+        session.listen().await;
         Ok(session)
     }
 

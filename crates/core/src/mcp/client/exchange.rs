@@ -5,12 +5,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::McpClient;
+use crate::mcp::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, supported_by};
 use crate::mcp::jsonrpc::RpcOutcome;
 use crate::mcp::result_cache::ResultCache;
 use crate::mcp::session::{Extras, Session};
 use crate::mcp::{Feature, McpErrorKind};
-
-const HEADER_MISMATCH: i64 = -32020;
 
 /// Why a request is sent once more; each reason counts once.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +20,8 @@ enum Again {
     DialectChanged,
     /// The connection broke, and a second request does no harm.
     ConnectionBroken,
+    /// The revision was refused, by a server that then names it among those it speaks.
+    RevisionRefused,
     /// The headers that repeat parameters were not those that the tool asks for by now.
     HeadersChanged,
 }
@@ -80,6 +81,7 @@ impl McpClient {
                 Again::SessionExpired | Again::ConnectionBroken => {
                     self.shared.connections.forget(&session).await;
                 }
+                Again::RevisionRefused => {}
                 Again::DialectChanged => self.shared.connections.forget_dialect(&session).await,
                 Again::HeadersChanged => self.learn_tools(&session).await?,
             }
@@ -149,6 +151,14 @@ impl McpClient {
             }
             Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
                 Some(Again::HeadersChanged)
+            }
+            Ok(Err(error)) if error.code == UNSUPPORTED_VERSION => {
+                let named = supported_by(error);
+                if named.is_some() && named == session.version() {
+                    return Some(Again::RevisionRefused);
+                }
+                let finds_out = self.shared.connections.finds_out();
+                finds_out.then_some(Again::DialectChanged)
             }
             outcome => {
                 let stateless = session.has(Feature::RequestMetadata);

@@ -1,19 +1,21 @@
 mod listener;
 mod resumption;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::sync::oneshot;
 
 use super::{Outgoing, Transport, TransportFuture};
 use crate::mcp::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
 use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
 use crate::mcp::peer::{Answers, Peer};
 use crate::mcp::{Feature, McpErrorKind, ProtocolVersion};
+use listener::Listener;
 use resumption::Resumption;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -23,7 +25,7 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// or in an event stream: Streamable HTTP, POST-SSE and plain HTTP (E2, E7).
 pub(in crate::mcp) struct PostTransport {
     line: Arc<Line>,
-    listener: Mutex<Option<AbortOnDropHandle<()>>>,
+    listener: Mutex<Option<Listener>>,
 }
 
 /// What requests, the answers to the server and the listening task share.
@@ -32,6 +34,8 @@ struct Line {
     peer: Arc<Peer>,
     session: OnceLock<HeaderValue>,
     version: OnceLock<ProtocolVersion>,
+    /// Requests whose stream broke off: some servers answer on another one.
+    astray: Mutex<HashMap<RequestId, oneshot::Sender<RpcOutcome>>>,
 }
 
 impl PostTransport {
@@ -42,6 +46,7 @@ impl PostTransport {
                 peer,
                 session: OnceLock::new(),
                 version: OnceLock::new(),
+                astray: Mutex::default(),
             }),
             listener: Mutex::default(),
         }
@@ -143,12 +148,34 @@ impl Line {
                 Err(error @ McpErrorKind::Broken(_)) => error,
                 Err(error) => return Err(error),
             };
-            let Some(event_id) = resumption.wait(&reader).await else {
+            let Some(wait) = resumption.wait(&reader) else {
                 return Err(end);
             };
-            let stream = self.link.get_stream(self.headers(event_id)).await;
-            reader.resume(self.check_session(stream)?);
+            let answered = self.answered_elsewhere(id);
+            let resumed = async {
+                let headers = self.headers(wait.await);
+                self.check_session(self.link.get_stream(headers).await)
+            };
+            tokio::select! {
+                biased;
+                Ok(outcome) = answered => return Ok(outcome),
+                stream = resumed => reader.resume(stream?),
+            }
         }
+    }
+
+    /// The response to `id` if it comes on the stream that is listened on.
+    async fn answered_elsewhere(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
+        struct Astray<'a>(&'a Line, &'a RequestId);
+        impl Drop for Astray<'_> {
+            fn drop(&mut self) {
+                self.0.astray.lock().remove(self.1);
+            }
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.astray.lock().insert(id.clone(), sender);
+        let _astray = Astray(self, id);
+        receiver.await.map_err(|_| McpErrorKind::StreamClosed)
     }
 
     /// The response to `id` among `messages`; the server's own requests are answered, its
@@ -172,6 +199,12 @@ impl Line {
     }
 
     fn hear(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+        if let Incoming::Response { id, outcome } = message {
+            if let Some(caller) = self.astray.lock().remove(&id) {
+                let _ = caller.send(outcome);
+            }
+            return;
+        }
         if let Some(answer) = self.peer.hear(message) {
             let line = Arc::clone(self);
             answers.send(answer, move |message| async move {
@@ -206,11 +239,18 @@ impl Transport for PostTransport {
         let _ = self.line.version.set(version);
     }
 
-    fn listen(&self) {
-        if self.line.has(Feature::Handshake) {
-            let mut listener = self.listener.lock();
-            listener.get_or_insert_with(|| listener::spawn(Arc::clone(&self.line)));
-        }
+    fn listen(&self) -> TransportFuture<'_, ()> {
+        Box::pin(async {
+            if self.line.has(Feature::Handshake) {
+                let ready = {
+                    let mut listener = self.listener.lock();
+                    let listener =
+                        listener.get_or_insert_with(|| Listener::start(Arc::clone(&self.line)));
+                    listener.ready()
+                };
+                ready.await;
+            }
+        })
     }
 
     fn closes_with_exchange(&self) -> bool {

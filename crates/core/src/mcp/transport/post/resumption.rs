@@ -33,9 +33,12 @@ impl Resumption {
         }
     }
 
-    /// Waits as long as the server asks; then the header to resume with, or none when the
-    /// stream cannot be resumed.
-    pub(super) async fn wait(&mut self, reader: &AnswerReader) -> Option<HeaderMap> {
+    /// The wait that the server asks for, and then the header to resume with; none when
+    /// the stream cannot be resumed.
+    pub(super) fn wait(
+        &mut self,
+        reader: &AnswerReader,
+    ) -> Option<impl Future<Output = HeaderMap> + Send + use<>> {
         let id = reader.last_event_id().filter(|_| self.allowed)?;
         if self.last_id.as_deref() == Some(id) {
             self.empty_streams += 1;
@@ -49,7 +52,9 @@ impl Resumption {
         let header = HeaderValue::from_str(id).ok()?;
         let wait = reader.retry().unwrap_or(DEFAULT_WAIT).min(LONGEST_WAIT);
         tracing::debug!(?wait, "The event stream ended early and will be resumed");
-        tokio::time::sleep(wait).await;
-        Some(HeaderMap::from_iter([(LAST_EVENT_ID, header)]))
+        Some(async move {
+            tokio::time::sleep(wait).await;
+            HeaderMap::from_iter([(LAST_EVENT_ID, header)])
+        })
     }
 }
