@@ -1,5 +1,7 @@
 //! The scenarios by name, and what those share that only use tools.
 
+mod rounds;
+
 use pillion_core::mcp::McpClient;
 use serde_json::{Value, json};
 
@@ -8,7 +10,11 @@ use crate::run::{Failure, Run};
 /// # Errors
 /// [`Failure`]; some scenarios expect the client to fail, and so does the suite.
 pub async fn play(run: &Run) -> Result<(), Failure> {
-    let client = McpClient::new(run.server()?);
+    let client = match run.scenario.as_str() {
+        "elicitation-sep1034-client-defaults" => rounds::accepting_as_proposed(run.server()?),
+        "sep-2322-client-request-state" => rounds::busy_while_asked(run.server()?),
+        _ => McpClient::new(run.server()?),
+    };
     match run.scenario.as_str() {
         "initialize" | "request-metadata" | "json-schema-ref-no-deref" => {
             tools(&client).await.map(drop)?;
@@ -20,6 +26,16 @@ pub async fn play(run: &Run) -> Result<(), Failure> {
         "sse-retry" => {
             tools(&client).await?;
             call(&client, "test_reconnection", &json!({})).await?;
+        }
+        "elicitation-sep1034-client-defaults" => {
+            tools(&client).await?;
+            call(&client, "test_client_elicitation_defaults", &json!({})).await?;
+        }
+        "sep-2322-client-request-state" => {
+            tools(&client).await?;
+            call(&client, "test_mrtr_echo_state", &json!({})).await?;
+            call(&client, "test_mrtr_no_state", &json!({})).await?;
+            call(&client, "test_mrtr_no_result_type", &json!({})).await?;
         }
         "json-schema-2020-12-preservation" => return_the_schema(&client).await?,
         "http-custom-headers" => call_as_told(&client, &run.context).await?,
@@ -42,10 +58,6 @@ async fn call(client: &McpClient, tool: &str, arguments: &Value) -> Result<Value
         return Err(Failure::Unexpected(result.to_string()));
     }
     Ok(result)
-}
-
-async fn request(client: &McpClient, method: &str, params: Value) -> Result<Value, Failure> {
-    parse(client.request(method, &params).await?.get())
 }
 
 fn parse(text: &str) -> Result<Value, Failure> {
@@ -93,15 +105,15 @@ async fn one_of_each_method(client: &McpClient) -> Result<(), Failure> {
     for tool in tools(client).await? {
         call(client, text_of(&tool, "name")?, &json!({})).await?;
     }
-    let resources = request(client, "resources/list", json!({})).await?;
-    for resource in resources["resources"].as_array().into_iter().flatten() {
-        let uri = text_of(resource, "uri")?;
-        request(client, "resources/read", json!({ "uri": uri })).await?;
+    for resource in client.list_resources().await? {
+        let resource = parse(resource.get())?;
+        client.read_resource(text_of(&resource, "uri")?).await?;
     }
-    let prompts = request(client, "prompts/list", json!({})).await?;
-    for prompt in prompts["prompts"].as_array().into_iter().flatten() {
-        let name = text_of(prompt, "name")?;
-        request(client, "prompts/get", json!({ "name": name })).await?;
+    for prompt in client.list_prompts().await? {
+        let prompt = parse(prompt.get())?;
+        client
+            .get_prompt(text_of(&prompt, "name")?, &json!({}))
+            .await?;
     }
     Ok(())
 }
