@@ -1,0 +1,55 @@
+use std::env;
+
+use pillion_core::mcp::{McpError, ServerConfig, ServerConfigError};
+use serde_json::Value;
+
+/// What the suite asks of one start of this program.
+pub struct Run {
+    /// The server to speak to.
+    pub url: String,
+    /// `MCP_CONFORMANCE_SCENARIO`.
+    pub scenario: String,
+    /// `MCP_CONFORMANCE_CONTEXT`; null where the scenario has none.
+    pub context: Value,
+}
+
+/// Why a scenario could not be played to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("usage: MCP_CONFORMANCE_SCENARIO=NAME conformance-client URL")]
+    Usage,
+    #[error("MCP_CONFORMANCE_CONTEXT is no JSON: {0}")]
+    Context(#[source] serde_json::Error),
+    #[error("there is no scenario '{0}' here")]
+    UnknownScenario(String),
+    #[error(transparent)]
+    Config(#[from] ServerConfigError),
+    #[error("{0} ({0:?})")]
+    Mcp(#[from] McpError),
+    #[error("the server answered something else than the scenario says: {0}")]
+    Unexpected(String),
+}
+
+impl Run {
+    /// # Errors
+    /// [`Failure::Usage`] or [`Failure::Context`].
+    pub fn from_environment() -> Result<Self, Failure> {
+        let context = match env::var("MCP_CONFORMANCE_CONTEXT") {
+            Ok(text) => serde_json::from_str(&text).map_err(Failure::Context)?,
+            Err(_) => Value::Null,
+        };
+        Ok(Self {
+            url: env::args().next_back().ok_or(Failure::Usage)?,
+            scenario: env::var("MCP_CONFORMANCE_SCENARIO").map_err(|_| Failure::Usage)?,
+            context,
+        })
+    }
+
+    /// The server, everything else left to the client to find out.
+    ///
+    /// # Errors
+    /// [`Failure::Config`].
+    pub fn server(&self) -> Result<ServerConfig, Failure> {
+        Ok(ServerConfig::new("conformance", &self.url)?)
+    }
+}
