@@ -25,6 +25,9 @@ pub(super) enum Opening {
 
 /// What the servers of this process turned out to speak, so that another client of the same
 /// server need not find out again. What does not fit any more is forgotten.
+///
+/// It is only ever tried to be locked: a process may fork while another thread holds the
+/// lock, which then stays locked in the child for ever. There nothing is remembered.
 static KNOWN: LazyLock<Mutex<HashMap<String, Dialect>>> = LazyLock::new(Mutex::default);
 
 /// Servers that are remembered at most; one more, and all are forgotten.
@@ -33,11 +36,13 @@ const MOST_KNOWN: usize = 4096;
 impl Dialect {
     /// What is known of the server; nothing unless finding out is allowed.
     pub(super) fn known(config: &ServerConfig) -> Option<Self> {
-        KNOWN.lock().get(&config.display_url()).copied()
+        KNOWN.try_lock()?.get(&config.display_url()).copied()
     }
 
     pub(super) fn remember(self, config: &ServerConfig) {
-        let mut known = KNOWN.lock();
+        let Some(mut known) = KNOWN.try_lock() else {
+            return;
+        };
         if known.len() >= MOST_KNOWN {
             known.clear();
         }
@@ -45,6 +50,8 @@ impl Dialect {
     }
 
     pub(super) fn forget(config: &ServerConfig) {
-        KNOWN.lock().remove(&config.display_url());
+        if let Some(mut known) = KNOWN.try_lock() {
+            known.remove(&config.display_url());
+        }
     }
 }

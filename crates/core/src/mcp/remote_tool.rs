@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{McpClient, McpError};
+use super::{McpClient, McpError, RequestOptions};
 use crate::tool::{
     CallContext, DefinitionError, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
     ToolFuture, ToolOrigin, ToolOutput,
@@ -13,7 +13,9 @@ use crate::tool::{
 /// A tool of an MCP server, as a [`Tool`] like any other.
 ///
 /// Its result is the JSON-RPC result unchanged (E10). A result with `isError` is a failed
-/// call whose content is kept.
+/// call whose content is kept. Structured content that does not fit the tool's
+/// `outputSchema` is a result like any other, with the reason in the metadata as
+/// `output_mismatch`.
 #[derive(Debug)]
 pub struct McpTool {
     client: McpClient,
@@ -113,16 +115,22 @@ impl Tool for McpTool {
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
         Box::pin(async move {
-            let result = self.client.call_tool(&self.remote_name, &arguments).await;
-            let result = result.map_err(|error| failure(&error))?;
-            let result: Value = serde_json::from_str(result.get()).map_err(|error| {
+            let options = RequestOptions::default();
+            let client = &self.client;
+            let called = client.call_tool_with(&self.remote_name, &arguments, &options);
+            let called = called.await.map_err(|error| failure(&error))?;
+            let result: Value = serde_json::from_str(called.result.get()).map_err(|error| {
                 ToolFailure::internal(format!("The result cannot be read: {error}"))
             })?;
             if result.get("isError") == Some(&Value::Bool(true)) {
                 let message = text_content(&result);
                 return Err(ToolFailure::new(ErrorCode::InternalError, message).with_result(result));
             }
-            Ok(ToolOutput::value(result))
+            let output = ToolOutput::value(result);
+            Ok(match called.output_mismatch {
+                Some(mismatch) => output.with_metadata("output_mismatch", mismatch.into()),
+                None => output,
+            })
         })
     }
 }
