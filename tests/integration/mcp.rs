@@ -16,6 +16,7 @@ mod results;
 mod secrets;
 mod sessions;
 mod shapes;
+mod stateless;
 mod transports;
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 mod routes;
 mod server;
+mod stateless;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -26,6 +27,9 @@ pub enum Dialect {
     StreamableJson,
     /// `POST /mcp` with sessions, answering an event stream.
     StreamableSse,
+    /// `POST /mcp` of revision 2026-07-28: no handshake, every request checked for what
+    /// it must say of itself; `subscriptions/listen` opens a stream.
+    Stateless,
 }
 
 /// The form of the endpoint that a legacy server announces.
@@ -123,7 +127,10 @@ impl FakeMcpBuilder {
         let address: SocketAddr = self.listener.local_addr().unwrap();
         let path = match self.dialect {
             Dialect::PostSse | Dialect::GetSse | Dialect::LegacySse(_) => "/sse",
-            Dialect::PlainHttp | Dialect::StreamableJson | Dialect::StreamableSse => "/mcp",
+            Dialect::PlainHttp
+            | Dialect::StreamableJson
+            | Dialect::StreamableSse
+            | Dialect::Stateless => "/mcp",
         };
         let requests = Recorder::default();
         let server = Arc::new(Server::new(

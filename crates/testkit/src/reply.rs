@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use http::StatusCode;
 use serde_json::{Value, json};
 
 /// What a fake server answers to one JSON-RPC request.
@@ -9,6 +10,8 @@ pub struct Reply {
     payload: String,
     /// How long the server takes.
     pub(crate) delay: Duration,
+    /// Messages that come before it, in an event stream.
+    pub(crate) before: Vec<String>,
 }
 
 impl Reply {
@@ -24,6 +27,7 @@ impl Reply {
         Self {
             payload: format!("\"result\":{result}"),
             delay: Duration::ZERO,
+            before: Vec::new(),
         }
     }
 
@@ -39,6 +43,7 @@ impl Reply {
         Self {
             payload: format!("\"error\":{error}"),
             delay: Duration::ZERO,
+            before: Vec::new(),
         }
     }
 
@@ -46,6 +51,26 @@ impl Reply {
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
+    }
+
+    /// The same, in an event stream after other messages. (Of [`Stateless`] servers.)
+    ///
+    /// [`Stateless`]: crate::Dialect::Stateless
+    #[must_use]
+    pub fn preceded_by(mut self, message: &Value) -> Self {
+        self.before.push(message.to_string());
+        self
+    }
+
+    /// The HTTP status that goes with it.
+    pub(crate) fn status(&self) -> StatusCode {
+        if self.payload.contains("\"code\":-32601") {
+            StatusCode::NOT_FOUND
+        } else if self.payload.starts_with("\"error\"") {
+            StatusCode::BAD_REQUEST
+        } else {
+            StatusCode::OK
+        }
     }
 
     /// The whole response to the request with this id (as JSON text).

@@ -42,6 +42,9 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
         ("POST", "/mcp") if server.dialect == Dialect::PlainHttp => {
             answer_here(&server, &request).await
         }
+        ("POST", "/mcp") if server.dialect == Dialect::Stateless => {
+            super::stateless::answer(&server, &request).await
+        }
         ("POST" | "DELETE", "/mcp") if is_streamable(&server) => {
             answer_in_session(&server, &request).await
         }
@@ -125,7 +128,7 @@ async fn response(server: &Server, request: &Recorded) -> Option<String> {
     Some(reply.response(&id.to_string()))
 }
 
-fn event_stream(events: UnboundedReceiver<Bytes>) -> Response {
+pub(super) fn event_stream(events: UnboundedReceiver<Bytes>) -> Response {
     let events = stream::unfold(events, async |mut events| {
         let bytes = events.recv().await?;
         Some((Ok::<_, std::convert::Infallible>(bytes), events))

@@ -51,7 +51,15 @@ impl Server {
             return handler(params);
         }
         match method {
-            "initialize" if self.dialect != Dialect::PostSse => Reply::result(&json!({
+            "server/discover" if self.dialect == Dialect::Stateless => Reply::result(&json!({
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}},
+                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "fake", "version": "1"}},
+                "ttlMs": 0,
+                "cacheScope": "private",
+            })),
+            "initialize" if self.has_handshake() => Reply::result(&json!({
                 "protocolVersion": params["protocolVersion"],
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "fake", "version": "1"},
@@ -65,6 +73,10 @@ impl Server {
             "tools/call" => Reply::raw_result(r#"{"total":15,"rolls":[15]}"#),
             _ => Reply::error(-32601, "Method not found"),
         }
+    }
+
+    fn has_handshake(&self) -> bool {
+        !matches!(self.dialect, Dialect::PostSse | Dialect::Stateless)
     }
 
     pub(super) fn open_session(&self) -> String {
@@ -107,6 +119,17 @@ impl Server {
             |endpoint| format!("event: endpoint\ndata: {endpoint}\n\n"),
         );
         sender.send(first.into()).unwrap();
+        state.streams.insert(id, sender);
+        receiver
+    }
+
+    /// Opens an event stream that begins with `first`.
+    pub(super) fn open_stream_with(&self, first: &str) -> mpsc::UnboundedReceiver<Bytes> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut state = self.state.lock().unwrap();
+        state.opened += 1;
+        let id = state.opened.to_string();
+        sender.send(format!("data: {first}\n\n").into()).unwrap();
         state.streams.insert(id, sender);
         receiver
     }

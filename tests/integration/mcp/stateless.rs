@@ -1,0 +1,448 @@
+//! Revision 2026-07-28: no handshake, and every request says all there is to know.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pillion_core::mcp::{
+    Callbacks, LogLevel, McpClient, McpErrorKind, ProtocolVersion, RequestOptions,
+    SubscriptionFilter, TransportKind,
+};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Reply};
+use serde_json::{Value, json};
+
+use super::{ROLLED, client, config, eventually, roll};
+
+fn stateless() -> FakeMcpBuilder {
+    FakeMcp::builder(Dialect::Stateless)
+}
+
+fn auto(server: &FakeMcp) -> McpClient {
+    client(&server.url, TransportKind::Auto)
+}
+
+/// A client that accepts every form.
+fn obliging(server: &FakeMcp) -> McpClient {
+    let callbacks = Callbacks::new().on_elicitation(|_| async { Ok(json!({"action": "accept"})) });
+    McpClient::with_callbacks(config(&server.url, TransportKind::Auto), callbacks)
+}
+
+#[tokio::test]
+async fn e6_the_server_is_asked_once_and_every_request_says_its_revision() {
+    let server = stateless().start();
+    let client = auto(&server);
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    client.list_tools().await.unwrap();
+    let summary = ["POST server/discover", "POST tools/call", "POST tools/list"];
+    assert_eq!(server.requests.summary(), summary);
+    let info = client.connection().await.unwrap();
+    assert_eq!(info.protocol_version, Some(ProtocolVersion::V2026_07_28));
+    assert_eq!(info.transport, TransportKind::StreamableHttp);
+    let name = ("fake".to_owned(), "1".to_owned());
+    assert_eq!(info.server_name(), Some(name));
+    let call = server.requests.calls("tools/call").remove(0);
+    assert_eq!(
+        call.json()["params"],
+        json!({
+            "name": "roll",
+            "arguments": {"dice": "1d20"},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {
+                    "name": "pillion", "version": env!("CARGO_PKG_VERSION"),
+                },
+                "io.modelcontextprotocol/clientCapabilities": {
+                    "extensions": {"io.modelcontextprotocol/tasks": {}},
+                },
+            },
+        })
+    );
+    // Another client of the same server need not ask again, nor does a pinned revision.
+    assert_eq!(roll(&auto(&server)).await.unwrap().get(), ROLLED);
+    let mut pinned = config(&server.url, TransportKind::Auto);
+    pinned.protocol_version = Some(ProtocolVersion::V2026_07_28);
+    roll(&McpClient::new(pinned)).await.unwrap();
+    assert_eq!(server.requests.calls("server/discover").len(), 1);
+}
+
+#[tokio::test]
+async fn a_refused_revision_that_the_server_names_is_asked_for_again() {
+    let first = AtomicBool::new(true);
+    let server = stateless()
+        .on("server/discover", move |_| {
+            if first.swap(false, Ordering::SeqCst) {
+                let data = json!({"supported": ["2026-07-28"]});
+                let error = json!({"code": -32022, "message": "No", "data": data});
+                Reply::raw_error(&error)
+            } else {
+                Reply::result(&json!({"supportedVersions": ["2026-07-28"]}))
+            }
+        })
+        .start();
+    roll(&auto(&server)).await.unwrap();
+    assert!(server.requests.calls("initialize").is_empty());
+}
+
+#[tokio::test]
+async fn a_server_of_revisions_that_nobody_knows_is_an_error_that_says_so() {
+    let server = stateless()
+        .on("server/discover", |_| {
+            Reply::result(&json!({"supportedVersions": ["2031-01-01"]}))
+        })
+        .start();
+    let error = roll(&auto(&server)).await.unwrap_err();
+    assert!(error.to_string().contains("2031-01-01"), "{error}");
+    assert_eq!(error.code(), ErrorCode::Unavailable);
+}
+
+#[tokio::test]
+async fn a_server_that_went_back_to_handshakes_is_found_out_anew() {
+    let modern = Arc::new(AtomicBool::new(true));
+    let discover = Arc::clone(&modern);
+    let call = Arc::clone(&modern);
+    let server = stateless()
+        .on("server/discover", move |_| {
+            if discover.load(Ordering::SeqCst) {
+                Reply::result(&json!({"supportedVersions": ["2026-07-28"]}))
+            } else {
+                Reply::error(-32000, "Server not initialized")
+            }
+        })
+        .on("tools/call", move |params| {
+            let stateless = params["_meta"]["io.modelcontextprotocol/protocolVersion"].is_string();
+            if stateless && !call.load(Ordering::SeqCst) {
+                return Reply::error(-32000, "Server not initialized");
+            }
+            Reply::raw_result(ROLLED)
+        })
+        .start();
+    let client = auto(&server);
+    roll(&client).await.unwrap();
+    modern.store(false, Ordering::SeqCst);
+    // The fake checks `_meta` in front of `initialize`, so that nothing works any more; but
+    // the handshake was tried.
+    roll(&client).await.unwrap_err();
+    assert_eq!(server.requests.calls("server/discover").len(), 2);
+    assert_eq!(server.requests.calls("initialize").len(), 1);
+}
+
+/// Asks for a form in the first round and answers in the second.
+fn asks_first(params: &Value) -> Reply {
+    match params.get("inputResponses") {
+        None => Reply::result(&json!({
+            "resultType": "input_required",
+            "inputRequests": {"q": {"method": "elicitation/create", "params": {
+                "message": "Sure?",
+                "requestedSchema": {"type": "object", "properties": {
+                    "sure": {"type": "boolean", "default": true},
+                }},
+            }}},
+            "requestState": "a \"state\" \u{e9}",
+        })),
+        Some(responses) => Reply::result(&json!({
+            "resultType": "complete",
+            "responses": responses,
+            "state": params["requestState"],
+            "arguments": params["arguments"],
+        })),
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_and_the_request_sent_again_with_the_state() {
+    let server = stateless().on("tools/call", asks_first).start();
+    let result = roll(&obliging(&server)).await.unwrap();
+    let result: Value = serde_json::from_str(result.get()).unwrap();
+    let answer = json!({"q": {"action": "accept", "content": {"sure": true}}});
+    assert_eq!(result["responses"], answer);
+    assert_eq!(result["state"], "a \"state\" \u{e9}");
+    assert_eq!(result["arguments"], json!({"dice": "1d20"}));
+    let calls = server.requests.calls("tools/call");
+    assert_ne!(calls[0].rpc_id(), calls[1].rpc_id());
+    let capabilities =
+        &calls[0].json()["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert!(capabilities["elicitation"].is_object());
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_is_an_error_that_names_it() {
+    let server = stateless().on("tools/call", asks_first).start();
+    let error = roll(&auto(&server)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Denied);
+    assert!(error.to_string().contains("elicitation/create"), "{error}");
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn questions_without_end_and_odd_results_are_errors() {
+    for (result, part) in [
+        (
+            json!({"resultType": "input_required", "requestState": "x"}),
+            "rounds",
+        ),
+        (json!({"resultType": "input_required"}), "requestState"),
+        (
+            json!({"resultType": "input_required", "inputRequests": 3}),
+            "unexpected form",
+        ),
+        (json!({"resultType": "telepathy"}), "telepathy"),
+    ] {
+        let server = stateless()
+            .on("tools/call", move |_| Reply::result(&result))
+            .start();
+        let error = roll(&auto(&server)).await.unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(server.requests.calls("tools/call").len() <= 16);
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_followed_to_its_result() {
+    let polls = AtomicUsize::new(0);
+    let server = stateless()
+        .on("tools/call", |_| {
+            Reply::result(&json!({
+                "resultType": "task", "taskId": "t1", "status": "working",
+                "statusMessage": "begun", "ttlMs": null, "pollIntervalMs": 1,
+            }))
+        })
+        .on("tasks/get", move |_| {
+            Reply::result(&match polls.fetch_add(1, Ordering::SeqCst) {
+                0 => json!({"taskId": "t1", "status": "working", "pollIntervalMs": 1}),
+                1 => json!({
+                    "taskId": "t1", "status": "input_required", "pollIntervalMs": 1,
+                    "inputRequests": {"q": {"method": "elicitation/create", "params": {}}},
+                }),
+                _ => json!({"taskId": "t1", "status": "completed", "result": {"n": 7}}),
+            })
+        })
+        .on("tasks/update", |_| Reply::raw_result("{}"))
+        .start();
+    let heard = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&heard);
+    let options = RequestOptions::default().on_progress(move |progress| {
+        assert_eq!(progress.message.as_deref(), Some("begun"));
+        counter.fetch_add(1, Ordering::SeqCst);
+    });
+    let client = obliging(&server);
+    let called = client.call_tool_with("roll", &json!({}), &options).await;
+    assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
+    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    let update = server.requests.calls("tasks/update").remove(0).json();
+    let answers = json!({"q": {"action": "accept"}});
+    assert_eq!(update["params"]["inputResponses"], answers);
+    assert!(server.requests.calls("tasks/cancel").is_empty());
+}
+
+#[tokio::test]
+async fn a_task_fails_is_cancelled_or_is_given_up() {
+    let task = |status: Value| {
+        stateless()
+            .on("tools/call", |_| {
+                Reply::result(&json!({"resultType": "task", "taskId": "t", "status": "working"}))
+            })
+            .on("tasks/get", move |_| Reply::result(&status))
+            .start()
+    };
+    let server = task(json!({
+        "taskId": "t", "status": "failed", "error": {"code": -32602, "message": "Bad dice"},
+    }));
+    let error = roll(&auto(&server)).await.unwrap_err();
+    assert_eq!(error.to_string(), "MCP Error -32602: Bad dice");
+    let server = task(json!({"taskId": "t", "status": "cancelled", "statusMessage": "by hand"}));
+    let error = roll(&auto(&server)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Cancelled);
+    assert!(error.to_string().contains("by hand"), "{error}");
+    let server = task(json!({"taskId": "t", "status": "working"}));
+    let options = RequestOptions::default().timeout(Duration::from_millis(300));
+    let client = auto(&server);
+    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    assert!(error.unwrap_err().is_timeout());
+    eventually("tasks/cancel", || {
+        server.requests.calls("tasks/cancel").len() == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_is_kept_for_as_long_as_the_server_says() {
+    for (ttl, asked) in [(60_000, 1), (0, 2)] {
+        let server = stateless()
+            .on("prompts/list", move |_| {
+                Reply::result(
+                    &json!({"prompts": [{"name": "p"}], "ttlMs": ttl, "cacheScope": "private"}),
+                )
+            })
+            .start();
+        let client = auto(&server);
+        for _ in 0..2 {
+            assert_eq!(client.list_prompts().await.unwrap().len(), 1);
+        }
+        assert_eq!(server.requests.calls("prompts/list").len(), asked);
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_brings_notices_over_reconnections_and_ends_with_the_server() {
+    let server = stateless()
+        .on("tools/list", |_| {
+            Reply::result(&json!({"tools": [], "ttlMs": 60_000}))
+        })
+        .start();
+    let client = auto(&server);
+    let mut filter = SubscriptionFilter::default();
+    filter.tools_list_changed = true;
+    client.list_tools().await.unwrap();
+    let mut subscription = client.subscribe(filter).await.unwrap();
+    let listen = server.requests.calls("subscriptions/listen").remove(0);
+    let asked = json!({
+        "toolsListChanged": true, "promptsListChanged": false, "resourcesListChanged": false,
+        "resourceSubscriptions": [],
+    });
+    assert_eq!(listen.json()["params"]["notifications"], asked);
+    let notice = |id: &str| {
+        let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
+        format!(
+            "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\",\
+             \"params\":{{\"_meta\":{meta}}}}}\n\n"
+        )
+    };
+    server.push(notice(&listen.rpc_id()));
+    let heard = subscription.next().await.unwrap();
+    assert_eq!(heard.method, "notifications/tools/list_changed");
+    // The notice made the kept list stale.
+    client.list_tools().await.unwrap();
+    assert_eq!(server.requests.calls("tools/list").len(), 2);
+
+    server.close_streams();
+    eventually("a new stream", || server.open_streams() == 1).await;
+    let listen = server.requests.calls("subscriptions/listen").remove(1);
+    server.push(notice(&listen.rpc_id()));
+    assert!(subscription.next().await.is_some());
+
+    let response = Reply::raw_result("{}").response(&listen.rpc_id());
+    server.push(format!("data: {response}\n\n"));
+    assert!(subscription.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_dropped_subscription_closes_its_stream() {
+    let server = stateless().start();
+    let client = auto(&server);
+    let filter = SubscriptionFilter {
+        prompts_list_changed: true,
+        ..SubscriptionFilter::default()
+    };
+    let subscription = client.subscribe(filter).await.unwrap();
+    assert_eq!(server.open_streams(), 1);
+    drop(subscription);
+    eventually("the stream's end", || server.open_streams() == 0).await;
+}
+
+#[tokio::test]
+async fn progress_and_log_messages_come_before_the_result() {
+    let server = stateless()
+        .on("tools/call", |params| {
+            let token = &params["_meta"]["progressToken"];
+            let level = &params["_meta"]["io.modelcontextprotocol/logLevel"];
+            Reply::raw_result(ROLLED)
+                .preceded_by(
+                    &json!({"method": "notifications/message", "params": {"level": level}}),
+                )
+                .preceded_by(&json!({"method": "notifications/progress", "params": {
+                    "progressToken": token, "progress": 1, "total": 2, "message": "half",
+                }}))
+                .preceded_by(&json!({"method": "notifications/progress", "params": {
+                    "progressToken": "somebody else's", "progress": 9,
+                }}))
+        })
+        .start();
+    let levels = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = Arc::clone(&levels);
+    let callbacks = Callbacks::new().on_notification(move |notice| {
+        log.lock().unwrap().push(notice.params.get().to_owned());
+    });
+    let client = McpClient::with_callbacks(config(&server.url, TransportKind::Auto), callbacks);
+    client.set_log_level(LogLevel::Warning).await.unwrap();
+    let steps = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&steps);
+    let options =
+        RequestOptions::default().on_progress(move |step| seen.lock().unwrap().push(step));
+    client
+        .call_tool_with("roll", &json!({}), &options)
+        .await
+        .unwrap();
+    let steps = steps.lock().unwrap();
+    assert_eq!(steps.len(), 1);
+    assert_eq!((steps[0].progress, steps[0].total), (1.0, Some(2.0)));
+    assert_eq!(*levels.lock().unwrap(), [r#"{"level":"warning"}"#]);
+}
+
+/// A tool whose `region` goes into a header.
+fn with_region(header: &str) -> Value {
+    json!({"tools": [
+        {"name": "roll", "inputSchema": {"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": header},
+        }}},
+        {"name": "bad", "inputSchema": {"type": "object", "properties": {
+            "a": {"type": "number", "x-mcp-header": "A"},
+        }}},
+    ]})
+}
+
+#[tokio::test]
+async fn parameters_are_repeated_in_headers_and_relearned_when_they_changed() {
+    let changed = Arc::new(AtomicBool::new(false));
+    let (list, call) = (Arc::clone(&changed), Arc::clone(&changed));
+    let server = stateless()
+        .on("tools/list", move |_| {
+            let header = if list.load(Ordering::SeqCst) {
+                "Place"
+            } else {
+                "Region"
+            };
+            Reply::result(&with_region(header))
+        })
+        .on("tools/call", move |_| {
+            // Refuses the first call after the change.
+            if call.swap(false, Ordering::SeqCst) {
+                Reply::error(-32020, "Header mismatch: Mcp-Param-Place")
+            } else {
+                Reply::raw_result(ROLLED)
+            }
+        })
+        .start();
+    let client = auto(&server);
+    // The tool that breaks the rules is left out.
+    assert_eq!(client.list_tools().await.unwrap().len(), 1);
+    let arguments = json!({"region": "us-west1"});
+    client.call_tool("roll", &arguments).await.unwrap();
+    let call = server.requests.calls("tools/call").remove(0);
+    assert_eq!(call.header("mcp-param-region"), "us-west1");
+    assert_eq!(call.header("mcp-name"), "roll");
+
+    changed.store(true, Ordering::SeqCst);
+    // The list is asked for while `changed` is false again, so the header is as before.
+    client.call_tool("roll", &arguments).await.unwrap();
+    assert_eq!(server.requests.calls("tools/list").len(), 2);
+    assert_eq!(server.requests.calls("tools/call").len(), 3);
+}
+
+#[tokio::test]
+async fn a_dropped_call_closes_its_connection_and_says_no_word() {
+    let server = stateless()
+        .on("tools/call", |_| {
+            Reply::raw_result("1").after(Duration::from_secs(60))
+        })
+        .start();
+    let options = RequestOptions::default().timeout(Duration::from_millis(200));
+    let client = auto(&server);
+    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    assert!(matches!(
+        error.unwrap_err().kind(),
+        McpErrorKind::Timeout { .. }
+    ));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(server.requests.calls("notifications/cancelled").is_empty());
+}
