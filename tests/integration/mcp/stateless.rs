@@ -291,8 +291,10 @@ async fn a_subscription_brings_notices_over_reconnections_and_ends_with_the_serv
         })
         .start();
     let client = auto(&server);
-    let mut filter = SubscriptionFilter::default();
-    filter.tools_list_changed = true;
+    let filter = SubscriptionFilter {
+        tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    };
     client.list_tools().await.unwrap();
     let mut subscription = client.subscribe(filter).await.unwrap();
     let listen = server.requests.calls("subscriptions/listen").remove(0);

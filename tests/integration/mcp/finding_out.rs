@@ -1,0 +1,247 @@
+//! Finding out what a server speaks: servers that answer the first question oddly, and in
+//! which order things are tried.
+
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, McpErrorKind, ProtocolVersion, TransportKind};
+use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use serde_json::json;
+
+use super::{EVENT_STREAM, JSON, ROLLED, client, config, roll};
+
+/// A server of revision 2025-11-25 without sessions, that answers `server/discover` with
+/// these faults.
+async fn older_server(odd: Vec<Fault>) -> FaultServer {
+    FaultServer::start(move |request| match request.rpc_method().as_str() {
+        "server/discover" => odd.clone(),
+        _ => older_answer(request),
+    })
+    .await
+}
+
+fn older_answer(request: &Recorded) -> Vec<Fault> {
+    let reply = match request.rpc_method().as_str() {
+        "initialize" => {
+            Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
+        }
+        "tools/call" => Reply::raw_result(ROLLED),
+        _ => return vec![Fault::answer("202 Accepted", "text/plain", "Accepted")],
+    };
+    let response = reply.response(&request.rpc_id());
+    vec![Fault::answer("200 OK", JSON, response)]
+}
+
+/// Binds an address that a server has just left.
+async fn bind_again(address: std::net::SocketAddr) -> tokio::net::TcpListener {
+    for _ in 0..100 {
+        if let Ok(listener) = tokio::net::TcpListener::bind(address).await {
+            return listener;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{address} stays taken");
+}
+
+#[tokio::test]
+async fn e6_an_odd_answer_to_the_first_question_leads_to_the_handshake() {
+    let error = |code: i64| {
+        let error = json!({"code": code, "message": "No"});
+        json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string()
+    };
+    let odd = [
+        vec![Fault::answer(
+            "500 Internal Server Error",
+            "text/plain",
+            "Oops",
+        )],
+        vec![Fault::answer(
+            "501 Not Implemented",
+            "text/plain",
+            "Unsupported method",
+        )],
+        vec![Fault::answer(
+            "503 Service Unavailable",
+            "text/html",
+            "<h1>Busy</h1>",
+        )],
+        vec![Fault::answer("200 OK", "text/html", "<h1>It works</h1>")],
+        vec![Fault::answer("202 Accepted", JSON, "")],
+        vec![Fault::answer("200 OK", JSON, "")],
+        vec![Fault::answer("200 OK", JSON, "{}")],
+        vec![Fault::answer(
+            "200 OK",
+            JSON,
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        )],
+        vec![Fault::answer("200 OK", "text/plain", error(-32601))],
+        vec![Fault::answer("200 OK", JSON, error(-32601))],
+        vec![Fault::answer("200 OK", JSON, "{\"half\": ")],
+        vec![Fault::answer("200 OK", EVENT_STREAM, ": nothing\n\n")],
+        vec![Fault::answer("400 Bad Request", JSON, error(-32000))],
+        vec![Fault::answer("400 Bad Request", JSON, error(-32600))],
+        vec![Fault::answer(
+            "400 Bad Request",
+            "text/plain",
+            "No valid session ID provided",
+        )],
+        vec![Fault::answer("404 Not Found", "text/html", "<h1>404</h1>")],
+        vec![Fault::answer("405 Method Not Allowed", "text/plain", "")],
+        vec![Fault::answer("406 Not Acceptable", "text/plain", "")],
+        vec![Fault::Close],
+        vec![Fault::head(EVENT_STREAM), Fault::Close],
+        vec![Fault::Hang],
+    ];
+    for faults in odd {
+        let case = format!("{:?}", faults.first());
+        let server = older_server(faults).await;
+        let mut config = config(&server.url, TransportKind::Auto);
+        config.timeout = Duration::from_secs(4);
+        let client = McpClient::new(config);
+        let result = roll(&client).await;
+        assert_eq!(
+            result
+                .unwrap_or_else(|error| panic!("{case}: {error}"))
+                .get(),
+            ROLLED
+        );
+        let info = client.connection().await.unwrap();
+        assert_eq!(
+            info.protocol_version,
+            Some(ProtocolVersion::V2025_11_25),
+            "{case}"
+        );
+        assert_eq!(info.steps.len(), 2, "{case}");
+        assert!(server.requests.calls("initialize").len() == 1, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn e6_an_error_of_the_newest_revision_never_leads_to_the_handshake() {
+    for code in [-32020, -32021] {
+        let error = json!({"code": code, "message": "Mend the request"});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
+        let server = older_server(vec![Fault::answer("400 Bad Request", JSON, body)]).await;
+        let error = roll(&client(&server.url, TransportKind::Auto))
+            .await
+            .unwrap_err();
+        assert_eq!(error.rpc_error().unwrap().code, code);
+        assert!(server.requests.calls("initialize").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn e6_a_refused_credential_is_the_end_of_the_search() {
+    for status in ["401 Unauthorized", "403 Forbidden"] {
+        let server = older_server(vec![Fault::answer(status, "text/plain", "")]).await;
+        let error = roll(&client(&server.url, TransportKind::Auto))
+            .await
+            .unwrap_err();
+        assert!(error.http_status().is_some());
+        assert_eq!(server.requests.all().len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn e6_a_server_that_offers_older_revisions_gets_the_newest_of_them() {
+    let supported = json!(["2025-03-26", "2025-06-18", "1999-01-01"]);
+    let result = json!({"supportedVersions": supported}).to_string();
+    let result = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+    let error = json!({"code": -32022, "message": "No", "data": {"supported": supported}});
+    let error = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
+    for answer in [
+        Fault::answer("200 OK", JSON, result),
+        Fault::answer("400 Bad Request", JSON, error),
+    ] {
+        let server = older_server(vec![answer]).await;
+        roll(&client(&server.url, TransportKind::Auto))
+            .await
+            .unwrap();
+        let initialize = server.requests.calls("initialize").remove(0).json();
+        assert_eq!(initialize["params"]["protocolVersion"], "2025-06-18");
+    }
+}
+
+#[tokio::test]
+async fn e7_what_is_tried_and_in_which_order() {
+    for (dialect, steps, transport) in [
+        (Dialect::Stateless, 1, TransportKind::StreamableHttp),
+        (Dialect::StreamableJson, 2, TransportKind::StreamableHttp),
+        (Dialect::PostSse, 3, TransportKind::PostSse),
+        (Dialect::GetSse, 3, TransportKind::GetSse),
+        (
+            Dialect::LegacySse(Endpoint::Relative),
+            3,
+            TransportKind::LegacySse,
+        ),
+    ] {
+        let server = FakeMcp::start(dialect.clone());
+        let found = client(&server.url, TransportKind::Auto);
+        let info = found.connection().await.unwrap();
+        assert_eq!(info.transport, transport, "{dialect:?}");
+        assert_eq!(info.steps.len(), steps, "{dialect:?}: {:?}", info.steps);
+        let (last, others) = info.steps.split_last().unwrap();
+        assert!(last.outcome.is_ok());
+        // A server that does not know `server/discover` has answered all the same.
+        assert!(others.iter().skip(1).all(|step| step.outcome.is_err()));
+        // Another client of the same server knows.
+        let known = client(&server.url, TransportKind::Auto);
+        assert_eq!(
+            known.connection().await.unwrap().steps.len(),
+            1,
+            "{dialect:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn e7_what_is_remembered_is_forgotten_when_it_does_not_fit() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let first = FaultServer::on(listener, older_answer);
+    roll(&client(&first.url, TransportKind::Auto))
+        .await
+        .unwrap();
+    drop(first);
+    // At the same address, a server that has no handshake and answers in event streams.
+    let listener = bind_again(address).await;
+    let second = FaultServer::on(listener, |request| match request.rpc_method().as_str() {
+        "tools/call" => super::good_answer(request),
+        _ => {
+            let response = Reply::error(-32601, "Method not found").response(&request.rpc_id());
+            vec![Fault::answer("200 OK", JSON, response)]
+        }
+    });
+    let client = client(&second.url, TransportKind::Auto);
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    let info = client.connection().await.unwrap();
+    assert_eq!(info.transport, TransportKind::PostSse);
+}
+
+#[tokio::test]
+async fn a_server_that_is_known_to_be_down_is_left_alone_for_a_while() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = client(&format!("http://{address}/sse"), TransportKind::Auto);
+    for _ in 0..3 {
+        let error = roll(&client).await.unwrap_err();
+        assert!(
+            matches!(error.kind(), McpErrorKind::Connect(_)),
+            "{error:?}"
+        );
+    }
+    let error = roll(&client).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), McpErrorKind::KnownDown { .. }),
+        "{error:?}"
+    );
+    assert_eq!(error.code(), pillion_core::tool::ErrorCode::Unavailable);
+    let wait = error.retry_after().unwrap();
+    assert!(wait <= Duration::from_millis(500));
+    // Back again, it is found by the next attempt.
+    let listener = bind_again(address).await;
+    let _server = FaultServer::on(listener, older_answer);
+    tokio::time::sleep(wait).await;
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+}

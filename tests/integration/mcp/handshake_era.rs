@@ -1,0 +1,342 @@
+//! What the revisions with a handshake have beyond it: streams that are resumed, requests
+//! and notices of the server's, cancellation in words.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pillion_core::mcp::{Callbacks, McpClient, RequestOptions, SubscriptionFilter, TransportKind};
+use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use serde_json::json;
+
+use super::{EVENT_STREAM, JSON, ROLLED, client, config, eventually, roll};
+
+/// Answers everything but `tools/call` and GET; in a session.
+fn in_session(request: &Recorded) -> Vec<Fault> {
+    let reply = match request.rpc_method().as_str() {
+        "initialize" => {
+            Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
+        }
+        "" | "notifications/initialized" | "notifications/cancelled" => {
+            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+        }
+        _ => Reply::raw_result("{}"),
+    };
+    let response = reply.response(&request.rpc_id());
+    let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
+    vec![Fault::answer_with("200 OK", &headers, response)]
+}
+
+#[tokio::test]
+async fn a_stream_that_broke_off_is_resumed_where_it_was() {
+    for cut in [Fault::Close, Fault::Send(b"id: 9\ndata: {\"ha".to_vec())] {
+        let gets = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&gets);
+        let server = FaultServer::start(move |request| {
+            if request.method == "GET" {
+                let nth = counter.fetch_add(1, Ordering::SeqCst);
+                let last = request.header("last-event-id");
+                assert_eq!(last, if nth == 0 { "1" } else { "2" });
+                if nth == 0 {
+                    // Another turn: nothing but a new id.
+                    return vec![
+                        Fault::head(EVENT_STREAM),
+                        Fault::Send(b"id: 2\ndata:\n\n".to_vec()),
+                        Fault::Close,
+                    ];
+                }
+                let event = format!(
+                    "id: 3\ndata: {}\n\n",
+                    Reply::raw_result(ROLLED).response("2")
+                );
+                return vec![Fault::answer("200 OK", EVENT_STREAM, event)];
+            }
+            if request.rpc_method() == "tools/call" {
+                return vec![
+                    Fault::head(EVENT_STREAM),
+                    Fault::Send(b"id: 1\nretry: 20\ndata:\n\n".to_vec()),
+                    cut.clone(),
+                    Fault::Close,
+                ];
+            }
+            in_session(request)
+        })
+        .await;
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+        assert_eq!(gets.load(Ordering::SeqCst), 2);
+        assert_eq!(server.requests.calls("tools/call").len(), 1);
+        let all = server.requests.all();
+        let resumed = all.iter().find(|request| request.method == "GET").unwrap();
+        assert_eq!(resumed.header("mcp-session-id"), "s1");
+        assert_eq!(resumed.header("mcp-protocol-version"), "2025-11-25");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_brings_nothing_new_is_not_resumed_for_ever() {
+    let server = FaultServer::start(|request| {
+        let prime = Fault::Send(b"id: 1\nretry: 1\ndata:\n\n".to_vec());
+        if request.method == "GET" || request.rpc_method() == "tools/call" {
+            return vec![Fault::head(EVENT_STREAM), prime, Fault::Close];
+        }
+        in_session(request)
+    })
+    .await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let error = roll(&client).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "MCP request failed: No valid JSON-RPC response found"
+    );
+    assert!(server.requests.all().len() < 20);
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_is_cancelled_in_words() {
+    for (dialect, transport) in [
+        (Dialect::StreamableJson, TransportKind::StreamableHttp),
+        (
+            Dialect::LegacySse(Endpoint::Relative),
+            TransportKind::LegacySse,
+        ),
+    ] {
+        let server = FakeMcp::builder(dialect)
+            .on("tools/call", |_| {
+                Reply::raw_result("1").after(Duration::from_secs(60))
+            })
+            .start();
+        let options = RequestOptions::default().timeout(Duration::from_millis(300));
+        let client = client(&server.url, transport);
+        let error = client.call_tool_with("roll", &json!({}), &options).await;
+        assert!(error.unwrap_err().is_timeout());
+        eventually("the cancellation", || {
+            server.requests.calls("notifications/cancelled").len() == 1
+        })
+        .await;
+        let call = server.requests.calls("tools/call").remove(0).json();
+        let cancelled = server
+            .requests
+            .calls("notifications/cancelled")
+            .remove(0)
+            .json();
+        assert_eq!(cancelled["params"]["requestId"], call["id"]);
+    }
+}
+
+#[tokio::test]
+async fn a_question_in_the_answer_is_answered_while_the_call_waits() {
+    let answered = Arc::new(std::sync::Mutex::new(None));
+    let answer = Arc::clone(&answered);
+    let server = FaultServer::start(move |request| {
+        if request.rpc_method() == "tools/call" {
+            let token = &request.json()["params"]["_meta"]["progressToken"];
+            let progress = json!({"method": "notifications/progress", "params": {"progressToken": token, "progress": 0.5}});
+            let question = json!({"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": {"maxTokens": 5}});
+            let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
+            return vec![
+                Fault::head(EVENT_STREAM),
+                Fault::Send(format!("data: {progress}\n\ndata: {question}\n\n").into_bytes()),
+                Fault::Wait(Duration::from_millis(300)),
+                Fault::Send(format!("data: {response}\n\n").into_bytes()),
+                Fault::Close,
+            ];
+        }
+        if request.rpc_id() == "\"q1\"" {
+            *answer.lock().unwrap() = Some(request.json());
+        }
+        if request.method == "GET" {
+            return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+        }
+        in_session(request)
+    })
+    .await;
+    let callbacks = Callbacks::new().on_sampling(|params| async move {
+        assert_eq!(params.get(), r#"{"maxTokens":5}"#);
+        Ok(json!({"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}))
+    });
+    let config = config(&server.url, TransportKind::StreamableHttp);
+    let client = McpClient::with_callbacks(config, callbacks);
+    let halves = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&halves);
+    let options = RequestOptions::default().on_progress(move |progress| {
+        assert_eq!(progress.progress, 0.5);
+        counter.fetch_add(1, Ordering::SeqCst);
+    });
+    let called = client
+        .call_tool_with("roll", &json!({}), &options)
+        .await
+        .unwrap();
+    assert_eq!(called.result.get(), ROLLED);
+    assert_eq!(halves.load(Ordering::SeqCst), 1);
+    let initialize = server.requests.calls("initialize").remove(0).json();
+    assert_eq!(
+        initialize["params"]["capabilities"],
+        json!({"sampling": {}})
+    );
+    let answered = answered.lock().unwrap().take().unwrap();
+    assert_eq!(answered["result"]["model"], "m");
+}
+
+#[tokio::test]
+async fn a_subscription_hears_what_is_pushed_and_outlives_the_connection() {
+    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+        .on("resources/subscribe", |_| Reply::raw_result("{}"))
+        .on("resources/unsubscribe", |_| Reply::raw_result("{}"))
+        .start();
+    let client = client(&server.url, TransportKind::LegacySse);
+    let filter = SubscriptionFilter {
+        resources: vec!["file:///a".to_owned()],
+        ..SubscriptionFilter::default()
+    };
+    let mut subscription = client.subscribe(filter).await.unwrap();
+    let updated = |uri: &str| {
+        format!(
+            "data: {{\"method\":\"notifications/resources/updated\",\"params\":{{\"uri\":\"{uri}\"}}}}\n\n"
+        )
+    };
+    // What nobody asked for is not passed on.
+    server.push(updated("file:///b"));
+    server.push("data: {\"method\":\"notifications/tools/list_changed\"}\n\n");
+    server.push(updated("file:///a"));
+    let heard = subscription.next().await.unwrap();
+    assert_eq!(heard.params.get(), r#"{"uri":"file:///a"}"#);
+
+    server.close_streams();
+    eventually("another subscription", || {
+        server.requests.calls("resources/subscribe").len() == 2
+    })
+    .await;
+    server.push(updated("file:///a"));
+    assert!(subscription.next().await.is_some());
+    drop(subscription);
+    eventually("the end of it", || {
+        server.requests.calls("resources/unsubscribe").len() == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lists_reads_prompts_and_completions_are_passed_through() {
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("resources/list", |params| match params["cursor"].as_str() {
+            None => Reply::raw_result(
+                r#"{"resources":[{"uri":"a:","name":"a","x":1.50}],"nextCursor":"2"}"#,
+            ),
+            _ => Reply::raw_result(r#"{"resources":[{"uri":"b:","name":"b"}]}"#),
+        })
+        .on("resources/templates/list", |_| {
+            Reply::raw_result(r#"{"resourceTemplates":[{}]}"#)
+        })
+        .on("resources/read", |params| {
+            Reply::result(&json!({"contents": [], "uri": params["uri"]}))
+        })
+        .on("prompts/get", |params| {
+            Reply::result(&json!({"messages": [], "got": params}))
+        })
+        .on("completion/complete", |params| {
+            Reply::result(&json!({"completion": {"values": []}, "got": params}))
+        })
+        .on("logging/setLevel", |_| Reply::raw_result("{}"))
+        .start();
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let resources = client.list_resources().await.unwrap();
+    assert_eq!(resources[0].get(), r#"{"uri":"a:","name":"a","x":1.50}"#);
+    assert_eq!(resources.len(), 2);
+    assert_eq!(client.list_resource_templates().await.unwrap().len(), 1);
+    assert!(client.list_prompts().await.unwrap().is_empty());
+    let read = client.read_resource("a:").await.unwrap();
+    assert_eq!(read.get(), r#"{"contents":[],"uri":"a:"}"#);
+    let prompt = client.get_prompt("p", &json!([])).await.unwrap();
+    assert_eq!(
+        prompt.get(),
+        r#"{"messages":[],"got":{"name":"p","arguments":{}}}"#
+    );
+    let reference = json!({"type": "ref/prompt", "name": "p"});
+    let completion = client.complete(&reference, "lang", "py").await.unwrap();
+    assert!(
+        completion
+            .get()
+            .contains(r#""argument":{"name":"lang","value":"py"}"#)
+    );
+    client
+        .set_log_level(pillion_core::mcp::LogLevel::Error)
+        .await
+        .unwrap();
+    let level = server.requests.calls("logging/setLevel").remove(0).json();
+    assert_eq!(level["params"], json!({"level": "error"}));
+    client.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_does_no_harm_is_sent_again_when_its_connection_breaks() {
+    for (annotations, calls, works) in [
+        (json!({"readOnlyHint": true}), 2, true),
+        (json!({"idempotentHint": true}), 2, true),
+        (json!({"destructiveHint": false}), 1, false),
+    ] {
+        let first = Arc::new(AtomicUsize::new(0));
+        let list =
+            json!({"tools": [{"name": "roll", "inputSchema": {}, "annotations": annotations}]});
+        let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
+            "tools/call" if first.fetch_add(1, Ordering::SeqCst) == 0 => vec![Fault::Close],
+            "tools/call" => {
+                let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
+                vec![Fault::answer("200 OK", JSON, response)]
+            }
+            "tools/list" => {
+                let response = Reply::result(&list).response(&request.rpc_id());
+                vec![Fault::answer("200 OK", JSON, response)]
+            }
+            _ => in_session(request),
+        })
+        .await;
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        client.list_tools().await.unwrap();
+        assert_eq!(roll(&client).await.is_ok(), works, "{annotations}");
+        assert_eq!(
+            server.requests.calls("tools/call").len(),
+            calls,
+            "{annotations}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn structured_output_that_does_not_fit_is_reported_beside_the_result() {
+    let list = json!({"tools": [{
+        "name": "roll", "inputSchema": {},
+        "outputSchema": {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]},
+    }]});
+    for (result, mismatch) in [
+        (
+            json!({"content": [], "structuredContent": {"total": 5}}),
+            None,
+        ),
+        (
+            json!({"content": [], "structuredContent": {"total": "x"}}),
+            Some("/total"),
+        ),
+        (json!({"content": []}), Some("no structuredContent")),
+        (json!({"content": [], "isError": true}), None),
+    ] {
+        let (list, answer) = (list.clone(), result.clone());
+        let server = FakeMcp::builder(Dialect::StreamableJson)
+            .on("tools/list", move |_| Reply::result(&list))
+            .on("tools/call", move |_| Reply::result(&answer))
+            .start();
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        client.list_tools().await.unwrap();
+        let options = RequestOptions::default();
+        let called = client
+            .call_tool_with("roll", &json!({}), &options)
+            .await
+            .unwrap();
+        assert_eq!(called.result.get(), result.to_string());
+        match (called.output_mismatch, mismatch) {
+            (None, None) => {}
+            (Some(said), Some(part)) => assert!(said.contains(part), "{said}"),
+            (said, _) => panic!("{result}: {said:?}"),
+        }
+    }
+}
