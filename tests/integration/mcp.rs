@@ -19,6 +19,7 @@ mod secrets;
 mod sessions;
 mod shapes;
 mod stateless;
+mod stdio;
 mod transports;
 
 use std::time::Duration;

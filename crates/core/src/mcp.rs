@@ -1,5 +1,5 @@
-//! A client for MCP servers over HTTP, in every shape that is in use (requirements E1 to
-//! E11).
+//! A client for MCP servers over HTTP in every shape that is in use, over WebSocket, and over
+//! the standard streams of a program (requirements E1 to E11).
 //!
 //! [`McpClient`] is what callers hold; [`McpTool`] makes one tool of a server a
 //! [`Tool`](crate::tool::Tool) like any other. Below them: `connect` decides how a
@@ -15,6 +15,7 @@ mod error;
 mod http;
 mod jsonrpc;
 mod metadata;
+mod opener;
 mod param_headers;
 mod peer;
 mod probe;
@@ -31,7 +32,8 @@ pub use client::{
     ToolCallResult,
 };
 pub use config::{
-    Authentication, Handshake, Limits, ServerConfig, ServerConfigError, TransportKind,
+    Authentication, Endpoint, Handshake, Limits, ServerConfig, ServerConfigError, StdioCommand,
+    TransportKind,
 };
 pub use error::{McpError, McpErrorKind, Wording};
 pub use jsonrpc::RpcError;

@@ -2,7 +2,7 @@
 //! HTTP as told, one with a certificate that nobody trusts, and the real ones of
 //! `tests/peers`.
 //!
-//! All listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
+//! All but [`fake_stdio`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +11,7 @@
 )]
 
 mod fake_mcp;
+mod fake_stdio;
 mod fault_server;
 mod peers;
 mod recorder;
@@ -18,6 +19,7 @@ mod reply;
 mod untrusted;
 
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
+pub use fake_stdio::fake_stdio;
 pub use fault_server::{Fault, FaultServer};
 pub use peers::Peer;
 pub use recorder::{Recorded, Recorder};

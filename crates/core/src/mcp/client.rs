@@ -175,9 +175,11 @@ impl McpClient {
             TransportKind::LegacySse | TransportKind::PostSse | TransportKind::GetSse => {
                 Wording::Sse
             }
-            TransportKind::Auto | TransportKind::StreamableHttp | TransportKind::Http => {
-                Wording::Http
-            }
+            TransportKind::Auto
+            | TransportKind::StreamableHttp
+            | TransportKind::Http
+            | TransportKind::WebSocket
+            | TransportKind::Stdio => Wording::Http,
         };
         McpError::new(kind, config.wording.unwrap_or(by_transport))
     }

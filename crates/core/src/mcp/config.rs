@@ -1,4 +1,6 @@
 mod authentication;
+mod endpoint;
+mod entry;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,11 +8,12 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use url::Url;
 
 use super::{ProtocolVersion, Wording};
 pub use authentication::Authentication;
+pub use endpoint::{Endpoint, StdioCommand};
 
 /// One MCP server: where it is, how it is spoken to, with which credential.
 ///
@@ -27,53 +30,39 @@ pub use authentication::Authentication;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "entry::Entry")]
 #[non_exhaustive]
 pub struct ServerConfig {
     /// The server's name here; tools carry it.
     pub label: String,
     /// What the server is for.
-    #[serde(default)]
     pub description: String,
-    /// The server's URL, `http` or `https`, without user and password.
-    #[serde(deserialize_with = "server_url")]
-    pub url: Url,
+    /// Where the server is. In JSON either `url`, or `command` with `args`, `env`,
+    /// `inherit_env` and `cwd`, the fields of [`StdioCommand`].
+    pub endpoint: Endpoint,
     /// How to speak to it. Default: find out.
-    #[serde(default)]
     pub transport: TransportKind,
     /// Whether to negotiate first. Default: whenever the server can.
-    #[serde(default)]
     pub handshake: Handshake,
     /// The protocol revision that the handshake offers. Default: the newest.
-    #[serde(default)]
     pub protocol_version: Option<ProtocolVersion>,
     /// The credential. Default: none.
-    #[serde(default)]
     pub authentication: Authentication,
     /// More headers for every request; the credential's own header wins over one here.
-    #[serde(default)]
     pub headers: BTreeMap<String, SecretString>,
     /// Also sends a bearer token as `?token=`, for servers that read nothing else. It ends
     /// up in their access logs: off unless asked for.
-    #[serde(default)]
     pub token_in_query: bool,
     /// How long one operation may take, connecting included. In JSON `timeout_ms`,
     /// milliseconds. Default 30 s.
-    #[serde(
-        default = "default_timeout",
-        rename = "timeout_ms",
-        deserialize_with = "milliseconds"
-    )]
     pub timeout: Duration,
     /// How much of an answer is read.
-    #[serde(default)]
     pub limits: Limits,
-    /// The style of error texts. Default: by transport (E4).
-    #[serde(skip)]
+    /// The style of error texts. Default: by transport (E4); JSON has no key for it.
     pub wording: Option<Wording>,
 }
 
-/// The ways of speaking MCP over HTTP (E7).
+/// The ways of speaking MCP (E7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -91,6 +80,11 @@ pub enum TransportKind {
     GetSse,
     /// POST, answered as JSON.
     Http,
+    /// A WebSocket with the subprotocol `mcp`. The only one for `ws` and `wss`.
+    #[serde(rename = "websocket")]
+    WebSocket,
+    /// A program's standard streams. The only one for a command.
+    Stdio,
 }
 
 /// Whether a connection starts with `initialize`.
@@ -134,9 +128,30 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerConfigError {
-    /// The URL cannot be parsed, or is of another scheme than `http` and `https`.
-    #[error("Invalid server URL: use http:// or https:// and a host")]
+    /// The URL cannot be parsed, or is of another scheme than `http`, `https`, `ws` and `wss`.
+    #[error(
+        "Invalid server URL: use http:// or https:// (ws:// or wss:// for WebSocket) and a host"
+    )]
     Url,
+    /// Neither a URL nor a command, or both.
+    #[error("A server has either a 'url' or a 'command'")]
+    Endpoint,
+    /// A key that only a command has stands beside a URL.
+    #[error("'{key}' belongs to a 'command', not to a 'url'")]
+    CommandKey {
+        /// The key.
+        key: &'static str,
+    },
+    /// An empty program or directory, a NUL, or a `=` in the name of a variable.
+    #[error(
+        "Invalid command: a program, its arguments and its environment hold no NUL, and names of variables no '='"
+    )]
+    Command,
+    /// A transport that this endpoint cannot be spoken to by.
+    #[error(
+        "The transport does not fit: a 'command' is spoken to over stdio, ws:// and wss:// over WebSocket, http:// and https:// over all others"
+    )]
+    Transport,
     /// The URL holds a user or a password.
     #[error("The server URL holds a user or password: put them into 'authentication'")]
     CredentialInUrl,
@@ -154,10 +169,28 @@ impl ServerConfig {
     /// # Errors
     /// [`ServerConfigError::Url`] or [`ServerConfigError::CredentialInUrl`].
     pub fn new(label: impl Into<String>, url: &str) -> Result<Self, ServerConfigError> {
-        Ok(Self {
+        Ok(Self::at(label, Endpoint::Url(check_url(url)?)))
+    }
+
+    /// A server that is a program here, with every setting at its default.
+    ///
+    /// ```
+    /// use pillion_core::mcp::{ServerConfig, StdioCommand};
+    /// let mut command = StdioCommand::new("node");
+    /// command.args = vec!["server.js".into(), "stdio".into()];
+    /// let server = ServerConfig::of_command("notes", command);
+    /// assert_eq!(server.display_url(), "stdio:node");
+    /// ```
+    #[must_use]
+    pub fn of_command(label: impl Into<String>, command: StdioCommand) -> Self {
+        Self::at(label, Endpoint::Command(command))
+    }
+
+    fn at(label: impl Into<String>, endpoint: Endpoint) -> Self {
+        Self {
             label: label.into(),
             description: String::new(),
-            url: check_url(url)?,
+            endpoint,
             transport: TransportKind::default(),
             handshake: Handshake::default(),
             protocol_version: None,
@@ -167,24 +200,58 @@ impl ServerConfig {
             timeout: default_timeout(),
             limits: Limits::default(),
             wording: None,
-        })
+        }
     }
 
     /// Checks what only a look at the values can tell; the client checks it at first use.
     ///
     /// # Errors
-    /// [`ServerConfigError::Header`].
+    /// [`ServerConfigError::Header`], [`ServerConfigError::Command`] or
+    /// [`ServerConfigError::Transport`].
     pub fn validate(&self) -> Result<(), ServerConfigError> {
+        if let Endpoint::Command(command) = &self.endpoint
+            && !command.is_possible()
+        {
+            return Err(ServerConfigError::Command);
+        }
+        let only = |kind| matches!(kind, TransportKind::Stdio | TransportKind::WebSocket);
+        let (asked, possible) = (self.transport, self.endpoint.transport());
+        if asked != TransportKind::Auto && asked != possible && (only(asked) || only(possible)) {
+            return Err(ServerConfigError::Transport);
+        }
         self.header_map().map(drop)
     }
 
-    /// The URL without its query, for logs and errors: a query may hold a token.
+    /// The server's URL, if it has one.
+    #[must_use]
+    pub fn url(&self) -> Option<&Url> {
+        match &self.endpoint {
+            Endpoint::Url(url) => Some(url),
+            Endpoint::Command(_) => None,
+        }
+    }
+
+    /// Where the server is, for logs and errors: the URL without its query, which may hold a
+    /// token, or `stdio:` and the program's name without its arguments, which may as well.
     #[must_use]
     pub fn display_url(&self) -> String {
-        let mut url = self.url.clone();
-        url.set_query(None);
-        url.set_fragment(None);
-        url.into()
+        match &self.endpoint {
+            Endpoint::Url(url) => {
+                let mut url = url.clone();
+                url.set_query(None);
+                url.set_fragment(None);
+                url.into()
+            }
+            Endpoint::Command(command) => format!("stdio:{}", command.name()),
+        }
+    }
+
+    /// The transport that is asked for, or the only one that the endpoint has; else `Auto`.
+    pub(crate) fn transport_kind(&self) -> TransportKind {
+        match self.transport {
+            TransportKind::Auto => self.endpoint.transport(),
+            asked => asked,
+        }
     }
 
     /// The headers of every request: the custom ones, then the credential's (E8). All are
@@ -203,16 +270,28 @@ impl ServerConfig {
         Ok(headers)
     }
 
-    /// The URL that requests go to: with `?token=` where the configuration asks for it.
-    pub(crate) fn request_url(&self) -> Url {
-        let mut url = self.url.clone();
+    /// The URL that requests go to: with `?token=` where the configuration asks for it, and
+    /// that of the HTTP request which a WebSocket begins as.
+    ///
+    /// # Errors
+    /// [`ServerConfigError::Url`] for a server without one.
+    pub(crate) fn request_url(&self) -> Result<Url, ServerConfigError> {
+        let mut url = self.url().ok_or(ServerConfigError::Url)?.clone();
+        let scheme = match url.scheme() {
+            "ws" => "http",
+            "wss" => "https",
+            other => other,
+        };
+        let scheme = scheme.to_owned();
+        url.set_scheme(&scheme)
+            .map_err(|()| ServerConfigError::Url)?;
         if let (true, Authentication::Bearer { token }) =
             (self.token_in_query, &self.authentication)
         {
             url.query_pairs_mut()
                 .append_pair("token", token.expose_secret());
         }
-        url
+        Ok(url)
     }
 }
 
@@ -234,7 +313,9 @@ impl fmt::Debug for ServerConfig {
 
 fn check_url(text: &str) -> Result<Url, ServerConfigError> {
     let url = Url::parse(text).map_err(|_| ServerConfigError::Url)?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+    if !matches!(url.scheme(), "http" | "https" | "ws" | "wss")
+        || url.host_str().is_none_or(str::is_empty)
+    {
         return Err(ServerConfigError::Url);
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -245,21 +326,6 @@ fn check_url(text: &str) -> Result<Url, ServerConfigError> {
 
 fn default_timeout() -> Duration {
     Duration::from_secs(30)
-}
-
-fn server_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    check_url(&text).map_err(serde::de::Error::custom)
-}
-
-fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let milliseconds = u64::deserialize(deserializer)?;
-    if milliseconds == 0 {
-        return Err(serde::de::Error::custom(
-            "the timeout must be at least 1 ms",
-        ));
-    }
-    Ok(Duration::from_millis(milliseconds))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Finding out how a server wants to be spoken to, and opening a session with it.
 
+mod channel;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +20,9 @@ use super::{
     Feature, Handshake, McpErrorKind, ProtocolVersion, RpcError, ServerConfig, TransportKind,
 };
 
-/// What a connection is made with.
+pub(super) use channel::{ChannelConnector, ChannelLink};
+
+/// What a connection over HTTP is made with.
 pub(super) struct Connector {
     pub(super) config: Arc<ServerConfig>,
     pub(super) link: HttpLink,
@@ -131,13 +135,14 @@ impl Connector {
     async fn find_out(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
         let mut offered = self.offered();
         if self.config.protocol_version.is_none() {
-            match self.discover(&mut steps).await? {
-                Discovered::Stateless(session, version) => {
+            let (discovered, session) = self.discover(&mut steps).await?;
+            match discovered {
+                Discovered::Stateless(version) => {
                     let dialect = Dialect {
                         transport: TransportKind::StreamableHttp,
                         opening: Opening::Stateless(version),
                     };
-                    return Ok(steps.opened(*session, dialect));
+                    return Ok(steps.opened(session, dialect));
                 }
                 Discovered::Older(version) => offered = version,
                 Discovered::AskIn(_) | Discovered::Nothing => {}
@@ -178,10 +183,10 @@ impl Connector {
 
     /// Asks a server what it speaks, in the newest revision that we do, and once more in
     /// another one if it asks for that.
-    async fn discover(&self, steps: &mut Steps) -> Result<Discovered, McpErrorKind> {
+    async fn discover(&self, steps: &mut Steps) -> Result<(Discovered, Session), McpErrorKind> {
         match self.discover_in(ProtocolVersion::LATEST, steps).await? {
-            Discovered::AskIn(version) => match self.discover_in(version, steps).await? {
-                Discovered::AskIn(version) => Err(McpErrorKind::NoCommonVersion {
+            (Discovered::AskIn(version), _) => match self.discover_in(version, steps).await? {
+                (Discovered::AskIn(version), _) => Err(McpErrorKind::NoCommonVersion {
                     supported: version.to_string(),
                 }),
                 found => Ok(found),
@@ -194,7 +199,7 @@ impl Connector {
         &self,
         version: ProtocolVersion,
         steps: &mut Steps,
-    ) -> Result<Discovered, McpErrorKind> {
+    ) -> Result<(Discovered, Session), McpErrorKind> {
         const LONGEST_WAIT: Duration = Duration::from_secs(5);
         let mut session = self.post_session(IdStyle::Number);
         session.speak(version);
@@ -203,10 +208,10 @@ impl Connector {
         let asked = session.ask("server/discover", &params);
         let asked = tokio::time::timeout(patience, asked).await;
         let outcome = asked.unwrap_or(Err(McpErrorKind::Timeout { after: patience }));
-        let found = discovered(outcome, session);
+        let found = discovered(outcome, &mut session);
         let tried = format!("POST server/discover ({version})");
         steps.note(tried, found.as_ref().map(Discovered::describe));
-        found
+        Ok((found?, session))
     }
 
     /// Opens a session in one way that may turn out not to fit: slower than half the
@@ -237,9 +242,11 @@ impl Connector {
             TransportKind::LegacySse => self.stream_session(EndpointRule::Announced).await?,
             TransportKind::GetSse => self.stream_session(EndpointRule::SameUrl).await?,
             TransportKind::PostSse => self.post_session(IdStyle::Mcp),
-            TransportKind::Auto | TransportKind::StreamableHttp | TransportKind::Http => {
-                self.post_session(IdStyle::Number)
-            }
+            TransportKind::Auto
+            | TransportKind::StreamableHttp
+            | TransportKind::Http
+            | TransportKind::WebSocket
+            | TransportKind::Stdio => self.post_session(IdStyle::Number),
         };
         match dialect.opening {
             Opening::Stateless(version) => session.speak(version),
@@ -265,7 +272,8 @@ impl Connector {
 
 /// What the answer to `server/discover` says.
 enum Discovered {
-    Stateless(Box<Session>, ProtocolVersion),
+    /// The server speaks this revision, which has no handshake.
+    Stateless(ProtocolVersion),
     /// The server wants a handshake, and said which revisions it speaks.
     Older(ProtocolVersion),
     /// The server refused the revision and wants this one, which has no handshake either.
@@ -277,7 +285,7 @@ enum Discovered {
 impl Discovered {
     fn describe(&self) -> String {
         match self {
-            Self::Stateless(_, version) => format!("revision {version}, stateless"),
+            Self::Stateless(version) => format!("revision {version}, stateless"),
             Self::Older(version) => format!("the server offers {version}"),
             Self::AskIn(version) => format!("the server asks for {version}"),
             Self::Nothing => "not known to the server".to_owned(),
@@ -289,7 +297,7 @@ impl Discovered {
 /// no server of that revision would answer says that it is an older one.
 fn discovered(
     outcome: Result<Result<Box<RawValue>, RpcError>, McpErrorKind>,
-    mut session: Session,
+    session: &mut Session,
 ) -> Result<Discovered, McpErrorKind> {
     #[derive(Deserialize)]
     struct DiscoverResult {
@@ -306,7 +314,7 @@ fn discovered(
             return match newest {
                 Some(version) if version.supports(Feature::RequestMetadata) => {
                     session.introduced(result);
-                    Ok(Discovered::Stateless(Box::new(session), version))
+                    Ok(Discovered::Stateless(version))
                 }
                 Some(version) => Ok(Discovered::Older(version)),
                 None => Err(McpErrorKind::NoCommonVersion {

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use super::jsonrpc::RpcError;
@@ -105,6 +106,27 @@ pub enum McpErrorKind {
     /// The stream that answers come on has ended.
     #[error("the server closed the event stream")]
     StreamClosed,
+    /// The server's program cannot be started.
+    #[error("'{program}' cannot be started: {source}")]
+    Spawn {
+        /// The program's name, without directory and arguments.
+        program: String,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The server's process ended while it was needed.
+    #[error("{}", process_end(.status, .last_words))]
+    ProcessEnded {
+        /// How, if that is known.
+        status: Option<ExitStatus>,
+        /// The last line of its standard error, or nothing; without the values of its
+        /// configured environment.
+        last_words: String,
+    },
+    /// The answer to the request for a WebSocket is none.
+    #[error("the server does not speak WebSocket with the subprotocol 'mcp' here")]
+    NotWebSocket,
     /// The server does not know the session any more.
     #[error("the session has expired")]
     SessionExpired,
@@ -233,6 +255,9 @@ impl McpError {
             | McpErrorKind::Redirect
             | McpErrorKind::ForeignEndpoint
             | McpErrorKind::StreamClosed
+            | McpErrorKind::Spawn { .. }
+            | McpErrorKind::ProcessEnded { .. }
+            | McpErrorKind::NotWebSocket
             | McpErrorKind::SessionExpired
             | McpErrorKind::NoCommonVersion { .. }
             | McpErrorKind::KnownDown { .. }
@@ -302,4 +327,16 @@ fn root_cause(error: &reqwest::Error) -> String {
         return "the request failed".to_owned();
     }
     cause.to_string()
+}
+
+/// `the server's process ended (exit status: 1): no such file`.
+fn process_end(status: &Option<ExitStatus>, last_words: &str) -> String {
+    let mut text = "the server's process ended".to_owned();
+    if let Some(status) = status {
+        text.push_str(&format!(" ({status})"));
+    }
+    if !last_words.is_empty() {
+        text.push_str(&format!(": {last_words}"));
+    }
+    text
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::jsonrpc::Incoming;
-use super::{Limits, McpErrorKind, RpcError, ServerConfig};
+use super::{Limits, McpErrorKind, RpcError, ServerConfig, TransportKind};
 pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer, read_body};
 
 /// Longest time for one connection attempt; the operation's own deadline may be shorter.
@@ -31,21 +31,26 @@ impl HttpLink {
     /// server is one of https.
     pub(super) fn new(config: &ServerConfig) -> Result<Self, McpErrorKind> {
         let headers = config.header_map()?;
+        let url = config.request_url()?;
         // An error only says that a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("pillion/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(redirect::same_origin_only());
-        if config.url.scheme() == "http" {
+        if url.scheme() == "http" {
             // Reading the system's certificates takes longer than a call on this machine,
             // and a redirect to https would leave the origin.
             builder = builder.tls_backend_preconfigured(no_certificates());
         }
+        if config.transport_kind() == TransportKind::WebSocket {
+            // HTTP/2 has another way to begin a WebSocket, which few servers know.
+            builder = builder.http1_only();
+        }
         Ok(Self {
             client: builder.build().map_err(McpErrorKind::Setup)?,
             headers,
-            url: config.request_url(),
+            url,
             limits: config.limits,
         })
     }
@@ -74,18 +79,24 @@ impl HttpLink {
         &self,
         extra: HeaderMap,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let request = self
-            .client
-            .get(self.url.clone())
-            .headers(self.headers.clone())
-            .headers(extra)
-            .header(ACCEPT, "text/event-stream");
-        let response = check_status(request.send().await.map_err(sending)?).await?;
+        let mut extra = extra;
+        extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let response = check_status(self.get(extra).await?).await?;
         let content_type = content_type(&response);
         if content_type != "text/event-stream" {
             return Err(McpErrorKind::ContentType { content_type });
         }
         Ok(response)
+    }
+
+    /// Sends a GET and gives the answer's head, whatever its status.
+    pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
+        let request = self
+            .client
+            .get(self.url.clone())
+            .headers(self.headers.clone())
+            .headers(extra);
+        request.send().await.map_err(sending)
     }
 
     /// Ends a session; what the server says to that does not matter.

@@ -77,6 +77,11 @@ impl Session {
         self.transport.negotiated(version);
     }
 
+    /// Leaves the revision open again, for a handshake to settle.
+    pub(super) fn unspeak(&mut self) {
+        self.version = None;
+    }
+
     pub(super) fn introduced(&mut self, hello: Box<RawValue>) {
         self.hello = Some(hello);
     }

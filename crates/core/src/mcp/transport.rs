@@ -2,8 +2,13 @@
 //! what is its response; here is a message that has none. What the server says beyond
 //! responses goes to the [`Peer`](super::peer::Peer) that a transport is made with.
 
+mod duplex;
 mod event_stream;
+mod message_id;
 mod post;
+mod stdio;
+mod waiting;
+mod websocket;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,6 +20,8 @@ use super::jsonrpc::{RequestId, RpcOutcome};
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
 pub(super) use post::PostTransport;
+pub(super) use stdio::{StdioLink, StdioTransport};
+pub(super) use websocket::WebSocketTransport;
 
 /// A boxed future, so that transports can be used as `dyn Transport`.
 pub(super) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

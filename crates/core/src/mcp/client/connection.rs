@@ -9,9 +9,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::circuit::Circuit;
 use super::standing::Standing;
-use crate::mcp::connect::{Connector, Opened};
+use crate::mcp::connect::Opened;
 use crate::mcp::dialect::Dialect;
-use crate::mcp::http::HttpLink;
+use crate::mcp::opener::Opener;
 use crate::mcp::peer::Peer;
 use crate::mcp::session::{Extras, Session};
 use crate::mcp::{Feature, McpErrorKind, ProbeStep, ProtocolVersion, ServerConfig, TransportKind};
@@ -20,7 +20,7 @@ use crate::mcp::{Feature, McpErrorKind, ProbeStep, ProtocolVersion, ServerConfig
 pub(super) struct Connections {
     config: Arc<ServerConfig>,
     peer: Arc<Peer>,
-    connector: OnceLock<Arc<Connector>>,
+    opener: OnceLock<Arc<Opener>>,
     circuit: Circuit,
     standing: Standing,
     /// Disconnected on purpose: operations fail until somebody connects.
@@ -89,7 +89,7 @@ impl Connections {
         Self {
             config,
             peer,
-            connector: OnceLock::new(),
+            opener: OnceLock::new(),
             circuit: Circuit::default(),
             standing: Standing::default(),
             closed: AtomicBool::new(false),
@@ -155,10 +155,10 @@ impl Connections {
         let attempt = match &mut state.attempt {
             Some(attempt) => attempt,
             None => {
-                let connector = self.connector()?;
+                let opener = self.opener()?;
                 let after = self.config.timeout;
                 let attempt = tokio::spawn(async move {
-                    let opened = tokio::time::timeout(after, connector.open()).await;
+                    let opened = tokio::time::timeout(after, opener.open()).await;
                     opened.unwrap_or(Err(McpErrorKind::Timeout { after }))
                 });
                 state.attempt.insert(AbortOnDropHandle::new(attempt))
@@ -175,18 +175,12 @@ impl Connections {
         outcome
     }
 
-    fn connector(&self) -> Result<Arc<Connector>, McpErrorKind> {
-        if let Some(connector) = self.connector.get() {
-            return Ok(Arc::clone(connector));
+    fn opener(&self) -> Result<Arc<Opener>, McpErrorKind> {
+        if let Some(opener) = self.opener.get() {
+            return Ok(Arc::clone(opener));
         }
-        let connector = Connector {
-            config: Arc::clone(&self.config),
-            link: HttpLink::new(&self.config)?,
-            peer: Arc::clone(&self.peer),
-        };
-        Ok(Arc::clone(
-            self.connector.get_or_init(|| Arc::new(connector)),
-        ))
+        let opener = Opener::new(&self.config, &self.peer)?;
+        Ok(Arc::clone(self.opener.get_or_init(|| Arc::new(opener))))
     }
 
     /// Tells a new session what the last one had been told.

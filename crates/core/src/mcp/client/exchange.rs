@@ -143,7 +143,11 @@ impl McpClient {
     ) -> Option<Again> {
         match outcome {
             Err(McpErrorKind::SessionExpired) => Some(Again::SessionExpired),
-            Err(McpErrorKind::Broken(_) | McpErrorKind::StreamClosed) => {
+            Err(
+                McpErrorKind::Broken(_)
+                | McpErrorKind::StreamClosed
+                | McpErrorKind::ProcessEnded { .. },
+            ) => {
                 let tool = || self.called_tool(method, params);
                 let harmless =
                     only_reads(method) || tool().is_some_and(|(tool, _)| tool.harmless_twice);

@@ -1,14 +1,11 @@
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use parking_lot::Mutex;
-use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
+use super::waiting::Waiting;
 use super::{Outgoing, Transport, TransportFuture};
 use crate::mcp::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
 use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
@@ -37,8 +34,7 @@ struct Poster {
     link: HttpLink,
     peer: Arc<Peer>,
     endpoint: Url,
-    waiting: Mutex<HashMap<RequestId, oneshot::Sender<RpcOutcome>>>,
-    open: AtomicBool,
+    waiting: Waiting,
 }
 
 impl EventStreamTransport {
@@ -58,8 +54,7 @@ impl EventStreamTransport {
             link,
             peer,
             endpoint,
-            waiting: Mutex::default(),
-            open: AtomicBool::new(true),
+            waiting: Waiting::new(),
         });
         let task = tokio::spawn(read_responses(Arc::clone(&poster), reader));
         Ok(Self {
@@ -106,9 +101,7 @@ async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
             }
         }
     }
-    poster.open.store(false, Ordering::Release);
-    // Dropping the senders tells every caller that its response will not come.
-    poster.waiting.lock().clear();
+    poster.waiting.close(|| McpErrorKind::StreamClosed);
 }
 
 impl Poster {
@@ -116,9 +109,7 @@ impl Poster {
         match message {
             Incoming::Response { id, outcome } => {
                 // An error without an id could be anybody's: it might end a good call.
-                if let Some(caller) = self.waiting.lock().remove(&id) {
-                    let _ = caller.send(outcome);
-                }
+                self.waiting.reply(&id, Ok(outcome));
             }
             other => self.hear(other, answers),
         }
@@ -184,42 +175,23 @@ impl Poster {
     }
 }
 
-/// Takes a caller off the waiting list when it goes away before its response.
-struct Waiting<'a> {
-    poster: &'a Poster,
-    id: &'a RequestId,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.poster.waiting.lock().remove(self.id);
-    }
-}
-
 impl Transport for EventStreamTransport {
     fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
         Box::pin(async move {
             let poster = &self.poster;
             let id = &request.id;
-            let (sender, mut on_stream) = oneshot::channel();
-            poster.waiting.lock().insert(id.clone(), sender);
-            let _waiting = Waiting { poster, id };
-            if !self.is_open() {
-                return Err(McpErrorKind::StreamClosed);
-            }
+            let mut place = poster.waiting.place(id)?;
             // The response may overtake the answer to the POST.
             let post = poster.post_for(id, request.message);
             tokio::pin!(post);
             let in_answer = tokio::select! {
                 biased;
-                outcome = &mut on_stream => {
-                    return outcome.map_err(|_| McpErrorKind::StreamClosed);
-                }
+                reply = place.reply() => return reply,
                 in_answer = &mut post => in_answer?,
             };
             match in_answer {
                 Some(outcome) => Ok(outcome),
-                None => on_stream.await.map_err(|_| McpErrorKind::StreamClosed),
+                None => place.reply().await,
             }
         })
     }
@@ -234,7 +206,7 @@ impl Transport for EventStreamTransport {
     }
 
     fn is_open(&self) -> bool {
-        self.poster.open.load(Ordering::Acquire)
+        self.poster.waiting.is_open()
     }
 
     /// The revisions of this transport have no version header.

@@ -1,0 +1,232 @@
+//! Opening a session where there is only one way to travel: stdio and WebSocket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Discovered, METHOD_NOT_FOUND, Opened, discovered, rpc_of, supported_by};
+use crate::mcp::callbacks::empty_object;
+use crate::mcp::dialect::{Dialect, Opening};
+use crate::mcp::http::HttpLink;
+use crate::mcp::peer::Peer;
+use crate::mcp::probe::Steps;
+use crate::mcp::session::{IdStyle, Session};
+use crate::mcp::transport::{StdioLink, StdioTransport, Transport, WebSocketTransport};
+use crate::mcp::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
+
+/// How long a server may take to answer `server/discover`. Some never do, and a program that
+/// is slower than that to start answers what comes next.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// What a connection is made with.
+pub(in crate::mcp) struct ChannelConnector {
+    config: Arc<ServerConfig>,
+    link: ChannelLink,
+    peer: Arc<Peer>,
+    /// How the server was opened last, so that the next time need not find out.
+    known: Mutex<Option<Opening>>,
+}
+
+/// Where a channel leads to.
+pub(in crate::mcp) enum ChannelLink {
+    /// A program.
+    Stdio(StdioLink),
+    /// A URL; a WebSocket begins as an HTTP request.
+    WebSocket(HttpLink),
+}
+
+impl ChannelConnector {
+    pub(in crate::mcp) fn new(
+        config: Arc<ServerConfig>,
+        link: ChannelLink,
+        peer: Arc<Peer>,
+    ) -> Self {
+        Self {
+            config,
+            link,
+            peer,
+            known: Mutex::new(None),
+        }
+    }
+
+    /// Opens a session in the way that is pinned or known, and otherwise finds out.
+    pub(in crate::mcp) async fn open(&self) -> Result<Opened, McpErrorKind> {
+        let mut steps = Steps::default();
+        if let Some(opening) = self.pinned() {
+            let session = self.start().await?;
+            return self.open_as(opening, session, steps).await;
+        }
+        let known = *self.known.lock();
+        if let Some(opening) = known {
+            // What is remembered may not fit any more; then the next attempt finds out.
+            *self.known.lock() = None;
+            let session = self.start().await?;
+            let opened = self.open_as(opening, session, steps).await?;
+            *self.known.lock() = Some(opening);
+            return Ok(opened);
+        }
+        let opened = self.find_out(&mut steps).await?;
+        *self.known.lock() = Some(opened.1);
+        Ok(self.opened(opened.0, opened.1, steps))
+    }
+
+    /// How the configuration asks to open, when it leaves nothing to find out.
+    fn pinned(&self) -> Option<Opening> {
+        match (self.config.handshake, self.config.protocol_version) {
+            (Handshake::Never, _) => Some(Opening::None),
+            (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
+                Some(Opening::Stateless(version))
+            }
+            (Handshake::Auto, Some(version)) => Some(Opening::Handshake(version)),
+            (Handshake::Auto, None) => None,
+        }
+    }
+
+    /// 1. `server/discover`. A result, or an error that only a server of 2026-07-28 or later
+    ///    gives: no handshake.
+    /// 2. Otherwise `initialize`, on a new connection if the server ended the first one.
+    /// 3. It is unknown: a server without handshake.
+    async fn find_out(&self, steps: &mut Steps) -> Result<(Session, Opening), McpErrorKind> {
+        let mut offered = ProtocolVersion::LATEST_WITH_HANDSHAKE;
+        let mut session = self.start().await?;
+        match self.discover(&mut session, steps).await? {
+            Discovered::Stateless(version) | Discovered::AskIn(version) => {
+                session.speak(version);
+                return Ok((session, Opening::Stateless(version)));
+            }
+            Discovered::Older(version) => offered = version,
+            Discovered::Nothing => {}
+        }
+        if !session.is_open() {
+            if let ChannelLink::Stdio(link) = &self.link {
+                link.forgive();
+            }
+            session = self.start().await?;
+        }
+        session.unspeak();
+        let initialized = session.initialize(offered).await;
+        let tried = format!("{} initialize ({offered})", self.name());
+        let spoken = || {
+            session
+                .version()
+                .map_or_else(String::new, |version| version.to_string())
+        };
+        steps.note(
+            tried,
+            initialized
+                .as_ref()
+                .map(|()| format!("revision {}", spoken())),
+        );
+        let Err(error) = initialized else {
+            return Ok((session, Opening::Handshake(offered)));
+        };
+        let Some(rpc) = rpc_of(&error) else {
+            return Err(error);
+        };
+        let newer = supported_by(rpc).filter(|version| version.supports(Feature::RequestMetadata));
+        if let Some(version) = newer {
+            session.speak(version);
+            return Ok((session, Opening::Stateless(version)));
+        }
+        if rpc.code != METHOD_NOT_FOUND {
+            return Err(error);
+        }
+        // A server that was too slow to say so at first may know no handshake any more.
+        let found = self.discover(&mut session, steps).await?;
+        if let Discovered::Stateless(version) | Discovered::AskIn(version) = found {
+            session.speak(version);
+            return Ok((session, Opening::Stateless(version)));
+        }
+        session.unspeak();
+        Ok((session, Opening::None))
+    }
+
+    /// Asks a server what it speaks, in the newest revision that we do, and once more in
+    /// another one if it asks for that.
+    async fn discover(
+        &self,
+        session: &mut Session,
+        steps: &mut Steps,
+    ) -> Result<Discovered, McpErrorKind> {
+        let newest = ProtocolVersion::LATEST;
+        match self.discover_in(newest, session, steps).await? {
+            Discovered::AskIn(version) => self.discover_in(version, session, steps).await,
+            found => Ok(found),
+        }
+    }
+
+    async fn discover_in(
+        &self,
+        version: ProtocolVersion,
+        session: &mut Session,
+        steps: &mut Steps,
+    ) -> Result<Discovered, McpErrorKind> {
+        session.speak(version);
+        let patience = LONGEST_WAIT.min(self.config.timeout / 4);
+        let params = empty_object();
+        let asked = tokio::time::timeout(patience, session.ask("server/discover", &params)).await;
+        let outcome = asked.unwrap_or(Err(McpErrorKind::Timeout { after: patience }));
+        let found = discovered(outcome, session);
+        let tried = format!("{} server/discover ({version})", self.name());
+        steps.note(tried, found.as_ref().map(Discovered::describe));
+        found
+    }
+
+    async fn open_as(
+        &self,
+        opening: Opening,
+        mut session: Session,
+        mut steps: Steps,
+    ) -> Result<Opened, McpErrorKind> {
+        let opened = match opening {
+            Opening::Stateless(version) => {
+                session.speak(version);
+                Ok(())
+            }
+            Opening::Handshake(offered) => session.initialize(offered).await,
+            Opening::None => Ok(()),
+        };
+        let tried = match opening {
+            Opening::Stateless(version) => format!("requests of revision {version}"),
+            Opening::Handshake(version) => format!("initialize ({version})"),
+            Opening::None => "requests without handshake".to_owned(),
+        };
+        let outcome = opened.as_ref().map(|()| match session.version() {
+            Some(version) => format!("revision {version}"),
+            None => "no handshake".to_owned(),
+        });
+        steps.note(format!("{} {tried}", self.name()), outcome);
+        opened?;
+        Ok(self.opened(session, opening, steps))
+    }
+
+    fn opened(&self, session: Session, opening: Opening, steps: Steps) -> Opened {
+        let transport = match &self.link {
+            ChannelLink::Stdio(_) => TransportKind::Stdio,
+            ChannelLink::WebSocket(_) => TransportKind::WebSocket,
+        };
+        steps.opened(session, Dialect { transport, opening })
+    }
+
+    /// A connection on which nothing was said yet.
+    async fn start(&self) -> Result<Session, McpErrorKind> {
+        let peer = Arc::clone(&self.peer);
+        let transport: Box<dyn Transport> = match &self.link {
+            ChannelLink::Stdio(link) => {
+                Box::new(StdioTransport::open(link, Arc::clone(&peer)).await?)
+            }
+            ChannelLink::WebSocket(link) => {
+                Box::new(WebSocketTransport::open(link, Arc::clone(&peer)).await?)
+            }
+        };
+        Ok(Session::new(transport, peer, IdStyle::Number))
+    }
+
+    fn name(&self) -> &'static str {
+        match &self.link {
+            ChannelLink::Stdio(_) => "stdio",
+            ChannelLink::WebSocket(_) => "WebSocket",
+        }
+    }
+}

@@ -1,0 +1,49 @@
+use std::sync::Arc;
+
+use super::connect::{ChannelConnector, ChannelLink, Connector, Opened};
+use super::http::HttpLink;
+use super::peer::Peer;
+use super::transport::StdioLink;
+use super::{Endpoint, McpErrorKind, ServerConfig, TransportKind};
+
+/// What opens one client's connections.
+pub(super) enum Opener {
+    /// HTTP in any shape: there are several to choose from.
+    Http(Connector),
+    /// Stdio or WebSocket: there is nothing to choose but the revision.
+    Channel(ChannelConnector),
+}
+
+impl Opener {
+    pub(super) fn new(config: &Arc<ServerConfig>, peer: &Arc<Peer>) -> Result<Self, McpErrorKind> {
+        config.validate()?;
+        let link = match &config.endpoint {
+            Endpoint::Url(_) => {
+                let link = HttpLink::new(config)?;
+                if config.transport_kind() != TransportKind::WebSocket {
+                    return Ok(Self::Http(Connector {
+                        config: Arc::clone(config),
+                        link,
+                        peer: Arc::clone(peer),
+                    }));
+                }
+                ChannelLink::WebSocket(link)
+            }
+            Endpoint::Command(command) => ChannelLink::Stdio(StdioLink::new(
+                command.clone(),
+                &config.label,
+                config.limits,
+            )),
+        };
+        let (config, peer) = (Arc::clone(config), Arc::clone(peer));
+        Ok(Self::Channel(ChannelConnector::new(config, link, peer)))
+    }
+
+    /// Opens a session in the way that is pinned or known, and otherwise finds out.
+    pub(super) async fn open(&self) -> Result<Opened, McpErrorKind> {
+        match self {
+            Self::Http(connector) => connector.open().await,
+            Self::Channel(connector) => connector.open().await,
+        }
+    }
+}

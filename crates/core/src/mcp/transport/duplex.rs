@@ -1,0 +1,238 @@
+//! A channel in both directions that carries everybody's messages, as stdio and WebSocket
+//! are: requests go out as they come, and responses are told apart by their ids.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::Outgoing;
+use super::message_id::MessageId;
+use super::waiting::Waiting;
+use crate::mcp::McpErrorKind;
+use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::mcp::peer::{Answers, Peer};
+
+/// How many messages wait for a server that does not read; who comes then waits as well.
+const MOST_QUEUED: usize = 64;
+
+/// The callers' side.
+pub(super) struct Duplex {
+    waiting: Arc<Waiting>,
+    outbox: mpsc::Sender<Queued>,
+}
+
+/// The side of the task that writes to the server.
+pub(super) struct Outbox {
+    waiting: Arc<Waiting>,
+    messages: mpsc::Receiver<Queued>,
+}
+
+/// The side of the task that reads what the server says.
+pub(super) struct Inbox {
+    waiting: Arc<Waiting>,
+    outbox: mpsc::WeakSender<Queued>,
+    peer: Arc<Peer>,
+    /// Answers on their way to the server; they end with the connection.
+    answers: Answers,
+}
+
+enum Queued {
+    Message {
+        /// The request's id, and the note of its leaving, if it is one.
+        request: Option<(RequestId, Arc<AtomicBool>)>,
+        message: Bytes,
+    },
+    /// Nothing more comes.
+    End,
+}
+
+/// A channel's three sides. Its callers hear of the end as soon as the inbox or the outbox
+/// is gone.
+pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, Outbox, Inbox) {
+    let waiting = Arc::new(Waiting::new());
+    let (outbox, messages) = mpsc::channel(MOST_QUEUED);
+    let inbox = Inbox {
+        waiting: Arc::clone(&waiting),
+        outbox: outbox.downgrade(),
+        peer,
+        answers: Answers::default(),
+    };
+    let duplex = Duplex {
+        waiting: Arc::clone(&waiting),
+        outbox,
+    };
+    (duplex, Outbox { waiting, messages }, inbox)
+}
+
+impl Duplex {
+    /// Sends a request and waits for its response.
+    ///
+    /// # Errors
+    /// With what the connection has ended with; [`McpErrorKind::SessionExpired`] when not a
+    /// byte of the request has left by then.
+    pub(super) async fn exchange(&self, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
+        let has_left = Arc::new(AtomicBool::new(false));
+        let reply = self.send_and_wait(request, &has_left).await;
+        if reply.is_err() && !has_left.load(Ordering::Acquire) {
+            return Err(McpErrorKind::SessionExpired);
+        }
+        reply
+    }
+
+    async fn send_and_wait(
+        &self,
+        request: Outgoing,
+        has_left: &Arc<AtomicBool>,
+    ) -> Result<RpcOutcome, McpErrorKind> {
+        let mut place = self.waiting.place(&request.id)?;
+        let queued = Queued::Message {
+            request: Some((request.id.clone(), Arc::clone(has_left))),
+            message: request.message,
+        };
+        tokio::select! {
+            biased;
+            // The end may come while a server that reads nothing keeps us from sending.
+            reply = place.reply() => return reply,
+            _ = self.outbox.send(queued) => {}
+        }
+        // If it could not be sent the connection has ended, and the reply says how.
+        place.reply().await
+    }
+
+    /// Sends a message that has no response.
+    pub(super) async fn notify(&self, message: Bytes) -> Result<(), McpErrorKind> {
+        let sent = self.outbox.send(Queued::notice(message)).await;
+        sent.map_err(|_| McpErrorKind::StreamClosed)
+    }
+
+    /// Lets the writing task end once it has written what waits.
+    pub(super) async fn end(&self) {
+        let _ = self.outbox.send(Queued::End).await;
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.waiting.is_open()
+    }
+}
+
+impl Queued {
+    /// A message that nobody waits for the response to.
+    fn notice(message: Bytes) -> Self {
+        let request = None;
+        Self::Message { request, message }
+    }
+}
+
+impl Outbox {
+    /// The next message to write, or none when the connection is to end.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            match self.messages.recv().await? {
+                Queued::Message { request, message } if self.may_leave(request.as_ref()) => {
+                    return Some(message);
+                }
+                Queued::Message { .. } => {}
+                Queued::End => return None,
+            }
+        }
+    }
+
+    /// A message that can be written at once together with the one before it.
+    pub(super) fn next_waiting(&mut self) -> Option<Bytes> {
+        match self.messages.try_recv().ok()? {
+            Queued::Message { request, message } => {
+                self.may_leave(request.as_ref()).then_some(message)
+            }
+            Queued::End => {
+                self.messages.close();
+                None
+            }
+        }
+    }
+
+    /// Whether a message is to be written: the caller of a request may have gone since.
+    fn may_leave(&self, request: Option<&(RequestId, Arc<AtomicBool>)>) -> bool {
+        let Some((id, has_left)) = request else {
+            return true;
+        };
+        // First the note: once it is taken for written nobody may send it again.
+        has_left.store(true, Ordering::Release);
+        self.waiting.has(id)
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.waiting.close(|| McpErrorKind::StreamClosed);
+    }
+}
+
+impl Inbox {
+    /// Takes what the server said: one message, or a batch. What is no JSON-RPC is left
+    /// out, unless it can be seen to be the response that somebody waits for.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        if bytes.trim_ascii().is_empty() {
+            return;
+        }
+        let parsed = match std::str::from_utf8(bytes) {
+            Ok(text) => Incoming::parse(text).map_err(McpErrorKind::InvalidMessage),
+            Err(_) => Err(McpErrorKind::InvalidUtf8),
+        };
+        match parsed {
+            Ok(messages) => messages
+                .into_iter()
+                .for_each(|message| self.dispatch(message)),
+            Err(error) => {
+                let bytes_read = bytes.len();
+                tracing::debug!(%error, bytes_read, "The server said something that is no JSON-RPC");
+                if let Some(id) = MessageId::of(bytes) {
+                    self.waiting.reply(&id, Err(error));
+                }
+            }
+        }
+    }
+
+    /// Takes note of a message that was larger than `limit` bytes. Its caller is told; when
+    /// it has no id and one caller waits, it was that one's.
+    pub(super) fn take_too_large(&self, id: Option<RequestId>, limit: usize) {
+        tracing::debug!(limit, "The server said something larger than allowed");
+        if let Some(id) = id.or_else(|| self.waiting.only()) {
+            self.waiting
+                .reply(&id, Err(McpErrorKind::TooLarge { limit }));
+        }
+    }
+
+    /// Tells all callers how the connection has ended.
+    pub(super) fn close(&self, ending: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
+        self.waiting.close(ending);
+    }
+
+    fn dispatch(&mut self, message: Incoming) {
+        match message {
+            Incoming::Response { id, outcome } => {
+                // An error without an id could be anybody's: it might end a good call.
+                if !self.waiting.reply(&id, Ok(outcome)) {
+                    tracing::debug!(?id, "The server answered what nobody asks any more");
+                }
+            }
+            other => {
+                let (Some(answer), Some(outbox)) = (self.peer.hear(other), self.outbox.upgrade())
+                else {
+                    return;
+                };
+                self.answers.send(answer, move |message| async move {
+                    let sent = outbox.send(Queued::notice(message)).await;
+                    sent.map_err(|_| McpErrorKind::StreamClosed)
+                });
+            }
+        }
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.waiting.close(|| McpErrorKind::StreamClosed);
+    }
+}

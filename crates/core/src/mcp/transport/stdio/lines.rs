@@ -1,0 +1,158 @@
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::mcp::jsonrpc::RequestId;
+use crate::mcp::transport::message_id::MessageId;
+
+/// What the buffer holds when nothing is in it; a larger one is given back.
+const IDLE_BUFFER: usize = 64 * 1024;
+
+/// One line of a server's output.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// Without its end.
+    Whole(Bytes),
+    /// More bytes than allowed; they were read and thrown away, but for the id of the
+    /// response that they were.
+    TooLong(Option<RequestId>),
+}
+
+/// Splits a stream into lines, and holds on to no more than one line of the allowed length.
+pub(super) struct Lines<R> {
+    input: R,
+    buffer: BytesMut,
+    /// How much of the buffer is known to have no line end.
+    searched: usize,
+    limit: usize,
+    /// Set while a line that is too long is thrown away.
+    skipping: Option<MessageId>,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new(input: R, limit: usize) -> Self {
+        Self {
+            input,
+            buffer: BytesMut::new(),
+            searched: 0,
+            limit,
+            skipping: None,
+        }
+    }
+
+    /// The next line, or none at the end. What stands after the last line end is a line,
+    /// too. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Ok(Some(line));
+            }
+            if self.buffer.is_empty() && self.buffer.capacity() != IDLE_BUFFER {
+                self.buffer = BytesMut::with_capacity(IDLE_BUFFER);
+            }
+            self.buffer.reserve(IDLE_BUFFER / 8);
+            if self.input.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(self.take_rest());
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Line> {
+        let end = self.buffer[self.searched..]
+            .iter()
+            .position(|&byte| byte == b'\n')
+            .map(|at| self.searched + at);
+        let in_line = end.unwrap_or(self.buffer.len());
+        if self.skipping.is_none() && in_line > self.limit {
+            self.skipping = Some(MessageId::default());
+        }
+        if let Some(skipped) = &mut self.skipping {
+            skipped.read(&self.buffer[..in_line]);
+            let _ = self.buffer.split_to(end.map_or(in_line, |end| end + 1));
+            self.searched = 0;
+            end?;
+            return self.skipping.take().map(|id| Line::TooLong(id.finish()));
+        }
+        let Some(end) = end else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let line = self.buffer.split_to(end + 1).freeze();
+        self.searched = 0;
+        Some(Line::Whole(line.slice(..end)))
+    }
+
+    fn take_rest(&mut self) -> Option<Line> {
+        self.searched = 0;
+        if let Some(skipped) = self.skipping.take() {
+            return Some(Line::TooLong(skipped.finish()));
+        }
+        let rest = self.buffer.split().freeze();
+        (!rest.is_empty()).then_some(Line::Whole(rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    /// The lines of `input`, read in pieces of `piece` bytes; `Err` stands for a line that
+    /// is too long.
+    fn lines(input: &[u8], piece: usize, limit: usize) -> Vec<Result<Vec<u8>, Option<RequestId>>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (mut writer, reader) = tokio::io::duplex(piece);
+            let input = input.to_vec();
+            tokio::spawn(async move { writer.write_all(&input).await });
+            let mut lines = Lines::new(reader, limit);
+            let mut all = Vec::new();
+            while let Some(line) = lines.next().await.unwrap() {
+                all.push(match line {
+                    Line::Whole(line) => Ok(line.to_vec()),
+                    Line::TooLong(id) => Err(id),
+                });
+            }
+            all
+        })
+    }
+
+    #[test]
+    fn lines_of_any_length_are_told_apart() {
+        let long = format!(r#"{{"result":"{}","id":3}}"#, "x".repeat(100));
+        let input = format!("a\n\n{long}\nb\r\n{long}\nlast");
+        for piece in [1, 2, 3, 7, 50, 1000] {
+            let expected = [
+                Ok(b"a".to_vec()),
+                Ok(vec![]),
+                Err(Some(RequestId::Number(3))),
+                Ok(b"b\r".to_vec()),
+                Err(Some(RequestId::Number(3))),
+                Ok(b"last".to_vec()),
+            ];
+            assert_eq!(lines(input.as_bytes(), piece, 20), expected, "{piece}");
+        }
+        assert_eq!(
+            lines(b"12345\n123456\n123456", 4, 5),
+            [Ok(b"12345".to_vec()), Err(None), Err(None)]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_pieces_give_the_same_lines(
+            input in proptest::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..200),
+            piece in 1usize..20,
+        ) {
+            prop_assert_eq!(lines(&input, piece, 10), lines(&input, 200, 10));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+"""A small MCP server over its standard streams that does wrong what it is told to.
+
+Flags say how it behaves from the start; the names of tools say what one call does.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+flags = sys.argv[1:]
+if "exit-at-once" in flags:
+    sys.stderr.write("cannot find the configuration\n")
+    sys.exit(7)
+if "ignore-term" in flags:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "silent" in flags:
+    while True:
+        time.sleep(1000)
+
+out = sys.stdout.buffer
+
+
+def line(text):
+    out.write(text.encode() + b"\n")
+    out.flush()
+
+
+def answer(id, result):
+    # The result first, as many servers write it: the id is then at the very end.
+    line(json.dumps({"result": result, "jsonrpc": "2.0", "id": id}))
+
+
+def sleepers(count, **options):
+    return [subprocess.Popen(["sleep", "1000"], **options).pid for _ in range(count)]
+
+
+def call(id, name, arguments):
+    result = {"total": 15, "rolls": [15]}
+    if name == "state":
+        blocked = [text for text in open("/proc/self/status") if text.startswith("SigBlk")]
+        result = {
+            "pid": os.getpid(),
+            "group": os.getpgrp(),
+            "env": dict(os.environ),
+            "cwd": os.getcwd(),
+            "arguments": flags,
+            "blocked_signals": blocked[0].split()[1],
+            "descriptors": sorted(int(name) for name in os.listdir("/proc/self/fd")),
+        }
+    elif name == "crash":
+        sys.stderr.write("starting\nthe disk is full: key s3cret\n")
+        sys.stderr.flush()
+        os._exit(3)
+    elif name == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif name == "flood":
+        for _ in range(arguments["lines"]):
+            os.write(2, b"x" * 1023 + b"\n")
+    elif name == "fork":
+        null = subprocess.DEVNULL
+        result = {"pids": sleepers(3, stdin=null, stdout=null, stderr=null)}
+    elif name == "fork-holding":
+        # It has left the group and holds all our pipes.
+        result = {"pids": sleepers(1, start_new_session=True)}
+    elif name == "silent":
+        return
+    elif name == "garbage":
+        for text in ("", "  ", "Hello!", "{", "[1]", '{"id":{}}', "null", '{"jsonrpc":"2.0"}'):
+            line(text)
+        out.write(b"\xff\xfe\n")
+        line('{"jsonrpc":"2.0","id":999999,"result":"nobody asked"}')
+    elif name == "not-a-number":
+        line('{"jsonrpc":"2.0","result":NaN,"id":%d}' % id)
+        return
+    elif name == "large":
+        result = "x" * arguments["bytes"]
+    elif name == "endless":
+        while True:
+            out.write(b"x" * 65536)
+    elif name == "mute":
+        os.close(1)
+        return
+    elif name == "deaf":
+        os.close(0)
+        answer(id, result)
+        time.sleep(1000)
+    elif name == "slow":
+        time.sleep(arguments["seconds"])
+    elif name == "ask":
+        line('{"jsonrpc":"2.0","id":"q1","method":"ping"}')
+        result = json.loads(sys.stdin.readline())
+    elif name == "batch":
+        line('[{"method":"notifications/x"},{"id":%d,"result":{"batch":true}}]' % id)
+        return
+    elif name == "echo":
+        result = arguments
+    answer(id, result)
+
+
+try:
+    for text in iter(sys.stdin.readline, ""):
+        message = json.loads(text)
+        id, method, params = message.get("id"), message.get("method"), message.get("params")
+        if id is None:
+            pass
+        elif method == "initialize":
+            answer(id, {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "fake", "version": "1"},
+            })
+            if "exit-after-hello" in flags:
+                sys.exit(0)
+        elif method == "server/discover" and "exit-on-discover" in flags:
+            sys.exit(1)
+        elif method == "server/discover" and "silent-on-discover" in flags:
+            pass
+        elif method == "tools/call":
+            call(id, params["name"], params["arguments"])
+        elif method == "tools/list":
+            answer(id, {"tools": [{"name": "roll", "inputSchema": {"type": "object"}}]})
+        elif method == "ping":
+            answer(id, {})
+        else:
+            line(json.dumps({
+                "jsonrpc": "2.0", "id": id,
+                "error": {"code": -32601, "message": "Method not found"},
+            }))
+except BrokenPipeError:
+    os._exit(0)
+
+while "ignore-end" in flags:
+    time.sleep(1000)

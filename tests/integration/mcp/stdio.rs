@@ -1,0 +1,46 @@
+//! The client and servers that it starts itself, over their standard streams.
+
+mod configuration;
+mod crashes;
+mod endings;
+mod leaks;
+mod messages;
+
+use std::path::Path;
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, ServerConfig, StdioCommand};
+use pillion_testkit::fake_stdio;
+use serde_json::{Value, json};
+
+/// A client of the misbehaving server, with these flags.
+fn fake(flags: &[&str]) -> McpClient {
+    McpClient::new(fake_config(flags))
+}
+
+fn fake_config(flags: &[&str]) -> ServerConfig {
+    let (program, args) = fake_stdio(flags);
+    let mut command = StdioCommand::new(program);
+    command.args = args;
+    let mut config = ServerConfig::of_command("fake", command);
+    config.timeout = Duration::from_secs(30);
+    config
+}
+
+/// What a tool of the misbehaving server answers.
+async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
+    let result = client.call_tool(name, &arguments).await.unwrap();
+    serde_json::from_str(result.get()).unwrap()
+}
+
+/// The server's process.
+async fn pid(client: &McpClient) -> u64 {
+    call(client, "state", json!({})).await["pid"]
+        .as_u64()
+        .unwrap()
+}
+
+/// Whether there is such a process; a zombie counts.
+fn exists(pid: u64) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}

@@ -1,0 +1,98 @@
+//! What a server gets from its configuration, and what it does not get from us.
+
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, McpErrorKind, ServerConfig, StdioCommand};
+use pillion_core::tool::ErrorCode;
+use serde_json::json;
+
+use super::{call, fake, fake_config};
+
+fn with_command(change: impl FnOnce(&mut StdioCommand)) -> McpClient {
+    let mut config = fake_config(&["one argument; $HOME `x`"]);
+    let pillion_core::mcp::Endpoint::Command(command) = &mut config.endpoint else {
+        panic!()
+    };
+    change(command);
+    McpClient::new(config)
+}
+
+#[tokio::test]
+async fn e7_the_environment_is_what_is_configured_and_nothing_else() {
+    let state = call(&fake(&[]), "state", json!({})).await;
+    // Python may set this one for itself.
+    let mut env = state["env"].as_object().unwrap().clone();
+    env.remove("LC_CTYPE");
+    assert_eq!(json!(env), json!({"PATH": StdioCommand::DEFAULT_PATH}));
+
+    let configured = with_command(|command| {
+        command.env.insert("API_KEY".into(), "s3cret".into());
+        command.inherit_env = vec!["CARGO_MANIFEST_DIR".into(), "NOT_SET_ANYWHERE".into()];
+        command.cwd = Some("/".into());
+    });
+    let state = call(&configured, "state", json!({})).await;
+    assert_eq!(state["env"]["API_KEY"], "s3cret");
+    assert_eq!(
+        state["env"]["CARGO_MANIFEST_DIR"],
+        env!("CARGO_MANIFEST_DIR")
+    );
+    assert_eq!(state["env"]["PATH"], StdioCommand::DEFAULT_PATH);
+    assert_eq!(state["env"].get("NOT_SET_ANYWHERE"), None);
+    assert_eq!(state["cwd"], "/");
+    // No shell has looked at the arguments.
+    assert_eq!(state["arguments"], json!(["one argument; $HOME `x`"]));
+}
+
+#[tokio::test]
+async fn e7_neither_descriptors_nor_blocked_signals_nor_our_group_are_inherited() {
+    // As a socket of PHP's: open, and without close-on-exec.
+    let (kept, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let leaky = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
+    nix::fcntl::fcntl(&kept, leaky).unwrap();
+    nix::sys::signal::SigSet::all().thread_block().unwrap();
+    let state = call(&fake(&[]), "state", json!({})).await;
+    let descriptors = state["descriptors"].as_array().unwrap();
+    assert!(!descriptors.contains(&json!(kept.as_raw_fd())), "{state}");
+    // The last one is the directory that it reads to find out.
+    assert_eq!(descriptors.len(), 4, "{state}");
+    assert_eq!(state["blocked_signals"], "0000000000000000");
+    let ours = nix::unistd::getpgrp().as_raw();
+    assert_ne!(state["group"], json!(ours));
+}
+
+#[tokio::test]
+async fn e7_what_cannot_be_started_says_so_at_once() {
+    let nowhere = McpClient::new(ServerConfig::of_command(
+        "x",
+        StdioCommand::new("no-such-program-anywhere"),
+    ));
+    let error = nowhere.list_tools().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert!(matches!(error.kind(), McpErrorKind::Spawn { .. }));
+    assert_eq!(
+        error.to_string(),
+        "MCP request failed: 'no-such-program-anywhere' cannot be started: \
+         No such file or directory (os error 2)"
+    );
+    let directory = with_command(|command| command.cwd = Some("/no/such/directory".into()));
+    let error = directory.list_tools().await.unwrap_err().to_string();
+    assert!(
+        error.contains("the working directory is not a directory"),
+        "{error}"
+    );
+    let null = with_command(|command| command.args.push("a\0b".into()));
+    let error = null.list_tools().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidInput);
+}
+
+#[tokio::test]
+async fn c2_a_silent_server_is_noticed_within_the_deadline() {
+    let mut config = fake_config(&["silent"]);
+    config.timeout = Duration::from_millis(400);
+    let client = McpClient::new(config);
+    let before = std::time::Instant::now();
+    let error = client.list_tools().await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    assert!(before.elapsed() < Duration::from_secs(10));
+}

@@ -1,0 +1,152 @@
+//! Servers whose process ends while it is needed.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pillion_core::mcp::{McpClient, McpErrorKind, ServerConfig};
+use pillion_core::tool::ErrorCode;
+use serde_json::json;
+
+use super::{call, exists, fake, fake_config, pid};
+use crate::mcp::{eventually, roll};
+
+#[tokio::test]
+async fn e9_a_server_that_dies_during_a_call_fails_it_with_its_last_words_and_starts_again() {
+    let mut config = fake_config(&[]);
+    if let pillion_core::mcp::Endpoint::Command(command) = &mut config.endpoint {
+        command.env.insert("KEY".into(), "s3cret".into());
+    }
+    let client = McpClient::new(config);
+    let error = client.call_tool("crash", &json!({})).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert_eq!(
+        error.to_string(),
+        "MCP request failed: the server's process ended (exit status: 3): \
+         the disk is full: key ***"
+    );
+    roll(&client).await.unwrap();
+}
+
+#[tokio::test]
+async fn e9_every_call_on_a_server_that_is_killed_hears_of_it_and_the_next_starts_it_again() {
+    let client = fake(&[]);
+    let first = pid(&client).await;
+    let waiting = [(); 3].map(|()| {
+        let client = client.clone();
+        tokio::spawn(async move { client.call_tool("silent", &json!({})).await })
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    kill(
+        Pid::from_raw(i32::try_from(first).unwrap()),
+        Signal::SIGKILL,
+    )
+    .unwrap();
+    for call in waiting {
+        let error = call.await.unwrap().unwrap_err();
+        assert!(
+            error.to_string().contains("(signal: 9 (SIGKILL))"),
+            "{error}"
+        );
+    }
+    let second = pid(&client).await;
+    assert_ne!(first, second);
+    assert!(!exists(first));
+    // Between two calls: nobody waits, and the next call meets a new process.
+    kill(
+        Pid::from_raw(i32::try_from(second).unwrap()),
+        Signal::SIGKILL,
+    )
+    .unwrap();
+    eventually("the second one's end", || !exists(second)).await;
+    assert_ne!(pid(&client).await, second);
+}
+
+#[tokio::test]
+async fn e9_a_server_that_crashes_again_and_again_is_left_alone_for_a_while() {
+    let client = fake(&["exit-at-once"]);
+    let mut refused = None;
+    for _ in 0..10 {
+        let error = client.list_tools().await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
+        match error.kind() {
+            McpErrorKind::ProcessEnded { last_words, .. } => {
+                assert_eq!(last_words, "cannot find the configuration");
+            }
+            McpErrorKind::KnownDown { .. } => {
+                refused = Some(error);
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let error = refused.unwrap();
+    let retry_after = error.retry_after().unwrap();
+    assert!(!retry_after.is_zero() && retry_after < Duration::from_secs(30));
+    // At once, whatever the deadline is.
+    let before = Instant::now();
+    let again = client.list_tools().await.unwrap_err();
+    assert!(
+        matches!(again.kind(), McpErrorKind::KnownDown { .. }),
+        "{again}"
+    );
+    assert!(before.elapsed() < Duration::from_millis(500));
+}
+
+#[tokio::test]
+async fn e9_a_server_that_ends_after_the_handshake_is_an_error_and_no_hang() {
+    let client = fake(&["exit-after-hello"]);
+    let error = client.list_tools().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
+}
+
+#[tokio::test]
+async fn e9_a_server_that_stops_listening_or_speaking_is_replaced() {
+    for tool in ["mute", "deaf"] {
+        let client = fake(&["ignore-term", "ignore-end"]);
+        let first = pid(&client).await;
+        let _ = client.call_tool(tool, &json!({})).await;
+        let mut answer = roll(&client).await;
+        if answer.is_err() {
+            // The first call after it went deaf finds that out.
+            answer = roll(&client).await;
+        }
+        answer.unwrap();
+        assert_ne!(pid(&client).await, first, "{tool}");
+        eventually("the old one's end", || !exists(first)).await;
+    }
+}
+
+#[tokio::test]
+async fn e9_output_that_somebody_else_holds_open_does_not_hide_the_end() {
+    let client = fake(&[]);
+    let holder = call(&client, "fork-holding", json!({})).await["pids"][0]
+        .as_i64()
+        .unwrap();
+    let error = client.call_tool("kill", &json!({})).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), McpErrorKind::ProcessEnded { .. }),
+        "{error}"
+    );
+    roll(&client).await.unwrap();
+    // It left the group of its own will, and so it is the test's to end.
+    kill(
+        Pid::from_raw(i32::try_from(holder).unwrap()),
+        Signal::SIGKILL,
+    )
+    .unwrap();
+}
+
+#[tokio::test]
+async fn e9_a_program_that_is_no_server_is_an_error() {
+    for (program, args) in [("true", vec![]), ("echo", vec!["hello"]), ("cat", vec![])] {
+        let mut command = pillion_core::mcp::StdioCommand::new(program);
+        command.args = args.into_iter().map(str::to_owned).collect();
+        let mut config = ServerConfig::of_command("x", command);
+        config.timeout = Duration::from_secs(3);
+        let error = McpClient::new(config).connect().await.unwrap_err();
+        // `cat` gives us our own answer to our own request.
+        let codes = [ErrorCode::Unavailable, ErrorCode::NotFound];
+        assert!(codes.contains(&error.code()), "{program}: {error}");
+    }
+}

@@ -1,0 +1,118 @@
+//! What only a process of its own can show: what is left open, and what is left running
+//! when the process is killed. Each test starts this very test binary anew.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use super::{call, exists, fake, pid};
+use crate::mcp::{eventually, roll};
+
+/// Runs one of the ignored tests below in a process of its own.
+fn alone(name: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([
+            &format!("mcp::stdio::leaks::{name}"),
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn e9_nothing_is_left_open_or_running() {
+    assert!(alone("inner_start_and_end_many").wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "run by e9_nothing_is_left_open_or_running, in a process of its own"]
+fn inner_start_and_end_many() {
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let me = std::process::id();
+    let children = || {
+        let lists = std::fs::read_dir(format!("/proc/{me}/task"))
+            .unwrap()
+            .flatten();
+        lists
+            .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+            .map(|list| list.split_whitespace().count())
+            .sum::<usize>()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (descriptors_before, threads_before) = (descriptors(), threads());
+        for round in 0..4 {
+            let mut clients = Vec::new();
+            for flags in [&[][..], &["ignore-term", "ignore-end"], &["exit-at-once"]] {
+                let client = fake(flags);
+                let _ = roll(&client).await;
+                clients.push(client);
+            }
+            assert!(children() >= 4, "{}", children());
+            clients[0].call_tool("kill", &json!({})).await.unwrap_err();
+            let _ = roll(&clients[0]).await;
+            if round % 2 == 0 {
+                for client in &clients {
+                    client.disconnect().await;
+                }
+            }
+        }
+        eventually("the end of all", || children() == 0).await;
+        eventually("all closed", || descriptors() == descriptors_before).await;
+        eventually("the end of all threads", || threads() == threads_before).await;
+    });
+}
+
+#[tokio::test]
+async fn e9_when_we_are_killed_everything_ends() {
+    let mut test = alone("inner_wait_to_be_killed");
+    let output = BufReader::new(test.stdout.take().unwrap());
+    let line = output
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| Some(line.split_once("PIDS ")?.1.to_owned()))
+        .unwrap();
+    let pids: Vec<u64> = line.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    assert_eq!(pids.len(), 5);
+    assert!(pids.iter().all(|&pid| exists(pid)));
+    test.kill().unwrap();
+    test.wait().unwrap();
+    // In a container nobody may reap what has lost its parent: a zombie will do here.
+    let runs = |pid: &u64| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|stat| !stat.contains(") Z "))
+    };
+    eventually("the end of all", || !pids.iter().any(runs)).await;
+}
+
+#[test]
+#[ignore = "run by e9_when_we_are_killed_everything_ends, in a process of its own"]
+fn inner_wait_to_be_killed() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = fake(&["ignore-term", "ignore-end"]);
+        let fork = call(&client, "fork", json!({})).await;
+        let mut pids: Vec<String> = fork["pids"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        pids.push(pid(&client).await.to_string());
+        pids.push(call(&client, "state", json!({})).await["group"].to_string());
+        println!("PIDS {}", pids.join(" "));
+        std::future::pending::<()>().await;
+    });
+}

@@ -1,0 +1,109 @@
+//! What travels over the pipes, however it is written.
+
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, McpErrorKind};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{call, fake, fake_config};
+use crate::mcp::{ROLLED, roll};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e7_calls_side_by_side_get_their_own_answers() {
+    let client = fake(&[]);
+    let calls = (0..200).map(|number| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let text = "y".repeat(number * 100);
+            let echo = call(&client, "echo", json!({"number": number, "text": text})).await;
+            assert_eq!(echo, json!({"number": number, "text": text}));
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn e2_garbage_batches_and_the_servers_own_requests_do_no_harm() {
+    let client = fake(&[]);
+    assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
+    assert_eq!(call(&client, "batch", json!({})).await["batch"], true);
+    let answer = call(&client, "ask", json!({})).await;
+    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "q1", "result": {}}));
+    assert_eq!(client.list_tools().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn e2_a_line_end_in_the_arguments_stays_one_message() {
+    let client = fake(&[]);
+    let arguments = RawValue::from_string("{\n\r\n \"text\": \"a\\nb\"\n}".into()).unwrap();
+    let echo = client.call_tool("echo", &arguments).await.unwrap();
+    assert_eq!(echo.get().replace(' ', ""), r#"{"text":"a\nb"}"#);
+}
+
+#[tokio::test]
+async fn l1_a_line_that_is_too_long_costs_its_own_call_only() {
+    let mut config = fake_config(&[]);
+    config.limits.max_event_bytes = 100_000;
+    let client = McpClient::new(config);
+    let arguments = json!({"bytes": 8 << 20});
+    let large = client.call_tool("large", &arguments);
+    let (large, small) = tokio::join!(large, roll(&client));
+    let error = large.unwrap_err();
+    assert!(
+        matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 }),
+        "{error}"
+    );
+    assert_eq!(small.unwrap().get().replace(' ', ""), ROLLED);
+    let fits = call(&client, "large", json!({"bytes": 90_000})).await;
+    assert_eq!(fits.as_str().unwrap().len(), 90_000);
+}
+
+#[tokio::test]
+async fn l1_a_line_without_an_end_ends_with_the_deadline_and_fills_no_memory() {
+    let mut config = fake_config(&[]);
+    config.limits.max_event_bytes = 100_000;
+    config.timeout = Duration::from_secs(2);
+    let client = McpClient::new(config);
+    let error = client.call_tool("endless", &json!({})).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    client.disconnect().await;
+}
+
+#[tokio::test]
+async fn e2_an_answer_that_is_no_json_fails_its_own_call_at_once() {
+    let client = fake(&[]);
+    let error = client.call_tool("not-a-number", &json!({})).await;
+    let error = error.unwrap_err();
+    assert!(
+        matches!(error.kind(), McpErrorKind::InvalidMessage(_)),
+        "{error}"
+    );
+    roll(&client).await.unwrap();
+}
+
+#[tokio::test]
+async fn l1_a_flood_of_errors_neither_blocks_the_server_nor_breaks_a_call() {
+    let client = fake(&[]);
+    let arguments = json!({"lines": 20_000});
+    let (flood, other) = tokio::join!(client.call_tool("flood", &arguments), roll(&client));
+    flood.unwrap();
+    other.unwrap();
+}
+
+#[tokio::test]
+async fn c2_a_call_that_is_given_up_leaves_the_server_usable() {
+    let client = fake(&[]);
+    roll(&client).await.unwrap();
+    let arguments = json!({"seconds": 0.3});
+    let slow = client.call_tool("slow", &arguments);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), slow)
+            .await
+            .is_err()
+    );
+    // Its answer comes when nobody asks any more.
+    assert_eq!(roll(&client).await.unwrap().get().replace(' ', ""), ROLLED);
+}
