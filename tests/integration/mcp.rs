@@ -21,6 +21,7 @@ mod shapes;
 mod stateless;
 mod stdio;
 mod transports;
+mod websocket;
 
 use std::time::Duration;
 

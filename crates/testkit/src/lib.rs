@@ -12,6 +12,7 @@
 
 mod fake_mcp;
 mod fake_stdio;
+mod fake_web_socket;
 mod fault_server;
 mod peers;
 mod recorder;
@@ -20,6 +21,7 @@ mod untrusted;
 
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
 pub use fake_stdio::fake_stdio;
+pub use fake_web_socket::{FakeWebSocket, Subprotocol};
 pub use fault_server::{Fault, FaultServer};
 pub use peers::Peer;
 pub use recorder::{Recorded, Recorder};

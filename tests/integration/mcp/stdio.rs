@@ -6,7 +6,6 @@ mod endings;
 mod leaks;
 mod messages;
 
-use std::path::Path;
 use std::time::Duration;
 
 use pillion_core::mcp::{McpClient, ServerConfig, StdioCommand};
@@ -40,7 +39,14 @@ async fn pid(client: &McpClient) -> u64 {
         .unwrap()
 }
 
-/// Whether there is such a process; a zombie counts.
+/// Whether there is such a process. A zombie counts if it is ours to reap; others wait for
+/// the system's first process, which takes its time in some containers.
 fn exists(pid: u64) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    let (_, after_name) = stat.rsplit_once(") ").unwrap();
+    let mut fields = after_name.split(' ');
+    let (state, parent) = (fields.next().unwrap(), fields.next().unwrap());
+    state != "Z" || parent == std::process::id().to_string()
 }

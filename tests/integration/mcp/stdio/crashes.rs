@@ -103,7 +103,7 @@ async fn e9_a_server_that_ends_after_the_handshake_is_an_error_and_no_hang() {
 #[tokio::test]
 async fn e9_a_server_that_stops_listening_or_speaking_is_replaced() {
     for tool in ["mute", "deaf"] {
-        let client = fake(&["ignore-term", "ignore-end"]);
+        let client = fake(&[]);
         let first = pid(&client).await;
         let _ = client.call_tool(tool, &json!({})).await;
         let mut answer = roll(&client).await;

@@ -1,0 +1,217 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use http::HeaderValue;
+use http::header::SEC_WEBSOCKET_PROTOCOL;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use crate::{Recorded, Recorder};
+
+/// An MCP server over WebSocket; a call of one of these tools does something odd:
+///
+/// `binary` answers in a binary message, `garbage` says what is no JSON-RPC first, `ask`
+/// sends a request of its own and answers with what comes back, `large` answers with
+/// `{"bytes": N}` bytes, `close` says goodbye, `cut` only goes, `silent` answers nothing,
+/// `deaf` does not even read any more; `echo` answers with its arguments, any other tool
+/// with the result of a dice roll.
+#[derive(Debug)]
+pub struct FakeWebSocket {
+    /// Where clients connect to: `ws`.
+    pub url: String,
+    /// The requests for a WebSocket, without bodies.
+    pub requests: Recorder,
+    open: Arc<AtomicUsize>,
+    goodbyes: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+/// What a server says to the subprotocol that it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subprotocol {
+    /// The same.
+    Agreed,
+    /// Nothing.
+    Unnamed,
+    /// Something else.
+    Another,
+}
+
+impl FakeWebSocket {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub async fn start(subprotocol: Subprotocol) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
+        let (requests, open) = (Recorder::default(), Arc::new(AtomicUsize::new(0)));
+        let goodbyes = Arc::new(AtomicUsize::new(0));
+        let connection = Connection {
+            requests: requests.clone(),
+            open: Arc::clone(&open),
+            goodbyes: Arc::clone(&goodbyes),
+            subprotocol,
+        };
+        let task = tokio::spawn(async move {
+            // Dropping the set with this task ends the connections.
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(connection.clone().serve(stream));
+            }
+        });
+        Self {
+            url,
+            requests,
+            open,
+            goodbyes,
+            task,
+        }
+    }
+
+    /// How many connections are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// How many clients have closed their connection as the protocol asks for.
+    #[must_use]
+    pub fn goodbyes(&self) -> usize {
+        self.goodbyes.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for FakeWebSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[derive(Clone)]
+struct Connection {
+    requests: Recorder,
+    open: Arc<AtomicUsize>,
+    goodbyes: Arc<AtomicUsize>,
+    subprotocol: Subprotocol,
+}
+
+type Socket = WebSocketStream<TcpStream>;
+
+impl Connection {
+    async fn serve(self, stream: TcpStream) {
+        let subprotocol = self.subprotocol;
+        let requests = self.requests.clone();
+        let shake_hands = move |request: &Request, mut response: Response| {
+            requests.add(Recorded {
+                method: request.method().to_string(),
+                path: request.uri().to_string(),
+                headers: request.headers().clone(),
+                body: Bytes::new(),
+            });
+            let name = match subprotocol {
+                Subprotocol::Agreed => request.headers()[SEC_WEBSOCKET_PROTOCOL].clone(),
+                Subprotocol::Unnamed => return Ok(response),
+                Subprotocol::Another => HeaderValue::from_static("chess"),
+            };
+            response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, name);
+            Ok(response)
+        };
+        let Ok(mut socket) = tokio_tungstenite::accept_hdr_async(stream, shake_hands).await else {
+            return;
+        };
+        self.open.fetch_add(1, Ordering::SeqCst);
+        while let Some(Ok(message)) = socket.next().await {
+            match message {
+                Message::Text(text) => {
+                    let message: Value = serde_json::from_str(&text).unwrap();
+                    if answer(&mut socket, &message).await.is_none() {
+                        break;
+                    }
+                }
+                Message::Close(_) => {
+                    self.goodbyes.fetch_add(1, Ordering::SeqCst);
+                }
+                _ => {}
+            }
+        }
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Answers one message; none when the connection is over.
+async fn answer(socket: &mut Socket, message: &Value) -> Option<()> {
+    let Some(id) = message.get("id").cloned() else {
+        return Some(());
+    };
+    let result = match message["method"].as_str() {
+        Some("initialize") => json!({
+            "protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "fake", "version": "1"},
+        }),
+        Some("tools/list") => json!({"tools": [{"name": "roll", "inputSchema": {}}]}),
+        Some("ping") => json!({}),
+        Some("tools/call") => {
+            let arguments = &message["params"]["arguments"];
+            match message["params"]["name"].as_str() {
+                Some("echo") => arguments.clone(),
+                Some("large") => {
+                    let bytes = arguments["bytes"].as_u64().unwrap();
+                    json!("x".repeat(usize::try_from(bytes).unwrap()))
+                }
+                Some("silent") => return Some(()),
+                Some("deaf") => {
+                    tokio::time::sleep(Duration::from_secs(1_000_000)).await;
+                    return None;
+                }
+                Some("cut") => return None,
+                Some("close") => {
+                    let code = CloseCode::Error;
+                    let reason = "out of dice".into();
+                    let _ = socket.close(Some(CloseFrame { code, reason })).await;
+                    return Some(());
+                }
+                Some("ask") => ask(socket).await?,
+                Some("garbage") => {
+                    for text in ["", "{", "null", "[3]", r#"{"id":99999,"result":1}"#] {
+                        socket.send(Message::text(text)).await.ok()?;
+                    }
+                    socket.send(Message::binary(&b"\xff"[..])).await.ok()?;
+                    socket.send(Message::Ping(Bytes::new())).await.ok()?;
+                    json!({"total": 15, "rolls": [15]})
+                }
+                Some("binary") => {
+                    let text = json!({"jsonrpc": "2.0", "id": id, "result": "binary"});
+                    socket.send(Message::binary(text.to_string())).await.ok()?;
+                    return Some(());
+                }
+                _ => json!({"total": 15, "rolls": [15]}),
+            }
+        }
+        _ => {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            let text = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            return socket.send(Message::text(text.to_string())).await.ok();
+        }
+    };
+    let text = json!({"jsonrpc": "2.0", "id": id, "result": result});
+    socket.send(Message::text(text.to_string())).await.ok()
+}
+
+/// Sends a request and gives what comes next.
+async fn ask(socket: &mut Socket) -> Option<Value> {
+    let text = r#"{"jsonrpc":"2.0","id":"q1","method":"ping"}"#;
+    socket.send(Message::text(text)).await.ok()?;
+    let answer = socket.next().await?.ok()?;
+    serde_json::from_str(answer.to_text().ok()?).ok()
+}

@@ -1,0 +1,235 @@
+//! The client over WebSocket.
+
+use std::time::Duration;
+
+use pillion_core::mcp::{
+    Authentication, McpClient, McpErrorKind, ServerConfig, ServerConfigError, TransportKind,
+};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Subprotocol, UntrustedServer};
+use serde_json::{Value, json};
+
+use super::{JSON, config, eventually, roll};
+
+fn client(url: &str) -> McpClient {
+    McpClient::new(config(url, TransportKind::Auto))
+}
+
+async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
+    let result = client.call_tool(name, &arguments).await.unwrap();
+    serde_json::from_str(result.get()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e7_calls_side_by_side_share_one_connection() {
+    for subprotocol in [Subprotocol::Agreed, Subprotocol::Unnamed] {
+        let server = FakeWebSocket::start(subprotocol).await;
+        let client = client(&server.url);
+        assert_eq!(client.list_tools().await.unwrap().len(), 1);
+        let calls = (0..100).map(|number| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let arguments = json!({"number": number, "text": "y".repeat(number * 50)});
+                assert_eq!(call(&client, "echo", arguments.clone()).await, arguments);
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+        assert_eq!(server.open(), 1);
+        assert_eq!(server.requests.all().len(), 1);
+        assert_eq!(
+            server.requests.all()[0].header("sec-websocket-protocol"),
+            "mcp"
+        );
+    }
+}
+
+#[tokio::test]
+async fn e2_garbage_binary_messages_and_the_servers_own_requests_do_no_harm() {
+    let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+    let client = client(&server.url);
+    assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
+    assert_eq!(call(&client, "binary", json!({})).await, "binary");
+    let answer = call(&client, "ask", json!({})).await;
+    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "q1", "result": {}}));
+    roll(&client).await.unwrap();
+    assert_eq!(server.requests.all().len(), 1);
+}
+
+#[tokio::test]
+async fn e8_credentials_travel_as_headers() {
+    let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+    let mut config = config(
+        &format!("{}?tenant=1", server.url),
+        TransportKind::WebSocket,
+    );
+    config.authentication = Authentication::bearer("s3cret");
+    config.headers.insert("X-Tenant".into(), "t1".into());
+    roll(&McpClient::new(config)).await.unwrap();
+    let request = &server.requests.all()[0];
+    assert_eq!(request.header("authorization"), "Bearer s3cret");
+    assert_eq!(request.header("x-tenant"), "t1");
+    assert_eq!(request.path, "/mcp?tenant=1");
+}
+
+#[tokio::test]
+async fn e9_disconnecting_says_goodbye_and_dropping_just_goes() {
+    let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+    let one = client(&server.url);
+    roll(&one).await.unwrap();
+    one.disconnect().await;
+    eventually("the goodbye", || {
+        server.goodbyes() == 1 && server.open() == 0
+    })
+    .await;
+    let error = roll(&one).await.unwrap_err();
+    assert!(matches!(error.kind(), McpErrorKind::Disconnected));
+    let other = client(&server.url);
+    roll(&other).await.unwrap();
+    assert_eq!(server.open(), 1);
+    drop(other);
+    eventually("the end", || server.open() == 0).await;
+}
+
+#[tokio::test]
+async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_connects_again() {
+    let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+    let client = client(&server.url);
+    for tool in ["cut", "close"] {
+        let sibling = {
+            let client = client.clone();
+            tokio::spawn(async move { client.call_tool("silent", &json!({})).await })
+        };
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let error = client.call_tool(tool, &json!({})).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Unavailable, "{tool}: {error}");
+        assert_eq!(
+            sibling.await.unwrap().unwrap_err().code(),
+            ErrorCode::Unavailable
+        );
+        roll(&client).await.unwrap();
+    }
+    assert_eq!(server.requests.all().len(), 3);
+}
+
+#[tokio::test]
+async fn l1_a_message_that_is_too_large_is_not_read() {
+    let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+    let mut config = config(&server.url, TransportKind::Auto);
+    config.limits.max_event_bytes = 100_000;
+    let client = McpClient::new(config);
+    let fits = call(&client, "large", json!({"bytes": 90_000})).await;
+    assert_eq!(fits.as_str().unwrap().len(), 90_000);
+    let error = client.call_tool("large", &json!({"bytes": 8 << 20})).await;
+    let error = error.unwrap_err();
+    assert!(
+        matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 }),
+        "{error}"
+    );
+    roll(&client).await.unwrap();
+}
+
+#[tokio::test]
+async fn c2_a_server_that_has_gone_without_a_word_is_noticed_by_its_silence() {
+    let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+    let mut config = config(&server.url, TransportKind::Auto);
+    config.timeout = Duration::from_secs(3600);
+    let client = McpClient::new(config);
+    roll(&client).await.unwrap();
+    // From here on time passes as soon as nothing else happens.
+    tokio::time::pause();
+    let error = client.call_tool("deaf", &json!({})).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), McpErrorKind::StreamClosed),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn c2_a_silent_server_is_left_at_the_deadline() {
+    let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+    let mut config = config(&server.url, TransportKind::Auto);
+    config.timeout = Duration::from_millis(300);
+    let client = McpClient::new(config);
+    let error = client.call_tool("silent", &json!({})).await.unwrap_err();
+    assert!(error.is_timeout());
+    roll(&client).await.unwrap();
+    assert_eq!(server.requests.all().len(), 1);
+}
+
+#[tokio::test]
+async fn e7_what_is_no_websocket_is_an_error_that_says_so() {
+    let another = FakeWebSocket::start(Subprotocol::Another).await;
+    let error = client(&another.url).list_tools().await.unwrap_err();
+    assert!(
+        matches!(error.kind(), McpErrorKind::NotWebSocket),
+        "{error}"
+    );
+
+    let head = |accept: &str| {
+        let head = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n\r\n"
+        );
+        vec![Fault::Send(head.into_bytes()), Fault::Hang]
+    };
+    for (faults, is_expected) in [
+        (
+            vec![Fault::answer("200 OK", JSON, "{}")],
+            (|kind| matches!(kind, McpErrorKind::NotWebSocket)) as fn(&McpErrorKind) -> bool,
+        ),
+        (head("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), |kind| {
+            matches!(kind, McpErrorKind::NotWebSocket)
+        }),
+        (
+            vec![Fault::answer("401 Unauthorized", JSON, "{}")],
+            |kind| matches!(kind, McpErrorKind::HttpStatus { status: 401, .. }),
+        ),
+        (
+            vec![Fault::answer_with(
+                "302 Found",
+                &[("Location", "http://127.0.0.1:1/")],
+                "",
+            )],
+            |kind| matches!(kind, McpErrorKind::Redirect),
+        ),
+        (vec![Fault::Close], |kind| {
+            matches!(kind, McpErrorKind::Broken(_))
+        }),
+    ] {
+        let server = FaultServer::start(move |_| faults.clone()).await;
+        let url = server.url.replace("http://", "ws://");
+        let error = client(&url).list_tools().await.unwrap_err();
+        assert!(is_expected(error.kind()), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn e8_a_certificate_that_nobody_trusts_is_refused() {
+    let server = UntrustedServer::start();
+    let url = server.url.replace("https://", "wss://");
+    let error = client(&url).list_tools().await.unwrap_err();
+    assert!(matches!(error.kind(), McpErrorKind::Connect(_)), "{error}");
+    assert_eq!(server.handshakes(), 0);
+}
+
+#[test]
+fn e7_the_scheme_decides_and_a_transport_that_does_not_fit_is_refused() {
+    for (url, transport, fits) in [
+        ("ws://h.example/", TransportKind::WebSocket, true),
+        ("wss://h.example/", TransportKind::Auto, true),
+        ("ws://h.example/", TransportKind::Http, false),
+        ("https://h.example/", TransportKind::WebSocket, false),
+        ("https://h.example/", TransportKind::Stdio, false),
+    ] {
+        let mut config = ServerConfig::new("x", url).unwrap();
+        config.transport = transport;
+        let expected = if fits {
+            Ok(())
+        } else {
+            Err(ServerConfigError::Transport)
+        };
+        assert_eq!(config.validate(), expected, "{url} {transport:?}");
+    }
+}
