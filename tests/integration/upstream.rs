@@ -291,3 +291,18 @@ fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
         .unwrap();
     assert!(!daemon.log().contains("hunter2"), "{}", daemon.log());
 }
+
+#[test]
+fn e7_a_server_may_be_a_program_and_ends_with_the_sidecar() {
+    let (program, arguments) = pillion_testkit::fake_stdio(&[]);
+    let arguments: Vec<_> = arguments.iter().map(|argument| json!(argument)).collect();
+    let sidecar = Sidecar::with_config(&format!(
+        "[[mcp_servers]]\nlabel = \"near\"\ncommand = \"{program}\"\nargs = {}\n",
+        json!(arguments)
+    ));
+    let list = list(&sidecar);
+    assert!(names(&list).contains(&"near_roll"), "{list:?}");
+    let outcome = call(&sidecar, "near_roll", &json!({}));
+    assert!(outcome.success, "{outcome:?}");
+    assert_eq!(outcome.data, json!({"total": 15, "rolls": [15]}));
+}

@@ -111,6 +111,10 @@ impl Connection {
     async fn serve(self, stream: TcpStream) {
         let subprotocol = self.subprotocol;
         let requests = self.requests.clone();
+        #[expect(
+            clippy::result_large_err,
+            reason = "it is the library's error to choose"
+        )]
         let shake_hands = move |request: &Request, mut response: Response| {
             requests.add(Recorded {
                 method: request.method().to_string(),

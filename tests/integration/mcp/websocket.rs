@@ -6,7 +6,7 @@ use pillion_core::mcp::{
     Authentication, McpClient, McpErrorKind, ServerConfig, ServerConfigError, TransportKind,
 };
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Subprotocol, UntrustedServer};
+use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Peer, Subprotocol, UntrustedServer};
 use serde_json::{Value, json};
 
 use super::{JSON, config, eventually, roll};
@@ -232,4 +232,34 @@ fn e7_the_scheme_decides_and_a_transport_that_does_not_fit_is_refused() {
         };
         assert_eq!(config.validate(), expected, "{url} {transport:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e7_a_real_server_of_the_official_python_sdk() {
+    let Some(peer) = Peer::start("python-websocket") else {
+        return;
+    };
+    let client = client(&peer.url.replace("http://", "ws://"));
+    let tools = client.list_tools().await.unwrap();
+    assert!(tools.iter().any(|tool| tool.get().contains("\"roll\"")));
+    let rolled = call(&client, "roll", json!({"dice": "2d6"})).await;
+    let text = rolled["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("2d6"), "{text}");
+    let calls = (0..50).map(|number| {
+        let client = client.clone();
+        tokio::spawn(async move { call(&client, "add", json!({"a": number, "b": 1})).await })
+    });
+    for (number, call) in calls.collect::<Vec<_>>().into_iter().enumerate() {
+        let sum = (number + 1).to_string();
+        assert_eq!(call.await.unwrap()["content"][0]["text"], sum);
+    }
+    // Restarted: the next call but one at the latest meets it again.
+    let peer = peer.restart();
+    let mut again = roll(&client).await;
+    if again.is_err() {
+        again = roll(&client).await;
+    }
+    again.unwrap();
+    client.disconnect().await;
+    drop(peer);
 }

@@ -44,7 +44,8 @@ impl KeyPath {
 
     /// Whether what stands there, in an entry of `mcp_servers`, may be a credential.
     pub(super) fn is_secret(&self) -> bool {
-        let secrets = ["authentication", "headers"].map(|name| Key::Name(name.to_owned()));
+        let secrets =
+            ["authentication", "headers", "args", "env"].map(|name| Key::Name(name.to_owned()));
         self.0.first().is_some_and(|key| secrets.contains(key))
     }
 

@@ -6,10 +6,11 @@ use super::RateLimitSection;
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
-/// The entry's other keys (`label`, `url`, `transport`, `authentication` and so on) are
-/// those of [`ServerConfig`]. A value of `authentication` may stand in the environment
+/// The entry's other keys (`label`, `url` or `command`, `transport`, `authentication` and so
+/// on) are those of [`ServerConfig`]. A value of `authentication` may stand in the environment
 /// instead of the file: `token_env = "NAME"` takes `token` from the variable `NAME`, and so
-/// for every other key there; `headers_env = { x-api-key = "NAME" }` does it for headers.
+/// for every other key there; `headers_env = { x-api-key = "NAME" }` does it for headers, and
+/// `env_from = { API_KEY = "NAME" }` for the environment of a command.
 #[derive(Debug, Clone)]
 pub struct McpServerSection {
     /// Whether the server is used at all. Default true.

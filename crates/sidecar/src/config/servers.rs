@@ -83,7 +83,8 @@ fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {
     })
 }
 
-/// Puts the values of variables where `authentication.*_env` and `headers_env` ask for them.
+/// Puts the values of variables where `authentication.*_env`, `headers_env` and `env_from` ask
+/// for them.
 fn fill_from_variables(
     entry: &mut Table,
     path: &KeyPath,
@@ -100,28 +101,38 @@ fn fill_from_variables(
             }
         }
     }
-    let headers_path = path.join_name("headers_env");
-    match entry.remove("headers_env") {
-        None => Ok(()),
-        Some(Value::Table(asking)) => {
-            let headers = entry
-                .entry("headers")
-                .or_insert_with(|| Value::Table(Table::new()));
-            let Value::Table(headers) = headers else {
-                return Ok(()); // Reading the entry says what is wrong with it.
-            };
-            for (header, name) in asking {
-                let path = headers_path.join_name(&header);
-                let value = value_of(Some(name), &path, variables)?;
-                insert_once(headers, &header, value, path)?;
-            }
-            Ok(())
-        }
-        Some(_) => Err(fault(
-            headers_path,
-            "expected a table of names of variables",
-        )),
+    for (asking, target) in [("headers_env", "headers"), ("env_from", "env")] {
+        fill_table(entry, asking, target, path, variables)?;
     }
+    Ok(())
+}
+
+/// Puts the values of variables into the table `target`, as the table `asking` names them.
+fn fill_table(
+    entry: &mut Table,
+    asking: &str,
+    target: &str,
+    path: &KeyPath,
+    variables: &Variables,
+) -> Result<(), Fault> {
+    let path = path.join_name(asking);
+    let names = match entry.remove(asking) {
+        None => return Ok(()),
+        Some(Value::Table(names)) => names,
+        Some(_) => return Err(fault(path, "expected a table of names of variables")),
+    };
+    let values = entry
+        .entry(target)
+        .or_insert_with(|| Value::Table(Table::new()));
+    let Value::Table(values) = values else {
+        return Ok(()); // Reading the entry says what is wrong with it.
+    };
+    for (key, name) in names {
+        let path = path.join_name(&key);
+        let value = value_of(Some(name), &path, variables)?;
+        insert_once(values, &key, value, path)?;
+    }
+    Ok(())
 }
 
 /// The value of the variable that `name` names.

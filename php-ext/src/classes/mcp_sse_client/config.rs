@@ -104,6 +104,14 @@ impl Server {
         config
             .validate()
             .map_err(|error| exception::invalid_input(error.to_string()))?;
+        if !config
+            .url()
+            .is_some_and(|url| url.scheme().starts_with("http"))
+        {
+            return Err(exception::invalid_input(
+                "Invalid MCP server option 'url': use http:// or https://",
+            ));
+        }
         config.wording = Some(Wording::Sse);
         Ok(Self { config, key })
     }

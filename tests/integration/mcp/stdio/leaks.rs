@@ -111,3 +111,38 @@ fn inner_wait_to_be_killed() {
         std::future::pending::<()>().await;
     });
 }
+
+#[test]
+fn e9_a_forked_process_leaves_its_parents_server_alone() {
+    assert!(alone("inner_fork").wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "run by e9_a_forked_process_leaves_its_parents_server_alone, in a process of its own"]
+#[expect(unsafe_code, reason = "there is no safe way to fork")]
+fn inner_fork() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let client = fake(&[]);
+    let before = runtime.block_on(pid(&client));
+    // SAFETY: no other thread of this process holds a lock while nothing runs on the
+    // runtime, but for the harness's; the child only drops, then ends without cleaning up.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        nix::unistd::ForkResult::Child => {
+            drop(client);
+            nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
+        }
+        nix::unistd::ForkResult::Parent { child } => {
+            nix::sys::wait::waitpid(child, None).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            assert_eq!(runtime.block_on(pid(&client)), before);
+            // The child is gone, and so nobody else holds the pipes.
+            runtime.block_on(async {
+                client.disconnect().await;
+                eventually("the server's end", || !exists(before)).await;
+            });
+        }
+    }
+}

@@ -126,7 +126,7 @@ async fn write(mut input: pipe::Sender, mut outbox: Outbox) {
     }
     // The end of its input asks the server to end; what it still says is read.
     drop(input);
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A message is one line: line ends in JSON are white space, for those in strings are

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use pillion_core::mcp::Endpoint;
+
 use super::*;
 use crate::config::{Group, LogFilter, LogFormat};
 
@@ -223,6 +225,48 @@ fn mcp_servers_can_come_from_a_variable() {
 }
 
 #[test]
+fn e7_a_server_can_be_a_command_with_secrets_from_variables() {
+    let text = r#"
+        [[mcp_servers]]
+        label = "notes"
+        command = "npx"
+        args = ["-y", "notes-server", "--key", "hunter1"]
+        env = { LEVEL = "hunter2" }
+        env_from = { API_KEY = "NOTES_KEY" }
+        inherit_env = ["HOME"]
+        cwd = "/srv/notes"
+    "#;
+    let config = with_variables(text, &[("NOTES_KEY", "hunter3")]).unwrap();
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("hunter"), "{shown}");
+    let Endpoint::Command(command) = &config.mcp_servers[0].server.endpoint else {
+        panic!()
+    };
+    assert_eq!(command.program.as_os_str(), "npx");
+    assert_eq!(command.args.len(), 4);
+    assert_eq!(command.inherit_env, ["HOME"]);
+    assert!(command.env.contains_key("API_KEY") && command.env.contains_key("LEVEL"));
+
+    let error = message(text, &[]);
+    assert_eq!(
+        error,
+        "pillion.toml:7: mcp_servers[0].env_from.API_KEY: the environment variable NOTES_KEY is not set"
+    );
+    let both = text.replace("LEVEL =", "API_KEY =");
+    let error = message(&both, &[("NOTES_KEY", "hunter3")]);
+    assert_eq!(
+        error,
+        "pillion.toml:7: mcp_servers[0].env_from.API_KEY: API_KEY is set as well: take one of the two"
+    );
+    let strayed = format!("{SERVER}env_from = {{ API_KEY = \"NOTES_KEY\" }}");
+    let error = message(&strayed, &[("NOTES_KEY", "hunter3")]);
+    assert_eq!(
+        error,
+        "pillion.toml:1: mcp_servers[0]: 'env' belongs to a 'command', not to a 'url'"
+    );
+}
+
+#[test]
 fn a_bad_entry_of_mcp_servers_names_its_key_and_line() {
     let cases = [
         (
@@ -243,7 +287,7 @@ fn a_bad_entry_of_mcp_servers_names_its_key_and_line() {
         ),
         (
             "\n[[mcp_servers]]\nlabel = \"a\"".to_owned(),
-            "pillion.toml:2: mcp_servers[0]: missing field `url`",
+            "pillion.toml:2: mcp_servers[0]: A server has either a 'url' or a 'command'",
         ),
         (
             format!("{SERVER}{SERVER}"),
@@ -295,6 +339,11 @@ fn l1_secrets_come_from_variables_and_are_never_shown() {
         "headers = { x = [\"hunter2\"] }",
         "headers_env = \"hunter2\"",
         "headers_env = { x = [\"hunter2\"] }",
+        "args = \"hunter2\"",
+        "args = [5, { a = \"hunter2\" }]",
+        "env = \"hunter2\"",
+        "env = { x = [\"hunter2\"] }",
+        "env_from = { x = [\"hunter2\"] }",
     ] {
         let error = message(&format!("{SERVER}{misplaced}"), &[]);
         assert!(

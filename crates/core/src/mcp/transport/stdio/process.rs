@@ -261,3 +261,57 @@ impl Watch {
         waitid(WaitId::Pid(self.pid), options)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeping() -> StdioCommand {
+        let mut command = StdioCommand::new("sleep");
+        command.args = vec!["1000".to_owned()];
+        command
+    }
+
+    #[tokio::test]
+    async fn a_process_ends_when_it_is_asked_to_with_a_keeper_and_without() {
+        for shell in [SHELL, "/no/such/shell"] {
+            let (process, streams) = ServerProcess::start_with(&sleeping(), Path::new(shell))
+                .await
+                .unwrap();
+            assert!(process.is_running());
+            process.end();
+            // It does not look at its input.
+            drop(streams);
+            let ended = process.ended().await;
+            assert!(ended.asked, "{shell}");
+            assert!(!process.is_running());
+            let status = ended.status.unwrap();
+            assert_eq!(status.to_string(), "signal: 15 (SIGTERM)", "{shell}");
+        }
+    }
+
+    #[tokio::test]
+    async fn where_the_kernel_does_not_tell_an_end_is_noticed_by_looking() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let watch = Watch {
+            pid: Pid::from_child(&child),
+            pidfd: None,
+        };
+        assert!(watch.wait(None, None));
+        // The one who reaps it later still finds it.
+        assert!(watch.is_ours());
+        assert!(child.wait().unwrap().success());
+        assert!(!watch.is_ours());
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let watch = Watch {
+            pid: Pid::from_child(&child),
+            pidfd: None,
+        };
+        assert!(!watch.wait(None, Some(Duration::from_millis(120))));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
