@@ -3,6 +3,7 @@
 mod configuration;
 mod crashes;
 mod endings;
+mod finding_out;
 mod leaks;
 mod messages;
 

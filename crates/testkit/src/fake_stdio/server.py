@@ -16,11 +16,15 @@ if "exit-at-once" in flags:
     sys.exit(7)
 if "ignore-term" in flags:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "slow-start" in flags:
+    time.sleep(3)
 if "silent" in flags:
     while True:
         time.sleep(1000)
 
 out = sys.stdout.buffer
+# The methods that have come in.
+seen = []
 
 
 def line(text):
@@ -104,8 +108,29 @@ try:
     for text in iter(sys.stdin.readline, ""):
         message = json.loads(text)
         id, method, params = message.get("id"), message.get("method"), message.get("params")
+        seen.append(method)
         if id is None:
             pass
+        elif "modern" in flags and method == "server/discover":
+            answer(id, {
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}},
+                "ttlMs": 0,
+                "cacheScope": "public",
+            })
+        elif "modern" in flags and "_meta" not in params:
+            line(json.dumps({
+                "jsonrpc": "2.0", "id": id,
+                "error": {
+                    "code": -32022, "message": "Unsupported protocol version",
+                    "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"},
+                },
+            }))
+        elif "modern" in flags and method == "tools/call" and params["name"] == "meta":
+            answer(id, {"meta": params["_meta"], "seen": seen})
+        elif method == "tools/call" and params["name"] == "seen":
+            answer(id, {"seen": seen})
         elif method == "initialize":
             answer(id, {
                 "protocolVersion": params["protocolVersion"],

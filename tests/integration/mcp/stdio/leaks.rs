@@ -89,6 +89,10 @@ async fn e9_when_we_are_killed_everything_ends() {
 }
 
 #[test]
+#[expect(
+    clippy::print_stdout,
+    reason = "it is how this process tells the other"
+)]
 #[ignore = "run by e9_when_we_are_killed_everything_ends, in a process of its own"]
 fn inner_wait_to_be_killed() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,0 +1,93 @@
+//! What a server is asked first, and what is made of its answer, or of none.
+
+use pillion_core::mcp::{Handshake, McpClient, ProtocolVersion, TransportKind};
+use serde_json::{Value, json};
+
+use super::{call, fake, fake_config, pid};
+
+/// The methods that the server has seen, up to this call.
+async fn seen(client: &McpClient) -> Vec<Value> {
+    let seen = call(client, "seen", json!({})).await["seen"].clone();
+    seen.as_array().unwrap().clone()
+}
+
+const HANDSHAKE: [&str; 3] = ["initialize", "notifications/initialized", "tools/call"];
+
+#[tokio::test]
+async fn e6_a_server_that_does_not_know_discover_is_greeted_by_the_handshake() {
+    let client = fake(&[]);
+    let seen = seen(&client).await;
+    assert_eq!(seen[0], "server/discover");
+    assert_eq!(seen[1..], HANDSHAKE);
+    let connection = client.connection().await.unwrap();
+    assert_eq!(connection.transport, TransportKind::Stdio);
+    assert_eq!(
+        connection.protocol_version,
+        Some(ProtocolVersion::V2025_11_25)
+    );
+    let tried: Vec<_> = connection
+        .steps
+        .iter()
+        .map(|step| step.tried.as_str())
+        .collect();
+    assert_eq!(
+        tried,
+        [
+            "stdio server/discover (2026-07-28)",
+            "stdio initialize (2025-11-25)"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn e6_a_server_that_ends_on_discover_is_started_again_for_the_handshake() {
+    let client = fake(&["exit-on-discover"]);
+    assert_eq!(seen(&client).await, HANDSHAKE);
+}
+
+#[tokio::test]
+async fn e6_a_server_that_is_silent_on_discover_gets_the_handshake_after_a_short_wait() {
+    let client = fake(&["silent-on-discover"]);
+    let before = std::time::Instant::now();
+    assert_eq!(seen(&client).await[1..], HANDSHAKE);
+    assert!(before.elapsed() < std::time::Duration::from_secs(8));
+}
+
+#[tokio::test]
+async fn e6_a_server_without_handshake_is_spoken_to_in_its_revision() {
+    // The second is asked, asked for a handshake, and answers all of it late.
+    for flags in [&["modern"][..], &["modern", "slow-start"]] {
+        let client = fake(flags);
+        let answer = call(&client, "meta", json!({})).await;
+        let version = &answer["meta"]["io.modelcontextprotocol/protocolVersion"];
+        assert_eq!(version, "2026-07-28", "{flags:?}");
+        let connection = client.connection().await.unwrap();
+        assert_eq!(
+            connection.protocol_version,
+            Some(ProtocolVersion::V2026_07_28)
+        );
+        let seen = answer["seen"].as_array().unwrap();
+        assert!(
+            !seen.contains(&json!("notifications/initialized")),
+            "{answer}"
+        );
+        assert_eq!(client.list_tools().await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn e6_what_is_known_or_pinned_is_not_asked_again() {
+    let client = fake(&[]);
+    let first = pid(&client).await;
+    client.call_tool("kill", &json!({})).await.unwrap_err();
+    assert_eq!(seen(&client).await, HANDSHAKE);
+    assert_ne!(pid(&client).await, first);
+
+    let mut config = fake_config(&[]);
+    config.protocol_version = Some(ProtocolVersion::V2025_06_18);
+    assert_eq!(seen(&McpClient::new(config)).await, HANDSHAKE);
+
+    let mut config = fake_config(&[]);
+    config.handshake = Handshake::Never;
+    assert_eq!(seen(&McpClient::new(config)).await, ["tools/call"]);
+}
