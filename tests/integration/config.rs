@@ -29,8 +29,13 @@ fn the_example_loads_with_every_setting_taken_out_of_its_comment() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pillion.toml");
     std::fs::write(&path, uncommented).unwrap();
-    let secrets = [("DICE_TOKEN", "t"), ("DICE_EXTRA_KEY", "k")];
+    let secrets = [
+        ("DICE_TOKEN", "t"),
+        ("DICE_EXTRA_KEY", "k"),
+        ("NOTES_API_KEY", "k"),
+    ];
     let variables = secrets.map(|(name, value)| (name.into(), value.into()));
     let config = Config::load(Some(&path), variables).unwrap();
     assert_eq!(config.mcp_servers[0].tool_prefix(), "dice_");
+    assert_eq!(config.mcp_servers[1].server.display_url(), "stdio:npx");
 }

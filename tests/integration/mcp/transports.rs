@@ -143,7 +143,7 @@ async fn e7_a_stream_that_ended_is_opened_again() {
         server.close_streams();
         let failure = Failure {
             code: ErrorCode::Unavailable,
-            text: "MCP SSE request failed: the server closed the event stream",
+            text: "MCP SSE request failed: the server closed the connection",
             kind: |kind| matches!(kind, McpErrorKind::StreamClosed),
         };
         failure.check(&call.await.unwrap().unwrap_err(), "closed");

@@ -104,7 +104,7 @@ pub enum McpErrorKind {
     #[error("No valid JSON-RPC response found")]
     NoResponse,
     /// The stream that answers come on has ended.
-    #[error("the server closed the event stream")]
+    #[error("the server closed the connection")]
     StreamClosed,
     /// The server's program cannot be started.
     #[error("'{program}' cannot be started: {source}")]
