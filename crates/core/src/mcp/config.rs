@@ -105,7 +105,8 @@ pub enum Handshake {
 pub struct Limits {
     /// Bytes of one answer, event stream or JSON. Default 16 MiB.
     pub max_response_bytes: usize,
-    /// Bytes of one event of a stream. Default 16 MiB.
+    /// Bytes of one event of a stream, one line of a program, one message of a WebSocket.
+    /// Default 16 MiB.
     pub max_event_bytes: usize,
     /// Events before the one that answers. Default 10,000.
     pub max_events: usize,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use secrecy::SecretString;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
@@ -86,7 +87,7 @@ impl StdioTransport {
             errors,
         } = streams;
         let last_words = LastWords::default();
-        let secrets = link.command.env.values().cloned().collect();
+        let secrets = secrets(&link.command);
         let log = StderrLog::new(link.label.to_string(), secrets, last_words.clone());
         let (duplex, outbox, inbox) = duplex(peer);
         let connection = Connection {
@@ -105,6 +106,18 @@ impl StdioTransport {
             _connection: AbortOnDropHandle::new(connection),
         })
     }
+}
+
+/// What may be a credential in the server's environment: all that is configured, and what
+/// it inherits unless that is a path.
+fn secrets(command: &StdioCommand) -> Vec<SecretString> {
+    let inherited = command.inherit_env.iter();
+    let inherited = inherited.filter_map(|name| std::env::var(name).ok());
+    let inherited = inherited.filter(|value| !value.starts_with('/'));
+    let configured = command.env.values().cloned();
+    configured
+        .chain(inherited.map(SecretString::from))
+        .collect()
 }
 
 /// Writes what comes, until the server does not read any more.
