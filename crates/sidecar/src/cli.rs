@@ -2,9 +2,10 @@
 //! does.
 //!
 //! Exit codes: 0 when all went well, 1 when something failed, 2 when the command line or
-//! the configuration is wrong.
+//! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
 mod error;
+mod mcp;
 mod serve;
 mod tools;
 
@@ -33,6 +34,8 @@ enum Command {
     Serve(serve::Serve),
     /// Lists and calls the tools of a running sidecar
     Tools(tools::Tools),
+    /// Probes, lists, calls and reads any MCP server
+    Mcp(mcp::Mcp),
 }
 
 /// The socket's path, which every command takes.
@@ -51,6 +54,7 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(serve) => serve.apply(),
         Command::Tools(tools) => tools.apply(),
+        Command::Mcp(mcp) => mcp.apply(),
     };
     match outcome {
         Ok(code) => code,
@@ -58,6 +62,16 @@ pub fn run() -> ExitCode {
             complain(&error.to_string());
             error.exit_code()
         }
+    }
+}
+
+/// Writes the text and ends the line.
+fn print(text: &str) -> Result<(), CliError> {
+    let mut output = std::io::stdout().lock();
+    match writeln!(output, "{text}").and_then(|()| output.flush()) {
+        // The reader has seen enough, as in `pillion tools list | head -1`.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(CliError::Output),
     }
 }
 

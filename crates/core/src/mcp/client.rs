@@ -18,7 +18,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::callbacks::Callbacks;
 use super::peer::Peer;
 use super::result_cache::ResultCache;
-use super::{McpError, McpErrorKind, ServerConfig, TransportKind, Wording};
+use super::{McpError, McpErrorKind, ProbeStep, ServerConfig, TransportKind, Wording};
 use connection::Connections;
 use known_tools::KnownTools;
 
@@ -147,6 +147,13 @@ impl McpClient {
     pub async fn connection(&self) -> Result<ConnectionInfo, McpError> {
         let connection = self.shared.connections.info();
         self.in_time(&RequestOptions::default(), connection).await
+    }
+
+    /// What the last attempt to connect has tried so far, whatever came of it: where there is
+    /// no connection, [`connection`](Self::connection) has no steps to tell of.
+    #[must_use]
+    pub fn connection_steps(&self) -> Vec<ProbeStep> {
+        self.shared.connections.tried()
     }
 
     /// Ends the session at the server, waiting for that no longer than a second. Later

@@ -50,8 +50,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 impl Connector {
     /// Opens a session in the way that is pinned or known, and otherwise finds out.
-    pub(super) async fn open(&self) -> Result<Opened, McpErrorKind> {
-        let mut steps = Steps::default();
+    pub(super) async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
         if let Some(dialect) = self.pinned() {
             let session = self.open_pinned(dialect, &mut steps).await?;
             return Ok(steps.opened(session, dialect));

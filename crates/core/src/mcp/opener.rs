@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::connect::{ChannelConnector, ChannelLink, Connector, Opened};
 use super::http::HttpLink;
 use super::peer::Peer;
+use super::probe::Steps;
 use super::transport::StdioLink;
 use super::{Endpoint, McpErrorKind, ServerConfig, TransportKind};
 
@@ -40,10 +41,10 @@ impl Opener {
     }
 
     /// Opens a session in the way that is pinned or known, and otherwise finds out.
-    pub(super) async fn open(&self) -> Result<Opened, McpErrorKind> {
+    pub(super) async fn open(&self, steps: Steps) -> Result<Opened, McpErrorKind> {
         match self {
-            Self::Http(connector) => connector.open().await,
-            Self::Channel(connector) => connector.open().await,
+            Self::Http(connector) => connector.open(steps).await,
+            Self::Channel(connector) => connector.open(steps).await,
         }
     }
 }

@@ -1,3 +1,7 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
 use super::McpErrorKind;
 use super::TransportKind;
 use super::connect::Opened;
@@ -14,9 +18,10 @@ pub struct ProbeStep {
     pub outcome: Result<String, String>,
 }
 
-/// What was tried so far.
-#[derive(Default)]
-pub(super) struct Steps(Vec<ProbeStep>);
+/// What was tried so far. Clones share it: whoever waits can still tell what was tried when
+/// nothing came of it.
+#[derive(Clone, Default)]
+pub(super) struct Steps(Arc<Mutex<Vec<ProbeStep>>>);
 
 impl Steps {
     pub(super) fn note(
@@ -27,14 +32,18 @@ impl Steps {
         let tried = tried.into();
         let outcome = outcome.map_err(ToString::to_string);
         tracing::debug!(tried, ?outcome, "Connecting");
-        self.0.push(ProbeStep { tried, outcome });
+        self.0.lock().push(ProbeStep { tried, outcome });
+    }
+
+    pub(super) fn so_far(&self) -> Vec<ProbeStep> {
+        self.0.lock().clone()
     }
 
     pub(super) fn opened(self, session: Session, dialect: Dialect) -> Opened {
         Opened {
             session,
             dialect,
-            steps: self.0,
+            steps: self.so_far(),
         }
     }
 }

@@ -28,12 +28,15 @@ pub(super) enum CliError {
     Output(#[source] io::Error),
     #[error("the sidecar's answer is not the JSON it should be: {0}")]
     Answer(#[source] serde_json::Error),
+    #[error("{}", .0.line())]
+    Mcp(super::mcp::McpCommandError),
 }
 
 impl CliError {
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) => ExitCode::from(2),
+            Self::Mcp(error) => error.exit_code(),
             Self::Socket(_)
             | Self::Registry(_)
             | Self::Runtime(_)

@@ -2,7 +2,6 @@ mod call;
 mod list;
 mod schemas;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use clap::{Args, Subcommand};
 use pillion_client::Client;
 use serde::de::DeserializeOwned;
 
-use super::{CliError, SocketOption, complain};
+use super::{CliError, SocketOption, complain, print};
 
 /// `pillion tools`
 #[derive(Debug, Args)]
@@ -45,16 +44,6 @@ impl Tools {
             Command::Schemas(schemas) => schemas.apply(&client),
             Command::Call(call) => call.apply(&client),
         }
-    }
-}
-
-/// Writes the text and ends the line.
-fn print(text: &str) -> Result<(), CliError> {
-    let mut output = std::io::stdout().lock();
-    match writeln!(output, "{text}").and_then(|()| output.flush()) {
-        // The reader has seen enough, as in `pillion tools list | head -1`.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(CliError::Output),
     }
 }
 

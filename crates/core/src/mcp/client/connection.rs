@@ -13,6 +13,7 @@ use crate::mcp::connect::Opened;
 use crate::mcp::dialect::Dialect;
 use crate::mcp::opener::Opener;
 use crate::mcp::peer::Peer;
+use crate::mcp::probe::Steps;
 use crate::mcp::session::{Extras, Session};
 use crate::mcp::{Feature, McpErrorKind, ProbeStep, ProtocolVersion, ServerConfig, TransportKind};
 
@@ -26,6 +27,8 @@ pub(super) struct Connections {
     /// Disconnected on purpose: operations fail until somebody connects.
     closed: AtomicBool,
     state: Mutex<State>,
+    /// What the last attempt to connect has tried.
+    tried: parking_lot::Mutex<Steps>,
 }
 
 #[derive(Default)]
@@ -94,6 +97,7 @@ impl Connections {
             standing: Standing::default(),
             closed: AtomicBool::new(false),
             state: Mutex::default(),
+            tried: parking_lot::Mutex::default(),
         }
     }
 
@@ -157,8 +161,10 @@ impl Connections {
             None => {
                 let opener = self.opener()?;
                 let after = self.config.timeout;
+                let steps = Steps::default();
+                *self.tried.lock() = steps.clone();
                 let attempt = tokio::spawn(async move {
-                    let opened = tokio::time::timeout(after, opener.open()).await;
+                    let opened = tokio::time::timeout(after, opener.open(steps)).await;
                     opened.unwrap_or(Err(McpErrorKind::Timeout { after }))
                 });
                 state.attempt.insert(AbortOnDropHandle::new(attempt))
@@ -243,6 +249,10 @@ impl Connections {
         let session = self.session().await?;
         session.listen().await;
         Ok(session)
+    }
+
+    pub(super) fn tried(&self) -> Vec<ProbeStep> {
+        self.tried.lock().so_far()
     }
 
     pub(super) fn reopen(&self) {

@@ -51,8 +51,7 @@ impl ChannelConnector {
     }
 
     /// Opens a session in the way that is pinned or known, and otherwise finds out.
-    pub(in crate::mcp) async fn open(&self) -> Result<Opened, McpErrorKind> {
-        let mut steps = Steps::default();
+    pub(in crate::mcp) async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
         if let Some(opening) = self.pinned() {
             let session = self.start().await?;
             return self.open_as(opening, session, steps).await;

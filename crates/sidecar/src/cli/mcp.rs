@@ -1,0 +1,99 @@
+//! `pillion mcp`: any MCP server from the shell.
+
+mod arguments;
+mod call;
+mod content;
+mod credential;
+mod elicitation;
+mod error;
+mod given;
+mod interrupt;
+mod list;
+mod offer;
+mod options;
+mod plain;
+mod probe;
+mod progress;
+mod prompt;
+mod read;
+mod server;
+mod terminal;
+mod typed;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::{CliError, print};
+use crate::config::{LogFormat, LogSection};
+use crate::logging;
+pub(super) use error::McpCommandError;
+use options::Options;
+
+/// `pillion mcp`
+#[derive(Debug, Args)]
+pub(super) struct Mcp {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Finds out what a server speaks and what it offers
+    Probe(probe::Probe),
+    /// Lists what a server offers
+    List(list::List),
+    /// Calls a tool and prints its result
+    Call(call::Call),
+    /// Reads a resource
+    Read(read::Read),
+    /// Fills in a prompt
+    Prompt(prompt::Prompt),
+}
+
+impl Mcp {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        log(self.options.verbose);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(CliError::Runtime)?;
+        let as_json = self.options.json;
+        let outcome = runtime.block_on(self.command.apply(&self.options));
+        // Nothing that still runs, such as the reading of a terminal, holds up the end.
+        runtime.shutdown_background();
+        match outcome {
+            Ok(code) => Ok(code),
+            Err(error) => {
+                if as_json {
+                    print(&error.to_json())?;
+                }
+                Err(CliError::Mcp(error))
+            }
+        }
+    }
+}
+
+impl Command {
+    async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
+        match self {
+            Self::Probe(probe) => probe.apply(options).await,
+            Self::List(list) => list.apply(options).await,
+            Self::Call(call) => call.apply(options).await,
+            Self::Read(read) => read.apply(options).await,
+            Self::Prompt(prompt) => prompt.apply(options).await,
+        }
+    }
+}
+
+/// Warnings are shown, and with `--verbose` what goes on besides.
+fn log(verbose: bool) {
+    let level = if verbose { "debug" } else { "warn" };
+    let Ok(filter) = level.to_owned().try_into() else {
+        return;
+    };
+    let format = LogFormat::Text;
+    logging::initialize(&LogSection { format, filter });
+}

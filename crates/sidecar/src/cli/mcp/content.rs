@@ -1,0 +1,128 @@
+//! Results as people read them.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+
+use super::plain;
+
+/// A tool's result: its content, then its structured content unless the content says the
+/// same. One of an unknown form is shown as JSON.
+pub(super) fn of_tool_result(result: &Value) -> String {
+    let blocks: Vec<_> = result["content"].as_array().into_iter().flatten().collect();
+    let structured = result
+        .get("structuredContent")
+        .filter(|value| !value.is_null());
+    if blocks.is_empty() && structured.is_none() && result.get("content").is_none() {
+        return pretty(result);
+    }
+    let says_the_same = |block: &&Value| {
+        let text = block["text"].as_str().unwrap_or_default();
+        serde_json::from_str::<Value>(text).is_ok_and(|json| Some(&json) == structured)
+    };
+    let mut parts: Vec<_> = blocks
+        .into_iter()
+        .filter(|block| structured.is_none() || !says_the_same(block))
+        .map(of_block)
+        .collect();
+    parts.extend(structured.map(pretty));
+    parts.join("\n")
+}
+
+/// One block of content (MCP 2025-11-25, `ContentBlock`).
+pub(super) fn of_block(block: &Value) -> String {
+    let text = |key: &str| block[key].as_str().unwrap_or_default();
+    let kind = text("type");
+    match kind {
+        "text" => plain::text(text("text")),
+        "image" | "audio" => {
+            let bytes = size_of(text("data"));
+            format!(
+                "[{kind} {}, {bytes} bytes]",
+                plain::one_line(text("mimeType"))
+            )
+        }
+        "resource_link" => {
+            let name = plain::one_line(text("name"));
+            format!("[resource {} {name}]", plain::one_line(text("uri")))
+        }
+        "resource" => {
+            let resource = &block["resource"];
+            let uri = plain::one_line(resource["uri"].as_str().unwrap_or_default());
+            format!("[resource {uri}]\n{}", of_resource(resource))
+        }
+        _ => plain::text(&block.to_string()),
+    }
+}
+
+/// What a resource holds (`TextResourceContents`, `BlobResourceContents`).
+pub(super) fn of_resource(contents: &Value) -> String {
+    if let Some(text) = contents["text"].as_str() {
+        return plain::text(text);
+    }
+    let mime = contents["mimeType"]
+        .as_str()
+        .unwrap_or("application/octet-stream");
+    let bytes = size_of(contents["blob"].as_str().unwrap_or_default());
+    format!("[{}, {bytes} bytes]", plain::one_line(mime))
+}
+
+/// The bytes of a resource, where it has any.
+pub(super) fn bytes_of(contents: &Value) -> Option<Vec<u8>> {
+    if let Some(text) = contents["text"].as_str() {
+        return Some(text.as_bytes().to_vec());
+    }
+    BASE64_STANDARD.decode(contents["blob"].as_str()?).ok()
+}
+
+/// JSON for people.
+pub(super) fn pretty(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value);
+    plain::text(&text.unwrap_or_default())
+}
+
+/// How many bytes base64 stands for.
+fn size_of(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn structured_content_is_shown_once() {
+        let result = json!({
+            "content": [{"type": "text", "text": "{\"a\":1}"}],
+            "structuredContent": {"a": 1},
+        });
+        assert_eq!(of_tool_result(&result), "{\n  \"a\": 1\n}");
+        let result = json!({
+            "content": [{"type": "text", "text": "one"}],
+            "structuredContent": {"a": 1},
+        });
+        assert_eq!(of_tool_result(&result), "one\n{\n  \"a\": 1\n}");
+    }
+
+    #[test]
+    fn what_is_no_text_is_summarised() {
+        let result = json!({"content": [
+            {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "resource_link", "uri": "file:///x", "name": "x"},
+            {"type": "resource", "resource": {"uri": "a://b", "text": "hi"}},
+            {"type": "resource", "resource": {"uri": "a://c", "mimeType": "x/y", "blob": "AAA="}},
+            {"type": "new", "n": 1},
+        ]});
+        assert_eq!(
+            of_tool_result(&result),
+            "[image image/png, 3 bytes]\n[resource file:///x x]\n[resource a://b]\nhi\n\
+             [resource a://c]\n[x/y, 2 bytes]\n{\"type\":\"new\",\"n\":1}"
+        );
+        assert_eq!(of_tool_result(&json!({"content": []})), "");
+        assert_eq!(
+            of_tool_result(&json!({"total": 15})),
+            "{\n  \"total\": 15\n}"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! A server's question to the user (MCP 2025-11-25, client features, "Elicitation"): a form,
+//! field by field, or a page to open.
+
+mod field;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::plain;
+use super::terminal::{Cancelled, Conversation, Terminal};
+use field::Field;
+
+/// How many fields a form may have.
+const MOST_FIELDS: usize = 64;
+
+/// How often a field is asked anew when the answer does not fit.
+const TRIES: usize = 5;
+
+#[derive(Deserialize)]
+struct Question {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    mode: Option<String>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(rename = "requestedSchema", default)]
+    schema: Schema,
+}
+
+#[derive(Default, Deserialize)]
+struct Schema {
+    #[serde(default)]
+    properties: Map<String, Value>,
+    #[serde(default)]
+    required: Vec<String>,
+}
+
+/// What the user answers.
+enum Answer {
+    Accept(Option<Map<String, Value>>),
+    Decline,
+}
+
+/// Asks the user; gives an `ElicitResult`.
+pub(super) async fn answer(terminal: &Terminal, server: &str, question: &RawValue) -> Value {
+    let Ok(question) = serde_json::from_str::<Question>(question.get()) else {
+        return json!({"action": "cancel"});
+    };
+    let mut user = terminal.talk().await;
+    let message = plain::shortened(&plain::text(&question.message), 4000);
+    user.say(&format!("\n{} asks:\n{message}\n", plain::one_line(server)));
+    let answer = if question.mode.as_deref() == Some("url") {
+        page(&mut user, question.url.as_deref().unwrap_or_default()).await
+    } else {
+        form(&mut user, &question.schema).await
+    };
+    match answer {
+        Ok(Answer::Accept(Some(content))) => json!({"action": "accept", "content": content}),
+        Ok(Answer::Accept(None)) => json!({"action": "accept"}),
+        Ok(Answer::Decline) => json!({"action": "decline"}),
+        Err(Cancelled) => json!({"action": "cancel"}),
+    }
+}
+
+/// The user opens the page himself: nothing here opens what a server names.
+async fn page(user: &mut Conversation<'_>, url: &str) -> Result<Answer, Cancelled> {
+    user.say(&format!(
+        "It wants you to open this page:\n  {}\n",
+        plain::one_line(url)
+    ));
+    let consent = user.answer("Will you? [y/N] ").await?;
+    Ok(if is_yes(&consent) {
+        Answer::Accept(None)
+    } else {
+        Answer::Decline
+    })
+}
+
+async fn form(user: &mut Conversation<'_>, schema: &Schema) -> Result<Answer, Cancelled> {
+    if schema.properties.len() > MOST_FIELDS {
+        user.say(&format!("The form has more than {MOST_FIELDS} fields.\n"));
+        return Ok(Answer::Decline);
+    }
+    if !schema.properties.is_empty() {
+        user.say("(Enter takes the default or leaves a field out; where a field is required it declines. Ctrl-C cancels.)\n");
+    }
+    let mut content = Map::new();
+    for (name, property) in &schema.properties {
+        let field = Field::new(name, property, schema.required.contains(name));
+        match ask(user, &field).await? {
+            Given::Value(value) => {
+                content.insert(name.clone(), value);
+            }
+            Given::Nothing if field.is_required => return Ok(Answer::Decline),
+            Given::Nothing => {}
+        }
+    }
+    let consent = user.answer("Send the answer? [Y/n] ").await?;
+    Ok(if consent.is_empty() || is_yes(&consent) {
+        Answer::Accept(Some(content))
+    } else {
+        Answer::Decline
+    })
+}
+
+enum Given {
+    Value(Value),
+    Nothing,
+}
+
+async fn ask(user: &mut Conversation<'_>, field: &Field<'_>) -> Result<Given, Cancelled> {
+    let prompt = field.prompt();
+    for _ in 0..TRIES {
+        let answer = user.answer(&prompt).await?;
+        if answer.is_empty() {
+            return Ok(field.default().map_or(Given::Nothing, Given::Value));
+        }
+        match field.read(&answer) {
+            Ok(value) => return Ok(Given::Value(value)),
+            Err(why) => user.say(&format!("  {why}\n")),
+        }
+    }
+    Err(Cancelled)
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")
+}

@@ -1,0 +1,199 @@
+use pillion_core::schema::CompiledSchema;
+use serde_json::Value;
+
+use super::super::{plain, typed};
+
+/// One field of a form.
+pub(super) struct Field<'a> {
+    name: &'a str,
+    property: &'a Value,
+    pub(super) is_required: bool,
+    /// The values that may be chosen from, each with its title; empty for free text.
+    choices: Vec<(Value, String)>,
+    takes_several: bool,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn new(name: &'a str, property: &'a Value, is_required: bool) -> Self {
+        let takes_several = property["type"] == "array";
+        let chosen_from = if takes_several {
+            &property["items"]
+        } else {
+            property
+        };
+        Self {
+            name,
+            property,
+            is_required,
+            choices: choices(chosen_from),
+            takes_several,
+        }
+    }
+
+    pub(super) fn default(&self) -> Option<Value> {
+        self.property
+            .get("default")
+            .filter(|value| !value.is_null())
+            .cloned()
+    }
+
+    /// The field's name, what it takes and its default.
+    pub(super) fn prompt(&self) -> String {
+        let title = self.property["title"].as_str().unwrap_or(self.name);
+        let mut prompt = plain::summary(title, 100);
+        if let Some(description) = self.property["description"].as_str() {
+            prompt.push_str(&format!(": {}", plain::summary(description, 300)));
+        }
+        prompt.push('\n');
+        for (place, (_, label)) in self.choices.iter().enumerate() {
+            prompt.push_str(&format!(
+                "  {}) {}\n",
+                place + 1,
+                plain::summary(label, 100)
+            ));
+        }
+        let form = match (self.choices.is_empty(), self.takes_several) {
+            (true, false) => self.property["type"].as_str().unwrap_or("text"),
+            (true, true) => "several, with commas between",
+            (false, false) => "a number or a value of these",
+            (false, true) => "any of these, with commas between",
+        };
+        let needed = if self.is_required { "" } else { ", optional" };
+        let default = self.default().map_or_else(String::new, |value| {
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            format!(" [{}]", plain::summary(&value, 100))
+        });
+        prompt.push_str(&format!(
+            "  {}{needed}{default}: ",
+            plain::summary(form, 40)
+        ));
+        prompt
+    }
+
+    /// The value that the user means.
+    ///
+    /// # Errors
+    /// What is wrong with the answer, in words.
+    pub(super) fn read(&self, answer: &str) -> Result<Value, String> {
+        let value = if self.takes_several {
+            let parts = answer.split(',').map(str::trim);
+            let parts = parts.filter(|part| !part.is_empty());
+            Value::Array(parts.map(|part| self.one(part)).collect::<Result<_, _>>()?)
+        } else {
+            self.one(answer)?
+        };
+        let mismatch = CompiledSchema::compile(self.property)
+            .ok()
+            .and_then(|schema| schema.mismatch(&value));
+        match mismatch {
+            Some(mismatch) => Err(plain::summary(&mismatch, 300)),
+            None => Ok(value),
+        }
+    }
+
+    fn one(&self, answer: &str) -> Result<Value, String> {
+        if self.choices.is_empty() {
+            let schema = if self.takes_several {
+                &self.property["items"]
+            } else {
+                self.property
+            };
+            let answer = match (schema["type"].as_str(), answer) {
+                (Some("boolean"), "y" | "yes") => "true",
+                (Some("boolean"), "n" | "no") => "false",
+                (_, answer) => answer,
+            };
+            return typed::value(answer, schema, schema).map_err(|kinds| format!("not {kinds}"));
+        }
+        let by_name = |(value, label): &&(Value, String)| value == answer || label == answer;
+        let by_place = || {
+            let place: usize = answer.parse().ok()?;
+            self.choices.get(place.checked_sub(1)?)
+        };
+        let found = self.choices.iter().find(by_name).or_else(by_place);
+        found
+            .map(|(value, _)| value.clone())
+            .ok_or_else(|| "none of the choices".to_owned())
+    }
+}
+
+/// `enum` with or without `enumNames`, or `oneOf`/`anyOf` of `const` and `title`.
+fn choices(schema: &Value) -> Vec<(Value, String)> {
+    let label = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    if let Some(values) = schema["enum"].as_array() {
+        let names = |place: usize| schema["enumNames"][place].as_str().map(str::to_owned);
+        let values = values.iter().enumerate();
+        return values
+            .map(|(place, value)| (value.clone(), names(place).unwrap_or_else(|| label(value))))
+            .collect();
+    }
+    let titled = schema["oneOf"]
+        .as_array()
+        .or_else(|| schema["anyOf"].as_array());
+    let titled = titled.into_iter().flatten();
+    titled
+        .filter_map(|choice| {
+            let value = choice.get("const")?;
+            let title = choice["title"].as_str().map(str::to_owned);
+            Some((value.clone(), title.unwrap_or_else(|| label(value))))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_answer_becomes_what_the_field_takes() {
+        let read = |property: Value, answer: &str| Field::new("f", &property, true).read(answer);
+        assert_eq!(read(json!({"type": "string"}), "12"), Ok(json!("12")));
+        assert_eq!(read(json!({"type": "integer"}), "12"), Ok(json!(12)));
+        assert_eq!(read(json!({"type": "boolean"}), "y"), Ok(json!(true)));
+        assert_eq!(
+            read(json!({"type": "string", "enum": ["a", "b"]}), "2"),
+            Ok(json!("b"))
+        );
+        let titled = json!({"oneOf": [{"const": "a", "title": "First"}, {"const": "b"}]});
+        assert_eq!(read(titled, "First"), Ok(json!("a")));
+        let several = json!({"type": "array", "items": {"enum": ["a", "b", "c"]}});
+        assert_eq!(read(several, "a, 3"), Ok(json!(["a", "c"])));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_told_why() {
+        let read = |property: Value, answer: &str| Field::new("f", &property, true).read(answer);
+        assert_eq!(
+            read(json!({"type": "integer"}), "x").unwrap_err(),
+            "not an integer"
+        );
+        assert!(
+            read(json!({"type": "integer", "maximum": 5}), "6")
+                .unwrap_err()
+                .contains("maximum")
+        );
+        assert_eq!(
+            read(json!({"enum": ["a"]}), "z").unwrap_err(),
+            "none of the choices"
+        );
+        assert!(read(json!({"type": "string", "minLength": 3}), "ab").is_err());
+    }
+
+    #[test]
+    fn a_prompt_shows_choices_and_default() {
+        let property =
+            json!({"type": "string", "title": "Size", "enum": ["s", "m"], "default": "m"});
+        let prompt = Field::new("size", &property, false).prompt();
+        assert_eq!(
+            prompt,
+            "Size\n  1) s\n  2) m\n  a number or a value of these, optional [m]: "
+        );
+    }
+}

@@ -1,0 +1,232 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use pillion_core::mcp::{McpError, McpErrorKind, ProbeStep, ServerConfigError};
+use pillion_core::tool::ErrorCode;
+use pillion_wire::Failure;
+use serde_json::{Value, json};
+
+use super::arguments::ArgumentsError;
+use super::interrupt::StopSignal;
+use super::offer::{Items, Kind};
+use super::plain;
+use crate::cli::CliError;
+use crate::config::ConfigError;
+
+/// Why a command of `pillion mcp` could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum McpCommandError {
+    #[error("which server? Give its URL first, or --server NAME, or -- COMMAND at the end")]
+    NoServer,
+    #[error("two servers: give a URL, or --server NAME, or -- COMMAND")]
+    TwoServers,
+    #[error("'{word}' is no URL of a server, such as http://127.0.0.1:8000/mcp")]
+    NotAUrl { word: String },
+    #[error("the configuration has no MCP server '{name}'; it has {}", list(known))]
+    UnknownServer { name: String, known: Vec<String> },
+    #[error(
+        "--server takes a server of the configuration: name the file by --config or PILLION_CONFIG"
+    )]
+    NoConfiguration,
+    #[error(transparent)]
+    Configuration(#[from] ConfigError),
+    #[error(transparent)]
+    Server(#[from] ServerConfigError),
+    #[error("{option} takes {form}")]
+    OptionForm {
+        option: &'static str,
+        form: &'static str,
+    },
+    #[error("the environment variable {name} is not set, or empty")]
+    Variable { name: String },
+    #[error("cannot read the credential in {}: {source}", path.display())]
+    CredentialFile {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("the credential in {} is empty", path.display())]
+    EmptyCredential { path: PathBuf },
+    #[error("what of the server? Give {what}")]
+    Missing { what: &'static str },
+    #[error("'{word}' is one word too many")]
+    TooMany { word: String },
+    #[error(
+        "nothing called '{word}' can be listed; there are tools, resources, templates and prompts"
+    )]
+    UnknownKind { word: String },
+    #[error(transparent)]
+    Arguments(#[from] ArgumentsError),
+    #[error("{place}: {source}{}", hint(source, available))]
+    Request {
+        place: String,
+        #[source]
+        source: Box<McpError>,
+        /// What was tried to connect, where connecting is what failed.
+        steps: Vec<ProbeStep>,
+        /// What the server has, where it does not have what was asked for.
+        available: Vec<String>,
+    },
+    #[error("{place}: timed out after {:?}s", after.as_secs_f64())]
+    TimedOut { place: String, after: Duration },
+    #[error("{place}: the result has an unexpected form: {source}")]
+    Result {
+        place: String,
+        source: serde_json::Error,
+    },
+    #[error("interrupted")]
+    Interrupted(StopSignal),
+    #[error("cannot listen for signals: {0}")]
+    Signals(#[source] std::io::Error),
+    #[error("cannot write to standard output: {0}")]
+    Output(#[source] std::io::Error),
+}
+
+impl McpCommandError {
+    /// What became of an attempt to print.
+    pub(super) fn output(error: CliError) -> Self {
+        match error {
+            CliError::Output(error) => Self::Output(error),
+            other => Self::Output(std::io::Error::other(other)),
+        }
+    }
+
+    /// Whether the server answered, with an error.
+    pub(super) fn is_from_server(&self) -> bool {
+        matches!(self, Self::Request { source, .. } if source.rpc_error().is_some())
+    }
+
+    /// The same, with what there is, when the server's list does not have what was asked for.
+    pub(super) fn of_unknown(mut self, name: &str, kind: Kind, items: &Items) -> Self {
+        let is_from_server = self.is_from_server();
+        if let Self::Request { available, .. } = &mut self
+            && is_from_server
+        {
+            let names: Vec<_> = items.iter().map(|item| kind.id_of(item)).collect();
+            if !names.iter().any(|known| known == name) {
+                *available = names;
+            }
+        }
+        self
+    }
+
+    pub(super) fn code(&self) -> ErrorCode {
+        match self {
+            Self::Request { available, .. } if !available.is_empty() => ErrorCode::NotFound,
+            Self::Request { source, .. } => source.code(),
+            Self::TimedOut { .. } => ErrorCode::Timeout,
+            Self::Interrupted(_) => ErrorCode::Cancelled,
+            Self::Result { .. } | Self::Signals(_) | Self::Output(_) => ErrorCode::InternalError,
+            Self::UnknownServer { .. } => ErrorCode::NotFound,
+            Self::NoServer
+            | Self::TwoServers
+            | Self::NotAUrl { .. }
+            | Self::NoConfiguration
+            | Self::Configuration(_)
+            | Self::Server(_)
+            | Self::OptionForm { .. }
+            | Self::Variable { .. }
+            | Self::CredentialFile { .. }
+            | Self::EmptyCredential { .. }
+            | Self::Missing { .. }
+            | Self::TooMany { .. }
+            | Self::UnknownKind { .. }
+            | Self::Arguments(_) => ErrorCode::InvalidInput,
+        }
+    }
+
+    pub(in crate::cli) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Interrupted(signal) => ExitCode::from(signal.exit_code()),
+            Self::Request { .. }
+            | Self::TimedOut { .. }
+            | Self::Result { .. }
+            | Self::Signals(_)
+            | Self::Output(_) => ExitCode::FAILURE,
+            Self::UnknownServer { .. }
+            | Self::NoServer
+            | Self::TwoServers
+            | Self::NotAUrl { .. }
+            | Self::NoConfiguration
+            | Self::Configuration(_)
+            | Self::Server(_)
+            | Self::OptionForm { .. }
+            | Self::Variable { .. }
+            | Self::CredentialFile { .. }
+            | Self::EmptyCredential { .. }
+            | Self::Missing { .. }
+            | Self::TooMany { .. }
+            | Self::UnknownKind { .. }
+            | Self::Arguments(_) => ExitCode::from(2),
+        }
+    }
+
+    /// The error on one line with its code, fit for a terminal: a server may have written
+    /// parts of it.
+    pub(in crate::cli) fn line(&self) -> String {
+        format!("{} ({})", plain::one_line(&self.to_string()), self.code())
+    }
+
+    /// The error as `--json` prints it, in the form of the sidecar's answers.
+    pub(super) fn to_json(&self) -> String {
+        let mut failure = Failure::new(self.code().as_str(), self.to_string());
+        if let Self::Request {
+            source,
+            steps,
+            available,
+            ..
+        } = self
+        {
+            let mut detail = |key: &str, value: Value| {
+                failure.details.insert(key.to_owned(), value);
+            };
+            if let Some(error) = source.rpc_error() {
+                detail("rpc", json!(error));
+            }
+            if let Some(status) = source.http_status() {
+                detail("http_status", json!(status));
+            }
+            if let Some(after) = source.retry_after() {
+                detail("retry_after", json!(after.as_secs_f64()));
+            }
+            if !steps.is_empty() {
+                detail("steps", super::probe::steps_as_json(steps));
+            }
+            if !available.is_empty() {
+                detail("available", json!(available));
+            }
+        }
+        json!(failure).to_string()
+    }
+}
+
+fn hint(error: &McpError, names: &[String]) -> String {
+    if !names.is_empty() {
+        return available(names);
+    }
+    match error.kind() {
+        McpErrorKind::HttpStatus { status: 401, .. } => {
+            "; the server wants a credential: --bearer-env, --bearer-file or --header-env"
+                .to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.join(", ")
+}
+
+/// What there is, for whoever asked for what there is not.
+pub(super) fn available(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<_> = names.iter().take(SHOWN).map(String::as_str).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let more = if names.len() > SHOWN { ", ..." } else { "" };
+    format!("; available: {}{more}", shown.join(", "))
+}

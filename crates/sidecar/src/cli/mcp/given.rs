@@ -1,0 +1,103 @@
+use clap::Args;
+use pillion_core::mcp::{ServerConfig, Wording};
+
+use super::credential;
+use super::error::McpCommandError;
+use super::options::Options;
+use crate::config::Config;
+
+/// The words of a command.
+#[derive(Debug, Args)]
+pub(super) struct Given {
+    /// The server's URL, unless --server or -- names the server; then what the command is about
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+}
+
+/// What the words mean.
+#[derive(Debug)]
+pub(super) struct Meant {
+    pub(super) server: ServerConfig,
+    /// The words that are not the server's.
+    pub(super) words: Vec<String>,
+}
+
+impl Given {
+    /// Takes the first word if it is what `parse` looks for.
+    pub(super) fn take_first<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let found = parse(self.words.first()?)?;
+        self.words.remove(0);
+        Some(found)
+    }
+
+    /// Finds the server that is meant: the configured one, or the first word.
+    pub(super) fn resolve(self, options: &Options) -> Result<Meant, McpCommandError> {
+        let mut words = self.words;
+        let mut server = match &options.server {
+            Some(name) => {
+                if words.first().is_some_and(|word| is_url(word)) {
+                    return Err(McpCommandError::TwoServers);
+                }
+                configured(name, options)?
+            }
+            None => at_url(&mut words)?,
+        };
+        credential::apply(&mut server, options)?;
+        if let Some(transport) = options.transport {
+            server.transport = transport;
+        }
+        if let Some(version) = options.protocol_version {
+            server.protocol_version = Some(version);
+        }
+        if let Some(timeout) = options.timeout {
+            server.timeout = timeout;
+        }
+        server.wording = Some(Wording::Http);
+        server.validate()?;
+        Ok(Meant { server, words })
+    }
+}
+
+impl Meant {
+    pub(super) fn next_word(&mut self) -> Option<String> {
+        (!self.words.is_empty()).then(|| self.words.remove(0))
+    }
+
+    pub(super) fn no_more_words(&self) -> Result<(), McpCommandError> {
+        match self.words.first() {
+            None => Ok(()),
+            Some(word) => Err(McpCommandError::TooMany { word: word.clone() }),
+        }
+    }
+}
+
+fn is_url(word: &str) -> bool {
+    word.contains("://")
+}
+
+fn at_url(words: &mut Vec<String>) -> Result<ServerConfig, McpCommandError> {
+    if words.is_empty() {
+        return Err(McpCommandError::NoServer);
+    }
+    let word = words.remove(0);
+    if !is_url(&word) {
+        return Err(McpCommandError::NotAUrl { word });
+    }
+    Ok(ServerConfig::new("server", &word)?)
+}
+
+fn configured(name: &str, options: &Options) -> Result<ServerConfig, McpCommandError> {
+    let file = options.config.as_deref();
+    let config = Config::load(file, std::env::vars_os())?;
+    let servers = config.mcp_servers;
+    if servers.is_empty() && file.is_none() {
+        return Err(McpCommandError::NoConfiguration);
+    }
+    let known = servers.iter().map(|server| server.label().to_owned());
+    let known: Vec<_> = known.collect();
+    let found = servers.into_iter().find(|server| server.label() == name);
+    found.map(|section| section.server).ok_or_else(|| {
+        let name = name.to_owned();
+        McpCommandError::UnknownServer { name, known }
+    })
+}

@@ -1,0 +1,42 @@
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that end a command.
+pub(super) struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+/// Which of them came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum StopSignal {
+    Interrupt,
+    Terminate,
+}
+
+impl StopSignals {
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) -> StopSignal {
+        tokio::select! {
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = self.terminate.recv() => StopSignal::Terminate,
+        }
+    }
+}
+
+impl StopSignal {
+    /// 128 and the signal's number, as shells report a program that a signal has ended.
+    pub(super) fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
+}

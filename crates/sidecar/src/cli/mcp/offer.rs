@@ -1,0 +1,95 @@
+use pillion_core::mcp::{ConnectionInfo, McpError};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::plain;
+use super::server::Server;
+
+/// What a server can be asked to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tools,
+    Resources,
+    Templates,
+    Prompts,
+}
+
+/// One list of a server's, each item as the server wrote it.
+pub(super) type Items = Vec<Box<RawValue>>;
+
+impl Kind {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
+
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == word)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "templates",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    /// The list's key in the protocol's results.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Templates => "resourceTemplates",
+            other => other.name(),
+        }
+    }
+
+    /// Whether the server says that it has such. One that says nothing of itself may.
+    pub(super) fn is_offered(self, connection: &ConnectionInfo) -> bool {
+        let capability = match self {
+            Self::Tools => return true,
+            Self::Resources | Self::Templates => "resources",
+            Self::Prompts => "prompts",
+        };
+        match Hello::of(connection).capabilities {
+            Some(capabilities) => capabilities.get(capability).is_some(),
+            None => true,
+        }
+    }
+
+    pub(super) async fn list(self, server: &Server) -> Result<Items, McpError> {
+        let client = &server.client;
+        match self {
+            Self::Tools => client.list_tools().await,
+            Self::Resources => client.list_resources().await,
+            Self::Templates => client.list_resource_templates().await,
+            Self::Prompts => client.list_prompts().await,
+        }
+    }
+
+    /// What an item is asked for by: its name, URI or URI template.
+    pub(super) fn id_of(self, item: &RawValue) -> String {
+        let key = match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        };
+        let item: Value = serde_json::from_str(item.get()).unwrap_or_default();
+        plain::one_line(item[key].as_str().unwrap_or("?"))
+    }
+}
+
+/// What a server says of itself in `initialize` or `server/discover`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Hello {
+    pub(super) capabilities: Option<Value>,
+    pub(super) instructions: Option<String>,
+}
+
+impl Hello {
+    pub(super) fn of(connection: &ConnectionInfo) -> Self {
+        let hello = connection.server.as_ref();
+        let hello = hello.and_then(|hello| serde_json::from_str(hello.get()).ok());
+        hello.unwrap_or_default()
+    }
+}

@@ -1,0 +1,112 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use pillion_core::mcp::{ProtocolVersion, TransportKind};
+use serde_json::Value;
+
+/// What every command of `pillion mcp` takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+pub(super) struct Options {
+    /// Takes the server of this name from the configuration
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(super) server: Option<String>,
+    /// The configuration file that --server is looked up in
+    #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Sends a header with every request; for a secret, take --header-env
+    #[arg(long = "header", global = true, value_name = "NAME:VALUE")]
+    pub(super) headers: Vec<String>,
+    /// Sends a header with the value of an environment variable
+    #[arg(long = "header-env", global = true, value_name = "NAME:VARIABLE")]
+    pub(super) headers_env: Vec<String>,
+    /// Sends the bearer token in this environment variable
+    #[arg(
+        long,
+        global = true,
+        value_name = "VARIABLE",
+        conflicts_with = "bearer_file"
+    )]
+    pub(super) bearer_env: Option<String>,
+    /// Sends the bearer token in this file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) bearer_file: Option<PathBuf>,
+    /// How to speak to the server, instead of finding out: streamable_http, legacy_sse,
+    /// post_sse, get_sse, http
+    #[arg(long, global = true, value_name = "TRANSPORT", value_parser = transport)]
+    pub(super) transport: Option<TransportKind>,
+    /// Speaks this revision of the protocol, such as 2025-06-18
+    #[arg(long, global = true, value_name = "DATE")]
+    pub(super) protocol_version: Option<ProtocolVersion>,
+    /// How long one operation may take: seconds, or a number with ms, s or m
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
+    pub(super) timeout: Option<Duration>,
+    /// Prints JSON: the server's result as it is, or the error with its code
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// Says more on standard error: steps, progress, the server's log
+    #[arg(long, short, global = true)]
+    pub(super) verbose: bool,
+}
+
+fn transport(text: &str) -> Result<TransportKind, String> {
+    let name = match text {
+        "sse" => "legacy_sse".to_owned(),
+        text => text.replace('-', "_"),
+    };
+    serde_json::from_value(Value::String(name)).map_err(|error| error.to_string())
+}
+
+/// Reads `30`, `1.5`, `500ms`, `2m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    const LONGEST_MS: f64 = 86_400_000.0;
+    let (number, unit_ms) = if let Some(number) = text.strip_suffix("ms") {
+        (number, 1.0)
+    } else if let Some(number) = text.strip_suffix('m') {
+        (number, 60_000.0)
+    } else {
+        (text.strip_suffix('s').unwrap_or(text), 1000.0)
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
+    let ms = number * unit_ms;
+    if !(1.0..=LONGEST_MS).contains(&ms) {
+        return Err("not between 1 ms and a day".to_owned());
+    }
+    Ok(Duration::from_secs_f64(ms / 1000.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units_and_bounds() {
+        for (text, ms) in [
+            ("30", 30_000),
+            ("1.5", 1500),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("3s", 3000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "soon", "0", "-1", "NaN", "inf", "1e9", "ms", "5h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn transports_have_their_names_in_both_spellings() {
+        for text in ["legacy_sse", "legacy-sse", "sse"] {
+            assert_eq!(transport(text), Ok(TransportKind::LegacySse));
+        }
+        assert!(
+            transport("pigeon")
+                .unwrap_err()
+                .contains("`streamable_http`")
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! Text that a server wrote, made fit for a terminal: no escape sequence of its reaches it.
+
+/// The text without control characters other than line ends and tabs, and without those that
+/// turn the direction of writing.
+pub(super) fn text(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => c,
+            c if is_harmless(c) => c,
+            _ => char::REPLACEMENT_CHARACTER,
+        })
+        .collect()
+}
+
+/// The text on one line.
+pub(super) fn one_line(text: &str) -> String {
+    let words = text.split(['\n', '\r', '\t']).map(str::trim);
+    let line = words.filter(|part| !part.is_empty());
+    self::text(&line.collect::<Vec<_>>().join(" "))
+}
+
+/// The first line of the text, and no more than `most` characters of it.
+pub(super) fn summary(text: &str, most: usize) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    shortened(&one_line(line.unwrap_or_default()), most)
+}
+
+/// The text, or its beginning with an ellipsis.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", text[..end].trim_end()),
+    }
+}
+
+fn is_harmless(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_escape_sequence_gets_through() {
+        assert_eq!(
+            text("a\x1b[2Jb\r\n\tc\u{9b}d\u{202e}"),
+            "a\u{fffd}[2Jb\u{fffd}\n\tc\u{fffd}d\u{fffd}"
+        );
+        assert_eq!(one_line(" a \r\n\n b\x07"), "a b\u{fffd}");
+        assert_eq!(summary("\n  Rolls dice.\nMore", 80), "Rolls dice.");
+        assert_eq!(summary("äöü äöü", 4), "äöü...");
+    }
+}

@@ -1,0 +1,61 @@
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::content;
+use super::error::McpCommandError;
+use super::given::Given;
+use super::options::Options;
+use super::server::Server;
+use crate::cli::print;
+
+/// `pillion mcp read`
+#[derive(Debug, Args)]
+#[command(override_usage = "pillion mcp read [OPTIONS] URL RESOURCE-URI")]
+pub(super) struct Read {
+    #[command(flatten)]
+    given: Given,
+}
+
+impl Read {
+    pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
+        let mut meant = self.given.resolve(options)?;
+        let uri = meant.next_word().ok_or(McpCommandError::Missing {
+            what: "the URI of a resource",
+        })?;
+        meant.no_more_words()?;
+        let server = Server::new(meant.server, options);
+        let params = json!({ "uri": uri });
+        let reading = async {
+            server.connect().await?;
+            server.request("resources/read", &params).await
+        };
+        let result = server.during(reading).await?;
+        if options.json {
+            print(result.get()).map_err(McpCommandError::output)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let result: Value = server.read(&result)?;
+        let none = Vec::new();
+        let contents = result["contents"].as_array().unwrap_or(&none);
+        // Alone and into a file or a pipe, it goes through byte for byte.
+        if let ([only], false) = (contents.as_slice(), std::io::stdout().is_terminal())
+            && let Some(bytes) = content::bytes_of(only)
+        {
+            return write(&bytes).map(|()| ExitCode::SUCCESS);
+        }
+        let texts: Vec<_> = contents.iter().map(content::of_resource).collect();
+        print(&texts.join("\n")).map_err(McpCommandError::output)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn write(bytes: &[u8]) -> Result<(), McpCommandError> {
+    let mut output = std::io::stdout().lock();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(McpCommandError::Output),
+    }
+}

@@ -1,0 +1,127 @@
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex as Lock;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
+
+use super::progress::ProgressDisplay;
+
+/// No answer is longer.
+const LONGEST_LINE: u64 = 64 * 1024;
+
+/// The user at the terminal, whom a server may ask something.
+pub(super) struct Terminal {
+    progress: Arc<ProgressDisplay>,
+    /// One question at a time.
+    conversation: Mutex<Option<mpsc::Receiver<String>>>,
+    time: Lock<AskingTime>,
+}
+
+/// How long the user has been asked things.
+#[derive(Default)]
+struct AskingTime {
+    since: Option<Instant>,
+    before: Duration,
+}
+
+/// The user's attention, until it is dropped.
+pub(super) struct Conversation<'a> {
+    terminal: &'a Terminal,
+    lines: tokio::sync::MutexGuard<'a, Option<mpsc::Receiver<String>>>,
+}
+
+/// The user pressed Ctrl-C, or there is no more input.
+#[derive(Debug)]
+pub(super) struct Cancelled;
+
+impl Terminal {
+    pub(super) fn new(progress: Arc<ProgressDisplay>) -> Self {
+        Self {
+            progress,
+            conversation: Mutex::default(),
+            time: Lock::default(),
+        }
+    }
+
+    /// Waits for the end of other conversations and begins one.
+    pub(super) async fn talk(&self) -> Conversation<'_> {
+        let lines = self.conversation.lock().await;
+        self.progress.pause();
+        self.time.lock().since = Some(Instant::now());
+        Conversation {
+            terminal: self,
+            lines,
+        }
+    }
+
+    pub(super) fn is_asking(&self) -> bool {
+        self.time.lock().since.is_some()
+    }
+
+    /// How long the user has been asked things so far.
+    pub(super) fn time_asking(&self) -> Duration {
+        let time = self.time.lock();
+        time.before + time.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+impl Conversation<'_> {
+    /// Writes to standard error; a terminal that is gone shows in the next answer.
+    pub(super) fn say(&self, text: &str) {
+        let mut output = std::io::stderr().lock();
+        drop(
+            output
+                .write_all(text.as_bytes())
+                .and_then(|()| output.flush()),
+        );
+    }
+
+    /// The user's next line, without what is around it.
+    ///
+    /// # Errors
+    /// [`Cancelled`] by Ctrl-C or Ctrl-D.
+    pub(super) async fn answer(&mut self, prompt: &str) -> Result<String, Cancelled> {
+        self.say(prompt);
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(|_| Cancelled)?;
+        let lines = self.lines.get_or_insert_with(read_lines);
+        let line = tokio::select! {
+            line = lines.recv() => line,
+            _ = interrupt.recv() => None,
+        };
+        let Some(line) = line else {
+            self.say("\n");
+            return Err(Cancelled);
+        };
+        Ok(line.trim().to_owned())
+    }
+}
+
+impl Drop for Conversation<'_> {
+    fn drop(&mut self) {
+        let mut time = self.terminal.time.lock();
+        if let Some(since) = time.since.take() {
+            time.before += since.elapsed();
+        }
+        self.terminal.progress.begin();
+    }
+}
+
+/// Reads standard input in a thread: a read that has begun cannot be given up, and the
+/// process does not wait for this thread when it ends.
+fn read_lines() -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        loop {
+            let mut line = String::new();
+            let read = std::io::Read::take(&mut input, LONGEST_LINE).read_line(&mut line);
+            if !matches!(read, Ok(1..)) || sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}

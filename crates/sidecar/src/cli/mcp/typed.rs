@@ -1,0 +1,210 @@
+//! A word of the command line, or a line of a form, as the JSON value that its schema asks
+//! for.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// The types that a schema allows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::cli) struct Kinds {
+    null: bool,
+    boolean: bool,
+    integer: bool,
+    number: bool,
+    string: bool,
+    array: bool,
+    object: bool,
+}
+
+/// References and alternatives are followed so far.
+const DEEPEST: usize = 8;
+
+/// So many subschemas are looked at: one that refers to itself could have any number.
+const MOST_LOOKED_AT: usize = 1000;
+
+/// The value that `text` stands for under `schema`, a part of `root`. Without a type in the
+/// schema, what is JSON is taken as JSON and all else as a string.
+///
+/// # Errors
+/// The types that it would have to be of.
+pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, Kinds> {
+    let kinds = Kinds::of(schema, root);
+    let json = serde_json::from_str::<Value>(text);
+    if kinds == Kinds::default() {
+        return Ok(json.unwrap_or_else(|_| Value::String(text.to_owned())));
+    }
+    match json {
+        // A JSON string would be written with its quotation marks.
+        Ok(json) if !json.is_string() && kinds.allow(&json) => Ok(json),
+        _ if kinds.string => Ok(Value::String(text.to_owned())),
+        _ => Err(kinds),
+    }
+}
+
+impl Kinds {
+    /// The types of a schema, those of its alternatives and its references included.
+    pub(super) fn of(schema: &Value, root: &Value) -> Self {
+        let mut kinds = Self::default();
+        kinds.collect(schema, root, DEEPEST, &mut { MOST_LOOKED_AT });
+        kinds
+    }
+
+    pub(super) fn takes_array(self) -> bool {
+        self.array
+    }
+
+    fn collect(&mut self, schema: &Value, root: &Value, depth: usize, left: &mut usize) {
+        let (Some(deeper), Some(fewer)) = (depth.checked_sub(1), left.checked_sub(1)) else {
+            return;
+        };
+        *left = fewer;
+        match &schema["type"] {
+            Value::String(name) => self.add(name),
+            Value::Array(names) => names
+                .iter()
+                .filter_map(Value::as_str)
+                .for_each(|name| self.add(name)),
+            _ => {}
+        }
+        for keyword in ["anyOf", "oneOf", "allOf"] {
+            for member in schema[keyword].as_array().into_iter().flatten() {
+                self.collect(member, root, deeper, left);
+            }
+        }
+        let pointer = schema["$ref"]
+            .as_str()
+            .and_then(|target| target.strip_prefix('#'));
+        if let Some(target) = pointer.and_then(|pointer| root.pointer(pointer)) {
+            self.collect(target, root, deeper, left);
+        }
+        if schema.get("type").is_none() {
+            let values = schema["enum"].as_array().into_iter().flatten();
+            for value in values.chain(schema.get("const")) {
+                self.add(name_of(value));
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str) {
+        match name {
+            "null" => self.null = true,
+            "boolean" => self.boolean = true,
+            "integer" => self.integer = true,
+            "number" => self.number = true,
+            "string" => self.string = true,
+            "array" => self.array = true,
+            "object" => self.object = true,
+            _ => {}
+        }
+    }
+
+    fn allow(self, value: &Value) -> bool {
+        match value {
+            Value::Null => self.null,
+            Value::Bool(_) => self.boolean,
+            Value::Number(number) => {
+                let is_whole = number.as_f64().is_some_and(|number| number.fract() == 0.0);
+                self.number || (self.integer && is_whole)
+            }
+            Value::String(_) => self.string,
+            Value::Array(_) => self.array,
+            Value::Object(_) => self.object,
+        }
+    }
+}
+
+impl fmt::Display for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (self.integer, "an integer"),
+            (self.number, "a number"),
+            (self.boolean, "true or false"),
+            (self.array, "a JSON array"),
+            (self.object, "a JSON object"),
+            (self.string, "a string"),
+            (self.null, "null"),
+        ];
+        let names = names
+            .iter()
+            .filter(|(allowed, _)| *allowed)
+            .map(|(_, name)| *name);
+        f.write_str(&names.collect::<Vec<_>>().join(" or "))
+    }
+}
+
+fn name_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_schema_decides_what_a_word_is() {
+        let root = json!({"$defs": {"Count": {"type": "integer"}}});
+        let cases = [
+            ("5", json!({"type": "string"}), json!("5")),
+            ("5", json!({"type": "integer"}), json!(5)),
+            ("5.0", json!({"type": "integer"}), json!(5.0)),
+            ("true", json!({"type": "boolean"}), json!(true)),
+            ("true", json!({"type": "string"}), json!("true")),
+            (
+                "null",
+                json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+                Value::Null,
+            ),
+            ("5", json!({"type": ["string", "number"]}), json!(5)),
+            ("x", json!({"type": ["string", "number"]}), json!("x")),
+            ("7", json!({"$ref": "#/$defs/Count"}), json!(7)),
+            ("[1]", json!({"type": "array"}), json!([1])),
+            ("a", json!({"enum": ["a", "b"]}), json!("a")),
+            ("\"a\"", json!({"type": "string"}), json!("\"a\"")),
+            ("5", json!({}), json!(5)),
+            ("five", json!({}), json!("five")),
+            ("", json!({"type": "string"}), json!("")),
+        ];
+        for (text, schema, expected) in cases {
+            assert_eq!(
+                value(text, &schema, &root),
+                Ok(expected),
+                "{text} as {schema}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_type() {
+        let refused = |text, schema: Value| value(text, &schema, &schema).unwrap_err().to_string();
+        assert_eq!(refused("x", json!({"type": "integer"})), "an integer");
+        assert_eq!(refused("1.5", json!({"type": "integer"})), "an integer");
+        assert_eq!(
+            refused("1", json!({"type": ["boolean", "null"]})),
+            "true or false or null"
+        );
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_comes_to_an_end() {
+        let root =
+            json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}});
+        assert_eq!(
+            Kinds::of(&json!({"$ref": "#/$defs/a"}), &root),
+            Kinds::default()
+        );
+        let wide = json!({"$defs": {"a": {"anyOf": vec![json!({"$ref": "#/$defs/a"}); 100]}}});
+        assert_eq!(
+            Kinds::of(&json!({"$ref": "#/$defs/a"}), &wide),
+            Kinds::default()
+        );
+    }
+}
