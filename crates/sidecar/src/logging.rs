@@ -17,7 +17,9 @@ pub fn initialize(log: &LogSection) {
         LogFormat::Auto => !std::io::stderr().is_terminal(),
     };
     let registry = tracing_subscriber::registry().with(log.filter.to_env_filter());
-    let layer = fmt::layer().with_writer(std::io::stderr);
+    let layer = fmt::layer()
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     let done = if as_json {
         // The span has the request's id and tool.
         let layer = layer.json().flatten_event(true).with_span_list(false);

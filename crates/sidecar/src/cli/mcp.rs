@@ -32,6 +32,16 @@ use options::Options;
 
 /// `pillion mcp`
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pillion mcp probe http://127.0.0.1:8000/mcp
+  pillion mcp list http://127.0.0.1:8000/mcp tools
+  pillion mcp call http://127.0.0.1:8000/mcp roll dice=2d6
+  pillion mcp call --server dice roll '{\"dice\": \"2d6\"}'
+  TOKEN=... pillion mcp read https://mcp.example.com/mcp file:///notes.txt --bearer-env TOKEN
+
+Exit codes: 0 when all went well, 1 when the tool or the server failed, 2 when the command \
+line or the configuration is wrong, 130 and 143 after SIGINT and SIGTERM.")]
 pub(super) struct Mcp {
     #[command(flatten)]
     options: Options,
@@ -88,10 +98,12 @@ impl Command {
     }
 }
 
-/// Warnings are shown, and with `--verbose` what goes on besides.
+/// Warnings are shown, and with `--verbose` what goes on besides. That a result does not fit
+/// its schema is said by the command itself.
 fn log(verbose: bool) {
     let level = if verbose { "debug" } else { "warn" };
-    let Ok(filter) = level.to_owned().try_into() else {
+    let filter = format!("warn,pillion={level},pillion_core::mcp::client::methods=error");
+    let Ok(filter) = filter.try_into() else {
         return;
     };
     let format = LogFormat::Text;

@@ -16,17 +16,30 @@ pub(super) fn of_tool_result(result: &Value) -> String {
     if blocks.is_empty() && structured.is_none() && result.get("content").is_none() {
         return pretty(result);
     }
-    let says_the_same = |block: &&Value| {
-        let text = block["text"].as_str().unwrap_or_default();
-        serde_json::from_str::<Value>(text).is_ok_and(|json| Some(&json) == structured)
-    };
-    let mut parts: Vec<_> = blocks
-        .into_iter()
-        .filter(|block| structured.is_none() || !says_the_same(block))
-        .map(of_block)
-        .collect();
-    parts.extend(structured.map(pretty));
-    parts.join("\n")
+    let structured = structured.filter(|structured| match wrapped(structured) {
+        Some(value) => !blocks.iter().any(|block| says(block, value)),
+        None => true,
+    });
+    let repeats = |block: &&Value| structured.is_some_and(|structured| says(block, structured));
+    let parts = blocks.iter().filter(|block| !repeats(block));
+    let parts = parts.map(|block| of_block(block));
+    parts
+        .chain(structured.map(pretty))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The value that some servers put into an object, because structured content had to be one
+/// before 2026-07-28; they say it as text too.
+fn wrapped(structured: &Value) -> Option<&Value> {
+    let object = structured.as_object().filter(|object| object.len() == 1)?;
+    object.get("result")
+}
+
+/// Whether a block of text is this value.
+fn says(block: &Value, value: &Value) -> bool {
+    let text = block["text"].as_str().unwrap_or_default();
+    value == text || serde_json::from_str::<Value>(text).is_ok_and(|json| json == *value)
 }
 
 /// One block of content (MCP 2025-11-25, `ContentBlock`).
@@ -103,6 +116,10 @@ mod tests {
             "structuredContent": {"a": 1},
         });
         assert_eq!(of_tool_result(&result), "one\n{\n  \"a\": 1\n}");
+        let result = json!({
+            "content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3},
+        });
+        assert_eq!(of_tool_result(&result), "3");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(in crate::cli) enum McpCommandError {
     },
     #[error("the credential in {} is empty", path.display())]
     EmptyCredential { path: PathBuf },
-    #[error("what of the server? Give {what}")]
+    #[error("{what} is missing")]
     Missing { what: &'static str },
     #[error("'{word}' is one word too many")]
     TooMany { word: String },
