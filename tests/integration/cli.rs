@@ -1,2 +1,3 @@
+mod mcp;
 mod serve;
 mod tools;

@@ -1,0 +1,26 @@
+//! `pillion mcp`.
+
+mod bad_input;
+mod call;
+mod credentials;
+mod faults;
+mod interrupt;
+mod list;
+mod peers;
+mod probe;
+mod read;
+mod terminal;
+
+use std::process::Output;
+
+use crate::program::run;
+
+/// `pillion mcp ...` with nothing in its environment.
+pub fn mcp(arguments: &[&str]) -> Output {
+    mcp_with(arguments, &[])
+}
+
+/// `pillion mcp ...` with these variables.
+pub fn mcp_with(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    run(&[&["mcp"], arguments].concat(), variables)
+}

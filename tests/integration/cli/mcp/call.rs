@@ -1,0 +1,176 @@
+use std::io::Write;
+use std::process::Stdio;
+
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Value, json};
+
+use super::mcp;
+use crate::program::{pillion, stderr, stdout};
+
+/// A server whose `roll` gives back the arguments as text.
+fn server() -> FakeMcp {
+    FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/list", |_| {
+            Reply::result(&json!({"tools": [{"name": "roll", "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "dice": {"type": "string"}, "times": {"type": "integer"},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                },
+            }}]}))
+        })
+        .on("tools/call", |params| match params["name"].as_str() {
+            Some("roll") => {
+                let text = params["arguments"].to_string();
+                Reply::result(&json!({"content": [{"type": "text", "text": text}]}))
+            }
+            Some("broken") => Reply::result(&json!({
+                "content": [{"type": "text", "text": "no\ndice"}], "isError": true,
+            })),
+            _ => Reply::error(-32602, "Unknown tool"),
+        })
+        .start()
+}
+
+fn sent(server: &FakeMcp) -> Value {
+    server.requests.calls("tools/call").last().unwrap().json()["params"]["arguments"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pairs_are_typed_by_the_tools_schema() {
+    let server = server();
+    let output = mcp(&[
+        "call",
+        &server.url,
+        "roll",
+        "dice=20",
+        "times=3",
+        "tags=a",
+        "tags=b",
+        "other=1",
+    ]);
+    assert_eq!(
+        (output.status.code(), stderr(&output).as_str()),
+        (Some(0), "")
+    );
+    let expected = json!({"dice": "20", "times": 3, "tags": ["a", "b"], "other": 1});
+    assert_eq!(sent(&server), expected);
+    assert_eq!(
+        serde_json::from_str::<Value>(&stdout(&output)).unwrap(),
+        expected
+    );
+
+    let output = mcp(&["call", &server.url, "roll", "times=often"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        stderr(&output),
+        "pillion: 'times' is an integer, not 'often' (invalid_input)\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_comes_from_the_command_line_standard_input_or_a_file() {
+    let server = server();
+    mcp(&["call", &server.url, "roll", r#"{"dice": "1d4"}"#]);
+    assert_eq!(sent(&server), json!({"dice": "1d4"}));
+
+    let mut child = pillion(&["mcp", "call", &server.url, "roll", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(br#"{"dice": "1d6"}"#)
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(sent(&server), json!({"dice": "1d6"}));
+
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(br#"{"dice": "1d8"}"#).unwrap();
+    let from_file = format!("@{}", file.path().display());
+    mcp(&["call", &server.url, "roll", &from_file]);
+    assert_eq!(sent(&server), json!({"dice": "1d8"}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e10_json_is_the_result_as_the_server_wrote_it() {
+    let server = FakeMcp::builder(Dialect::StreamableSse)
+        .on("tools/call", |_| {
+            Reply::raw_result(r#"{"content":[], "n":1.50,"big":18446744073709551617}"#)
+        })
+        .start();
+    let output = mcp(&["call", "--json", &server.url, "roll"]);
+    assert_eq!(
+        stdout(&output),
+        "{\"content\":[], \"n\":1.50,\"big\":18446744073709551617}\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_fails_ends_with_1() {
+    let server = server();
+    let output = mcp(&["call", &server.url, "broken"]);
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(1), "")
+    );
+    assert_eq!(
+        stderr(&output),
+        "pillion: no\ndice (tool_error); available: roll\n",
+        "the tool's text keeps its lines"
+    );
+    let output = mcp(&["call", &server.url, "broken", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        serde_json::from_str::<Value>(&stdout(&output)).unwrap()["isError"],
+        true
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_tool_is_told_with_those_there_are() {
+    let server = server();
+    let output = mcp(&["call", &server.url, "nope"]);
+    assert_eq!(output.status.code(), Some(1));
+    let line = format!(
+        "pillion: {}: MCP Error -32602: Unknown tool; available: roll (not_found)\n",
+        server.url
+    );
+    assert_eq!(stderr(&output), line);
+    let output = mcp(&["call", &server.url, "nope", "--json"]);
+    let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(error["error_code"], "not_found");
+    assert_eq!(error["details"]["rpc"]["code"], -32602);
+    assert_eq!(error["details"]["available"], json!(["roll"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f6_structured_content_that_does_not_fit_is_told_beside_the_result() {
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/list", |_| {
+            Reply::result(
+                &json!({"tools": [{"name": "roll", "inputSchema": {}, "outputSchema": {
+                    "type": "object", "properties": {"total": {"type": "integer"}},
+                }}]}),
+            )
+        })
+        .on("tools/call", |_| {
+            Reply::result(&json!({"content": [], "structuredContent": {"total": "many"}}))
+        })
+        .start();
+    let output = mcp(&["call", &server.url, "roll"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stdout(&output), "{\n  \"total\": \"many\"\n}\n");
+    let told = stderr(&output);
+    let lines: Vec<_> = told.lines().collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].starts_with(
+            "pillion: the structured content does not fit the tool's schema: at '/total'"
+        ),
+        "{lines:?}"
+    );
+}

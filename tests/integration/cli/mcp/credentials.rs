@@ -1,0 +1,100 @@
+use std::io::Write;
+
+use pillion_testkit::{Dialect, FakeMcp};
+
+use super::{mcp, mcp_with};
+use crate::program::{stderr, stdout};
+
+const SECRET: &str = "hunter2-hush";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_credentials_come_from_variables_and_files_and_are_never_shown() {
+    let server = FakeMcp::start(Dialect::StreamableJson);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "{SECRET}").unwrap();
+    let file = file.path().to_str().unwrap();
+    let variables = [("TOKEN", SECRET)];
+    let bearer = format!("Bearer {SECRET}");
+    let cases: [(&[&str], &str, &str); 4] = [
+        (&["--bearer-env", "TOKEN"], "authorization", &bearer),
+        (&["--bearer-file", file], "authorization", &bearer),
+        (&["--header-env", "X-Key: TOKEN"], "x-key", SECRET),
+        (&["--header", "X-Tenant: t1"], "x-tenant", "t1"),
+    ];
+    for (options, header, value) in cases {
+        let arguments = [&["call", server.url.as_str(), "roll", "--verbose"], options].concat();
+        let output = mcp_with(&arguments, &variables);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let requests = server.requests.all();
+        assert_eq!(
+            requests.last().unwrap().header(header),
+            value,
+            "{options:?}"
+        );
+        let shown = stdout(&output) + &stderr(&output);
+        assert!(!shown.contains(SECRET), "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_the_configuration_is_taken_by_name() {
+    let server = FakeMcp::start(Dialect::StreamableJson);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(
+        file,
+        "[[mcp_servers]]\nlabel = \"dice\"\nurl = \"{}\"\nauthentication = {{ type = \"bearer\", token_env = \"TOKEN\" }}",
+        server.url
+    )
+    .unwrap();
+    let file = file.path().to_str().unwrap();
+    let variables = [("TOKEN", SECRET), ("PILLION_CONFIG", file)];
+    let output = mcp_with(&["call", "--server", "dice", "roll"], &variables);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let requests = server.requests.all();
+    assert_eq!(
+        requests[0].header("authorization"),
+        format!("Bearer {SECRET}")
+    );
+
+    let output = mcp_with(&["probe", "--server", "cards"], &variables);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        stderr(&output),
+        "pillion: the configuration has no MCP server 'cards'; it has dice (not_found)\n"
+    );
+    let output = mcp_with(&["probe", "--server", "dice", &server.url], &variables);
+    assert!(
+        stderr(&output).contains("two servers"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stderr(&mcp(&["probe", "--server", "dice"])).contains("PILLION_CONFIG"));
+}
+
+#[test]
+fn l1_a_credential_that_is_not_there_is_named_and_not_repeated() {
+    let url = "http://127.0.0.1:9/mcp";
+    let cases: [(&[&str], &str); 5] = [
+        (
+            &["--bearer-env", "NOPE"],
+            "the environment variable NOPE is not set, or empty",
+        ),
+        (
+            &["--bearer-file", "/nowhere/token"],
+            "cannot read the credential in /nowhere/token: ",
+        ),
+        (
+            &["--bearer-file", "/dev/null"],
+            "the credential in /dev/null is empty",
+        ),
+        (&["--header", "hunter2-hush"], "--header takes NAME:VALUE"),
+        (&["--header", "X Y: hunter2-hush"], "Invalid header 'X Y'"),
+    ];
+    for (options, expected) in cases {
+        let output = mcp(&[&["probe", url], options].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        let told = stderr(&output);
+        assert!(told.starts_with(&format!("pillion: {expected}")), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+}

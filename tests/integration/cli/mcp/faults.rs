@@ -1,0 +1,84 @@
+use std::time::{Duration, Instant};
+
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
+use serde_json::{Value, json};
+
+use super::mcp;
+use crate::program::{stderr, stdout};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/call", |_| {
+            Reply::raw_result("{}").after(Duration::from_secs(60))
+        })
+        .start();
+    let since = Instant::now();
+    let output = mcp(&["call", &server.url, "roll", "--timeout", "700ms", "--json"]);
+    assert!(since.elapsed() < Duration::from_secs(20));
+    assert_eq!(output.status.code(), Some(1));
+    let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(error["error_code"], "timeout");
+    assert_eq!(server.requests.calls("notifications/cancelled").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_mcp_server_is_told_in_one_line() {
+    let page = "<html>hunter2</html>";
+    let answers = [
+        Fault::answer("200 OK", "text/html", page),
+        Fault::answer("404 Not Found", "text/html", page),
+        Fault::answer("500 Internal Server Error", "text/plain", page),
+        Fault::answer("200 OK", "application/json", "{}"),
+    ];
+    for answer in answers {
+        let server = FaultServer::start(move |_| vec![answer.clone()]).await;
+        let output = mcp(&["call", &server.url, "roll", "--timeout", "5"]);
+        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+        let told = stderr(&output);
+        assert!(
+            told.starts_with(&format!("pillion: {}: ", server.url)),
+            "{told}"
+        );
+        assert_eq!(
+            (told.lines().count(), told.contains("hunter2")),
+            (1, false),
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_floods_is_left() {
+    let server = FakeMcp::builder(Dialect::StreamableSse)
+        .on("tools/call", |_| {
+            let text = "x".repeat(20 * 1024 * 1024);
+            Reply::result(&json!({"content": [{"type": "text", "text": text}]}))
+        })
+        .start();
+    let output = mcp(&["call", &server.url, "roll"]);
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(1), "")
+    );
+    let told = stderr(&output);
+    assert!(told.contains("larger than"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_many_lines_with_escapes_stays_on_one() {
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/call", |_| {
+            Reply::error(-32603, "a\nb\u{1b}]0;c\u{7}")
+        })
+        .start();
+    let told = stderr(&mcp(&["call", &server.url, "roll"]));
+    assert_eq!(
+        told,
+        format!(
+            "pillion: {}: MCP Error -32603: a b\u{fffd}]0;c\u{fffd} (internal_error)\n",
+            server.url
+        )
+    );
+}

@@ -1,0 +1,68 @@
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::json;
+
+use super::mcp;
+use crate::program::{stderr, stdout};
+
+fn server() -> FakeMcp {
+    FakeMcp::builder(Dialect::StreamableJson)
+        .on("initialize", |params| {
+            Reply::result(&json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {}, "resources": {}},
+            }))
+        })
+        .on("resources/list", |_| {
+            Reply::raw_result(r#"{"resources":[{"uri":"a://1","name":"One", "x":1.50}]}"#)
+        })
+        .on("resources/templates/list", |_| {
+            Reply::result(
+                &json!({"resourceTemplates": [{"uriTemplate": "a://{n}", "name": "Any"}]}),
+            )
+        })
+        .start()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_list_has_a_line_an_item() {
+    let server = server();
+    for arguments in [
+        ["list", "tools", &server.url],
+        ["list", &server.url, "tools"],
+    ] {
+        assert_eq!(stdout(&mcp(&arguments)), "roll  Rolls dice\n");
+    }
+    let verbose = mcp(&["list", "tools", &server.url, "--verbose"]);
+    assert_eq!(
+        stdout(&verbose),
+        "roll  Rolls dice\n    dice: a string, optional\n"
+    );
+    assert!(
+        !stderr(&verbose).contains('\u{1b}'),
+        "no colours into a pipe"
+    );
+    assert_eq!(stdout(&mcp(&["list", "prompts", &server.url])), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_kind_everything_that_is_offered_is_listed() {
+    let server = server();
+    let output = mcp(&["list", &server.url]);
+    assert_eq!(
+        stdout(&output),
+        "tools (1)\n  roll  Rolls dice\n\nresources (1)\n  a://1  One\n\ntemplates (1)\n  a://{n}  Any\n"
+    );
+    assert!(server.requests.calls("prompts/list").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e10_json_has_the_items_as_the_server_wrote_them() {
+    let server = server();
+    let output = mcp(&["list", "resources", &server.url, "--json"]);
+    assert_eq!(
+        stdout(&output),
+        "{\"resources\":[{\"uri\":\"a://1\",\"name\":\"One\", \"x\":1.50}]}\n"
+    );
+    let output = mcp(&["list", "templates", &server.url, "--json"]);
+    assert!(stdout(&output).starts_with("{\"resourceTemplates\":[{"));
+}

@@ -1,0 +1,96 @@
+//! The real servers of `tests/peers`.
+
+use pillion_testkit::Peer;
+use serde_json::Value;
+
+use super::{mcp, mcp_with};
+use crate::program::{stderr, stdout};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_over_streamable_http_and_over_sse() {
+    for (name, transport) in [
+        ("everything", "streamable_http"),
+        ("everything-sse", "legacy_sse"),
+    ] {
+        let Some(peer) = Peer::start(name) else {
+            return;
+        };
+        let output = mcp(&["probe", &peer.url, "--json"]);
+        let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(found["transport"], transport);
+        assert!(
+            found["offers"]["prompts"]
+                .to_string()
+                .contains("args-prompt")
+        );
+        let call = |words: &[&str]| stdout(&mcp(&[&["call", peer.url.as_str()], words].concat()));
+        assert_eq!(
+            call(&["get-sum", "a=2", "b=3"]),
+            "The sum of 2 and 3 is 5.\n"
+        );
+        assert_eq!(call(&["echo", "message=5"]), "Echo: 5\n");
+        assert!(call(&["get-tiny-image"]).contains("[image image/png, "));
+        let filled = mcp(&["prompt", &peer.url, "args-prompt", "city=Paris"]);
+        assert_eq!(stdout(&filled), "user: What's weather in Paris?\n");
+        let read = mcp(&["read", &peer.url, "demo://resource/dynamic/text/1"]);
+        assert!(
+            stdout(&read).starts_with("Resource 1: "),
+            "{}",
+            stdout(&read)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_has_a_line_each_where_it_is_asked_for() {
+    let Some(peer) = Peer::start("everything") else {
+        return;
+    };
+    let long = [
+        "call",
+        peer.url.as_str(),
+        "trigger-long-running-operation",
+        "duration=1",
+        "steps=2",
+    ];
+    let output = mcp(&[&long[..], &["--verbose"]].concat());
+    let told = stderr(&output);
+    let lines = told
+        .lines()
+        .filter(|line| line.starts_with("pillion: progress: "));
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        ["pillion: progress: 1 of 2", "pillion: progress: 2 of 2"]
+    );
+    assert_eq!(stderr(&mcp(&long)), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_of_2026_07_28_and_behind_a_token() {
+    if let Some(peer) = Peer::start("python-streamable") {
+        let output = mcp(&["probe", &peer.url]);
+        assert!(
+            stdout(&output).contains("revision      2026-07-28\n"),
+            "{}",
+            stdout(&output)
+        );
+        assert_eq!(
+            stdout(&mcp(&["call", &peer.url, "add", "a=1", "b=2"])),
+            "3\n"
+        );
+    }
+    if let Some(peer) = Peer::start("python-bearer") {
+        let output = mcp(&["list", "tools", &peer.url]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            stderr(&output).ends_with("(denied)\n"),
+            "{}",
+            stderr(&output)
+        );
+        let output = mcp_with(
+            &["list", "tools", &peer.url, "--bearer-env", "T"],
+            &[("T", "let-me-in")],
+        );
+        assert!(stdout(&output).starts_with("add "), "{}", stderr(&output));
+    }
+}

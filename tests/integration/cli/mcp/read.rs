@@ -1,0 +1,63 @@
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::json;
+
+use super::mcp;
+use crate::program::{stderr, stdout};
+
+fn server() -> FakeMcp {
+    FakeMcp::builder(Dialect::StreamableJson)
+        .on("resources/read", |params| match params["uri"].as_str() {
+            Some("a://text") => Reply::result(&json!({"contents": [{"uri": "a://text", "text": "hi"}]})),
+            Some("a://blob") => {
+                Reply::result(&json!({"contents": [{"uri": "a://blob", "blob": "AAEC/w=="}]}))
+            }
+            Some("a://two") => Reply::result(&json!({"contents": [
+                {"uri": "a://1", "text": "one"}, {"uri": "a://2", "mimeType": "x/y", "blob": "AAEC"},
+            ]})),
+            _ => Reply::error(-32002, "Resource not found"),
+        })
+        .on("prompts/get", |params| {
+            let text = params["arguments"]["n"].to_string();
+            match params["name"].as_str() {
+                Some("count") => Reply::result(&json!({"messages": [
+                    {"role": "user", "content": {"type": "text", "text": text}},
+                ]})),
+                _ => Reply::error(-32602, "Unknown prompt"),
+            }
+        })
+        .on("prompts/list", |_| Reply::result(&json!({"prompts": [{"name": "count"}]})))
+        .start()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_resource_goes_through_byte_for_byte() {
+    let server = server();
+    assert_eq!(mcp(&["read", &server.url, "a://text"]).stdout, b"hi");
+    assert_eq!(
+        mcp(&["read", &server.url, "a://blob"]).stdout,
+        [0, 1, 2, 255]
+    );
+    assert_eq!(
+        stdout(&mcp(&["read", &server.url, "a://two"])),
+        "one\n[x/y, 3 bytes]\n"
+    );
+    let output = mcp(&["read", &server.url, "a://nope"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).ends_with("MCP Error -32002: Resource not found (not_found)\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompts_arguments_are_strings() {
+    let server = server();
+    assert_eq!(
+        stdout(&mcp(&["prompt", &server.url, "count", "n=5"])),
+        "user: \"5\"\n"
+    );
+    let output = mcp(&["prompt", &server.url, "nope"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).ends_with("Unknown prompt; available: count (not_found)\n"),
+        "{}",
+        stderr(&output)
+    );
+}
