@@ -9,6 +9,7 @@ mod list;
 mod peers;
 mod probe;
 mod read;
+mod stdio;
 mod terminal;
 
 use std::process::Output;

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod call;
+mod command;
 mod content;
 mod credential;
 mod elicitation;
@@ -37,6 +38,7 @@ Examples:
   pillion mcp probe http://127.0.0.1:8000/mcp
   pillion mcp list http://127.0.0.1:8000/mcp tools
   pillion mcp call http://127.0.0.1:8000/mcp roll dice=2d6
+  pillion mcp call echo message=hello -- npx -y @modelcontextprotocol/server-everything
   pillion mcp call --server dice roll '{\"dice\": \"2d6\"}'
   TOKEN=... pillion mcp read https://mcp.example.com/mcp file:///notes.txt --bearer-env TOKEN
 

@@ -4,7 +4,7 @@ use crate::program::{stderr, stdout};
 #[test]
 fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
     let url = "http://127.0.0.1:9/mcp";
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 16] = [
         (
             &["probe"],
             "which server? Give its URL first, or --server NAME, or -- COMMAND at the end",
@@ -38,6 +38,19 @@ fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
             "the arguments are no JSON object: EOF",
         ),
         (&["read", url], "the URI of a resource is missing"),
+        (
+            &["call", "--server", "a", "roll", "--", "true"],
+            "two servers",
+        ),
+        (&["call", url, "roll", "--", "true"], "two servers"),
+        (
+            &["probe", url, "--cwd", "/"],
+            "--env and --cwd belong to a server that is a command",
+        ),
+        (
+            &["probe", "--header", "a: b", "--", "true"],
+            "--header, --header-env, --bearer-env and --bearer-file belong to",
+        ),
     ];
     for (arguments, expected) in cases {
         let output = mcp(arguments);

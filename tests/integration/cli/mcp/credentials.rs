@@ -62,7 +62,10 @@ async fn a_server_of_the_configuration_is_taken_by_name() {
         stderr(&output),
         "pillion: the configuration has no MCP server 'cards'; it has dice (not_found)\n"
     );
-    let output = mcp_with(&["probe", "--server", "dice", &server.url], &variables);
+    let output = mcp_with(
+        &["call", "--server", "dice", &server.url, "roll"],
+        &variables,
+    );
     assert!(
         stderr(&output).contains("two servers"),
         "{}",

@@ -16,7 +16,9 @@ use crate::cli::{complain, print};
 
 /// `pillion mcp call`
 #[derive(Debug, Args)]
-#[command(override_usage = "pillion mcp call [OPTIONS] URL NAME [KEY=VALUE... | JSON | - | @FILE]")]
+#[command(
+    override_usage = "pillion mcp call [OPTIONS] URL NAME [KEY=VALUE... | JSON | - | @FILE]\n       pillion mcp call [OPTIONS] NAME [KEY=VALUE... | JSON | - | @FILE] -- COMMAND..."
+)]
 pub(super) struct Call {
     #[command(flatten)]
     given: Given,

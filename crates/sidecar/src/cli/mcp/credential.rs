@@ -14,6 +14,16 @@ use super::options::Options;
 const LONGEST: u64 = 64 * 1024;
 
 pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
+    let has_none = options.headers.is_empty()
+        && options.headers_env.is_empty()
+        && options.bearer_env.is_none()
+        && options.bearer_file.is_none();
+    if server.url().is_none() && !has_none {
+        return Err(McpCommandError::Misplaced {
+            options: "--header, --header-env, --bearer-env and --bearer-file",
+            owner: "a server behind a URL; a command takes --env",
+        });
+    }
     for header in &options.headers {
         let (name, value) = pair(header, "--header", "NAME:VALUE")?;
         server
@@ -48,7 +58,7 @@ fn pair<'a>(
     Ok((name.trim(), value.trim()))
 }
 
-fn from_variable(name: &str) -> Result<SecretString, McpCommandError> {
+pub(super) fn from_variable(name: &str) -> Result<SecretString, McpCommandError> {
     match std::env::var(name) {
         Ok(value) if !value.is_empty() => Ok(value.into()),
         _ => Err(McpCommandError::Variable {

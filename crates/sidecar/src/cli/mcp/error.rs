@@ -38,6 +38,11 @@ pub(in crate::cli) enum McpCommandError {
         option: &'static str,
         form: &'static str,
     },
+    #[error("{options} belong to {owner}")]
+    Misplaced {
+        options: &'static str,
+        owner: &'static str,
+    },
     #[error("the environment variable {name} is not set, or empty")]
     Variable { name: String },
     #[error("cannot read the credential in {}: {source}", path.display())]
@@ -125,6 +130,7 @@ impl McpCommandError {
             | Self::Configuration(_)
             | Self::Server(_)
             | Self::OptionForm { .. }
+            | Self::Misplaced { .. }
             | Self::Variable { .. }
             | Self::CredentialFile { .. }
             | Self::EmptyCredential { .. }
@@ -151,6 +157,7 @@ impl McpCommandError {
             | Self::Configuration(_)
             | Self::Server(_)
             | Self::OptionForm { .. }
+            | Self::Misplaced { .. }
             | Self::Variable { .. }
             | Self::CredentialFile { .. }
             | Self::EmptyCredential { .. }

@@ -1,9 +1,9 @@
 use clap::Args;
 use pillion_core::mcp::{ServerConfig, Wording};
 
-use super::credential;
 use super::error::McpCommandError;
 use super::options::Options;
+use super::{command, credential};
 use crate::config::Config;
 
 /// The words of a command.
@@ -12,6 +12,9 @@ pub(super) struct Given {
     /// The server's URL, unless --server or -- names the server; then what the command is about
     #[arg(value_name = "WORD")]
     words: Vec<String>,
+    /// The program that is the server, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
 /// What the words mean.
@@ -33,15 +36,17 @@ impl Given {
     /// Finds the server that is meant: the configured one, or the first word.
     pub(super) fn resolve(self, options: &Options) -> Result<Meant, McpCommandError> {
         let mut words = self.words;
-        let mut server = match &options.server {
-            Some(name) => {
-                if words.first().is_some_and(|word| is_url(word)) {
-                    return Err(McpCommandError::TwoServers);
-                }
-                configured(name, options)?
-            }
-            None => at_url(&mut words)?,
+        let is_elsewhere = options.server.is_some() || !self.command.is_empty();
+        if is_elsewhere && names_two(options, &self.command, &words) {
+            return Err(McpCommandError::TwoServers);
+        }
+        let mut command = self.command.into_iter();
+        let mut server = match (&options.server, command.next()) {
+            (Some(name), _) => configured(name, options)?,
+            (None, Some(program)) => command::server(program, command.collect()),
+            (None, None) => at_url(&mut words)?,
         };
+        command::apply(&mut server, options)?;
         credential::apply(&mut server, options)?;
         if let Some(transport) = options.transport {
             server.transport = transport;
@@ -69,6 +74,13 @@ impl Meant {
             Some(word) => Err(McpCommandError::TooMany { word: word.clone() }),
         }
     }
+}
+
+/// Whether a command line that names a server without its words names another one. The one
+/// word that `read` takes is a URI, and may look like a server's URL.
+fn names_two(options: &Options, command: &[String], words: &[String]) -> bool {
+    let begins_with_url = words.len() > 1 && is_url(&words[0]);
+    (options.server.is_some() && !command.is_empty()) || begins_with_url
 }
 
 fn is_url(word: &str) -> bool {

@@ -13,7 +13,9 @@ use crate::cli::print;
 
 /// `pillion mcp list`
 #[derive(Debug, Args)]
-#[command(override_usage = "pillion mcp list [OPTIONS] URL [tools|resources|templates|prompts]")]
+#[command(
+    override_usage = "pillion mcp list [OPTIONS] URL [tools|resources|templates|prompts]\n       pillion mcp list [OPTIONS] [tools|resources|templates|prompts] -- COMMAND..."
+)]
 pub(super) struct List {
     #[command(flatten)]
     given: Given,

@@ -32,6 +32,12 @@ pub(super) struct Options {
     /// Sends the bearer token in this file
     #[arg(long, global = true, value_name = "FILE")]
     pub(super) bearer_file: Option<PathBuf>,
+    /// Sets a variable of the program that is the server; without a value it gets ours
+    #[arg(long, global = true, value_name = "NAME[=VALUE]")]
+    pub(super) env: Vec<String>,
+    /// Starts the program that is the server in this directory
+    #[arg(long, global = true, value_name = "DIRECTORY")]
+    pub(super) cwd: Option<PathBuf>,
     /// How to speak to the server, instead of finding out: streamable_http, legacy_sse,
     /// post_sse, get_sse, http
     #[arg(long, global = true, value_name = "TRANSPORT", value_parser = transport)]

@@ -14,7 +14,9 @@ use crate::cli::print;
 
 /// `pillion mcp probe`
 #[derive(Debug, Args)]
-#[command(override_usage = "pillion mcp probe [OPTIONS] URL")]
+#[command(
+    override_usage = "pillion mcp probe [OPTIONS] URL\n       pillion mcp probe [OPTIONS] -- COMMAND..."
+)]
 pub(super) struct Probe {
     #[command(flatten)]
     given: Given,

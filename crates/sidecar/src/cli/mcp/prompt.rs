@@ -15,7 +15,9 @@ use crate::cli::print;
 
 /// `pillion mcp prompt`
 #[derive(Debug, Args)]
-#[command(override_usage = "pillion mcp prompt [OPTIONS] URL NAME [KEY=VALUE...]")]
+#[command(
+    override_usage = "pillion mcp prompt [OPTIONS] URL NAME [KEY=VALUE...]\n       pillion mcp prompt [OPTIONS] NAME [KEY=VALUE...] -- COMMAND..."
+)]
 pub(super) struct Prompt {
     #[command(flatten)]
     given: Given,

@@ -13,7 +13,9 @@ use crate::cli::print;
 
 /// `pillion mcp read`
 #[derive(Debug, Args)]
-#[command(override_usage = "pillion mcp read [OPTIONS] URL RESOURCE-URI")]
+#[command(
+    override_usage = "pillion mcp read [OPTIONS] URL RESOURCE-URI\n       pillion mcp read [OPTIONS] RESOURCE-URI -- COMMAND..."
+)]
 pub(super) struct Read {
     #[command(flatten)]
     given: Given,

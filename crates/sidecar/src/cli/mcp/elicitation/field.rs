@@ -60,10 +60,11 @@ impl<'a> Field<'a> {
         };
         let needed = if self.is_required { "" } else { ", optional" };
         let default = self.default().map_or_else(String::new, |value| {
-            let value = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            format!(" [{}]", plain::summary(&value, 100))
+            let parts = value
+                .as_array()
+                .map(|parts| parts.iter().map(label).collect());
+            let parts: Vec<_> = parts.unwrap_or_else(|| vec![label(&value)]);
+            format!(" [{}]", plain::summary(&parts.join(", "), 100))
         });
         prompt.push_str(&format!(
             "  {}{needed}{default}: ",
@@ -121,11 +122,6 @@ impl<'a> Field<'a> {
 
 /// `enum` with or without `enumNames`, or `oneOf`/`anyOf` of `const` and `title`.
 fn choices(schema: &Value) -> Vec<(Value, String)> {
-    let label = |value: &Value| {
-        value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned)
-    };
     if let Some(values) = schema["enum"].as_array() {
         let names = |place: usize| schema["enumNames"][place].as_str().map(str::to_owned);
         let values = values.iter().enumerate();
@@ -144,6 +140,13 @@ fn choices(schema: &Value) -> Vec<(Value, String)> {
             Some((value.clone(), title.unwrap_or_else(|| label(value))))
         })
         .collect()
+}
+
+/// A string without its quotation marks, anything else as JSON.
+fn label(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

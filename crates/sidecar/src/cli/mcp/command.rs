@@ -1,0 +1,46 @@
+//! A server that is a program here.
+
+use pillion_core::mcp::{Endpoint, ServerConfig, StdioCommand};
+
+use super::credential;
+use super::error::McpCommandError;
+use super::options::Options;
+
+/// What the program sees of our environment unasked: what programs want in order to start,
+/// the same that the official SDKs pass on. Anything else may be a secret of ours.
+const INHERITED: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+
+pub(super) fn server(program: String, arguments: Vec<String>) -> ServerConfig {
+    let mut command = StdioCommand::new(program);
+    command.args = arguments;
+    command.inherit_env = INHERITED.map(str::to_owned).to_vec();
+    ServerConfig::of_command("server", command)
+}
+
+/// Takes over `--env` and `--cwd`.
+pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
+    let Endpoint::Command(command) = &mut server.endpoint else {
+        return match (options.env.is_empty(), &options.cwd) {
+            (true, None) => Ok(()),
+            _ => Err(McpCommandError::Misplaced {
+                options: "--env and --cwd",
+                owner: "a server that is a command",
+            }),
+        };
+    };
+    for variable in &options.env {
+        match variable.split_once('=') {
+            Some((name, value)) => {
+                command.env.insert(name.to_owned(), value.to_owned().into());
+            }
+            None => {
+                let value = credential::from_variable(variable)?;
+                command.env.insert(variable.clone(), value);
+            }
+        }
+    }
+    if let Some(directory) = &options.cwd {
+        command.cwd = Some(directory.clone());
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Servers that are programs.
+
+use pillion_testkit::fake_stdio;
+use serde_json::Value;
+
+use super::mcp_with;
+use crate::program::{stderr, stdout};
+
+/// `pillion mcp ... -- python3 ...` with the fake server.
+fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
+    let (program, fake) = fake_stdio(flags);
+    let fake: Vec<_> = fake.iter().map(String::as_str).collect();
+    let arguments = [arguments, &["--", program], &fake].concat();
+    let path = std::env::var("PATH").unwrap();
+    mcp_with(
+        &arguments,
+        &[("PATH", &path), ("KEY", "hunter2"), ("OTHER", "1")],
+    )
+}
+
+#[test]
+fn a_program_is_probed_listed_and_called() {
+    let output = with_fake(&["probe", "--json"], &[]);
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(found["transport"], "stdio");
+    assert!(
+        found["steps"][0]["tried"]
+            .as_str()
+            .unwrap()
+            .starts_with("stdio ")
+    );
+    let output = with_fake(&["list", "tools"], &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = with_fake(&["call", "roll", "dice=1d20", "--json"], &[]);
+    let result: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (output.status.code(), &result["total"]),
+        (Some(0), &Value::from(15))
+    );
+}
+
+#[test]
+fn l1_a_program_sees_only_the_environment_that_it_is_given() {
+    let options = [
+        "call", "state", "--json", "--env", "KEY", "--env", "MODE=a=b", "--cwd", "/",
+    ];
+    let output = with_fake(&options, &["flag"]);
+    let state: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(state["env"]["KEY"], "hunter2");
+    assert_eq!(state["env"]["MODE"], "a=b");
+    assert_eq!(state["env"]["OTHER"], Value::Null);
+    assert_eq!(
+        (state["cwd"].as_str(), state["arguments"][0].as_str()),
+        (Some("/"), Some("flag"))
+    );
+}
+
+#[test]
+fn a_program_that_does_not_start_or_ends_is_told_in_one_line() {
+    let output = with_fake(&["probe"], &["exit-at-once"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(told.contains("cannot find the configuration"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+
+    let output = mcp_with(&["probe", "--", "/nowhere/server"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(told.starts_with("pillion: stdio:server: "), "{told}");
+    assert!(told.contains("No such file"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+
+    let output = with_fake(&["probe", "--timeout", "2"], &["silent"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).ends_with(" (timeout)\n"),
+        "{}",
+        stderr(&output)
+    );
+}
