@@ -1,7 +1,8 @@
 //! What only happens on a terminal, which `script` of util-linux brings.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillion_testkit::{Dialect, FakeMcp, Reply};
@@ -39,7 +40,7 @@ fn asking_server() -> FakeMcp {
 }
 
 /// Calls a tool on a terminal and types; gives what the terminal shows.
-async fn type_at(server: &FakeMcp, keys: &'static str, arguments: &str) -> String {
+fn type_at(server: &FakeMcp, keys: &str, arguments: &str, pause: Duration) -> String {
     let command = pillion(&["mcp", "call", &server.url, "roll"]);
     let program = command.get_program().to_str().unwrap();
     let line = format!(
@@ -53,18 +54,26 @@ async fn type_at(server: &FakeMcp, keys: &'static str, arguments: &str) -> Strin
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdin = script.stdin.take().unwrap();
-    eventually("the server has asked", || {
-        !server.requests.calls("tools/call").is_empty()
+    let (mut stdin, mut stdout) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&shown);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = stdout.read(&mut bytes) {
+            seen.lock().unwrap().extend_from_slice(&bytes[..count]);
+        }
     });
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    let ended = tokio::task::spawn_blocking(move || {
+    let text = || String::from_utf8_lossy(&shown.lock().unwrap()).into_owned();
+    tokio::task::block_in_place(|| {
+        eventually("the first field is asked for", || {
+            text().contains("  string: ")
+        });
+        std::thread::sleep(pause);
         stdin.write_all(keys.as_bytes()).unwrap();
-        let output = script.wait_with_output().unwrap();
-        drop(stdin);
-        String::from_utf8(output.stdout).unwrap()
+        script.wait().unwrap();
+        reader.join().unwrap();
     });
-    ended.await.unwrap()
+    text()
 }
 
 fn answer(server: &FakeMcp) -> Value {
@@ -75,7 +84,7 @@ fn answer(server: &FakeMcp) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_user_fills_in_a_form() {
     let server = asking_server();
-    let shown = type_at(&server, "x\nBob\n\ny\n", "").await;
+    let shown = type_at(&server, "x\nBob\n\ny\n", "", Duration::ZERO);
     assert_eq!(
         answer(&server),
         json!({"action": "accept", "content": {"name": "Bob", "size": "m"}}),
@@ -94,7 +103,7 @@ async fn an_empty_answer_declines_and_ctrl_c_cancels_the_question_alone() {
         ("\u{3}", "cancel"),
     ] {
         let server = asking_server();
-        let shown = type_at(&server, keys, "").await;
+        let shown = type_at(&server, keys, "", Duration::ZERO);
         assert_eq!(answer(&server), json!({"action": action}), "{shown}");
     }
 }
@@ -102,7 +111,7 @@ async fn an_empty_answer_declines_and_ctrl_c_cancels_the_question_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_time_for_an_answer_does_not_count() {
     let server = asking_server();
-    let shown = type_at(&server, "Bob\n\n\n", "--timeout 600ms").await;
+    let shown = type_at(&server, "Bob\n\n\n", "--timeout 2", Duration::from_secs(3));
     assert_eq!(answer(&server)["action"], "accept", "{shown}");
 }
 

@@ -68,11 +68,6 @@ impl ProgressDisplay {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
     }
-
-    /// Takes the bar away while something else is written on the terminal.
-    pub(super) fn pause(&self) {
-        self.finish();
-    }
 }
 
 #[expect(

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::mcp::{
-    Callbacks, McpClient, McpError, Notification, RequestOptions, ServerConfig,
+    Callbacks, McpClient, McpError, Notification, ProbeStep, RequestOptions, ServerConfig,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::elicitation;
 use super::error::McpCommandError;
-use super::interrupt::StopSignals;
+use super::interrupt::{StopSignal, StopSignals};
 use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
@@ -86,14 +86,14 @@ impl Server {
     }
 
     /// A signal that is not the answer to a question.
-    async fn stopped(&self, signals: &mut StopSignals) -> super::interrupt::StopSignal {
+    async fn stopped(&self, signals: &mut StopSignals) -> StopSignal {
         loop {
             let signal = signals.next().await;
-            let is_answer = self
+            let terminal = self
                 .terminal
                 .as_ref()
-                .is_some_and(|terminal| terminal.is_asking());
-            if !is_answer || signal != super::interrupt::StopSignal::Interrupt {
+                .filter(|_| signal == StopSignal::Interrupt);
+            if !terminal.is_some_and(|terminal| terminal.interrupt()) {
                 return signal;
             }
         }
@@ -165,12 +165,8 @@ impl Server {
         }
     }
 
-    /// The items of one list.
-    pub(super) fn failed(
-        &self,
-        source: McpError,
-        steps: Vec<pillion_core::mcp::ProbeStep>,
-    ) -> McpCommandError {
+    /// The error of a request, and what was tried where connecting is what failed.
+    pub(super) fn failed(&self, source: McpError, steps: Vec<ProbeStep>) -> McpCommandError {
         McpCommandError::Request {
             place: self.place(),
             source: Box::new(source),

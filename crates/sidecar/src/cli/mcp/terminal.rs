@@ -2,9 +2,9 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use parking_lot::Mutex as Lock;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::Instant;
 
 use super::progress::ProgressDisplay;
@@ -18,6 +18,8 @@ pub(super) struct Terminal {
     /// One question at a time.
     conversation: Mutex<Option<mpsc::Receiver<String>>>,
     time: Lock<AskingTime>,
+    /// Ctrl-C came during a question.
+    interrupted: Notify,
 }
 
 /// How long the user has been asked things.
@@ -43,18 +45,30 @@ impl Terminal {
             progress,
             conversation: Mutex::default(),
             time: Lock::default(),
+            interrupted: Notify::new(),
         }
     }
 
     /// Waits for the end of other conversations and begins one.
     pub(super) async fn talk(&self) -> Conversation<'_> {
         let lines = self.conversation.lock().await;
-        self.progress.pause();
+        self.progress.finish();
+        // A Ctrl-C that came after the last question was answered is not for this one.
+        let _ = self.interrupted.notified().now_or_never();
         self.time.lock().since = Some(Instant::now());
         Conversation {
             terminal: self,
             lines,
         }
+    }
+
+    /// Takes a Ctrl-C as the answer to the question; false when there is none.
+    pub(super) fn interrupt(&self) -> bool {
+        let is_asking = self.is_asking();
+        if is_asking {
+            self.interrupted.notify_one();
+        }
+        is_asking
     }
 
     pub(super) fn is_asking(&self) -> bool {
@@ -85,11 +99,10 @@ impl Conversation<'_> {
     /// [`Cancelled`] by Ctrl-C or Ctrl-D.
     pub(super) async fn answer(&mut self, prompt: &str) -> Result<String, Cancelled> {
         self.say(prompt);
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(|_| Cancelled)?;
         let lines = self.lines.get_or_insert_with(read_lines);
         let line = tokio::select! {
             line = lines.recv() => line,
-            _ = interrupt.recv() => None,
+            () = self.terminal.interrupted.notified() => None,
         };
         let Some(line) = line else {
             self.say("\n");
