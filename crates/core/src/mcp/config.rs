@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use super::{ProtocolVersion, Wording};
+use crate::egress::{EgressError, EgressPolicy};
 pub use authentication::Authentication;
 
 /// One MCP server: where it is, how it is spoken to, with which credential.
@@ -68,6 +69,10 @@ pub struct ServerConfig {
     /// How much of an answer is read.
     #[serde(default)]
     pub limits: Limits,
+    /// Where requests may go. Default: [`EgressPolicy::default`], which refuses plain http
+    /// to other machines.
+    #[serde(default)]
+    pub egress: EgressPolicy,
     /// The style of error texts. Default: by transport (E4).
     #[serde(skip)]
     pub wording: Option<Wording>,
@@ -146,6 +151,9 @@ pub enum ServerConfigError {
         /// The header's name, as configured.
         name: String,
     },
+    /// The URL is one that may not be requested.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
 }
 
 impl ServerConfig {
@@ -166,6 +174,7 @@ impl ServerConfig {
             token_in_query: false,
             timeout: default_timeout(),
             limits: Limits::default(),
+            egress: EgressPolicy::default(),
             wording: None,
         })
     }
@@ -173,8 +182,9 @@ impl ServerConfig {
     /// Checks what only a look at the values can tell; the client checks it at first use.
     ///
     /// # Errors
-    /// [`ServerConfigError::Header`].
+    /// [`ServerConfigError::Header`], [`ServerConfigError::Egress`].
     pub fn validate(&self) -> Result<(), ServerConfigError> {
+        self.egress.check_url(&self.url)?;
         self.header_map().map(drop)
     }
 
@@ -228,6 +238,7 @@ impl fmt::Debug for ServerConfig {
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("timeout", &self.timeout)
             .field("limits", &self.limits)
+            .field("egress", &self.egress)
             .finish_non_exhaustive()
     }
 }
