@@ -6,6 +6,7 @@ mod bad_bodies;
 mod bad_connections;
 mod bad_streams;
 mod concurrency;
+mod egress;
 mod errors;
 mod finding_out;
 mod handshake;

@@ -31,9 +31,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! `tool` is pure data; `capability` and `provider` do no I/O; `mcp` and `executor` do.
+//! `tool` is pure data; `capability` and `provider` do no I/O; `mcp` and `executor` do,
+//! and where requests may go is decided in `egress`.
 
 pub mod capability;
+pub mod egress;
 pub mod executor;
 pub mod mcp;
 pub mod provider;

@@ -197,9 +197,22 @@ final class MCPSSEClientTest extends TestCase
         yield 'a transport that is none' => [['http://localhost/', 'options' => ['transport' => 'pigeon']], 'transport'];
         yield 'a negative timeout' => [['http://localhost/', 'timeout' => -1], 'timeout'];
         yield 'no number' => [['http://localhost/', 'timeout' => NAN], 'timeout'];
+        yield 'plain http to another machine' => [['http://mcp.internal:8000/sse'], "plain http to 'mcp.internal' is not allowed"];
+        yield 'a link-local address' => [
+            ['http://169.254.169.254/', 'options' => ['allow_http' => true]], 'the link-local address 169.254.169.254',
+        ];
+        yield 'allow_http that is no truth' => [['http://localhost/', 'options' => ['allow_http' => 'mcp']], "'allow_http'"];
         yield 'two credentials' => [
             ['http://localhost/', 'apiKey' => 'k', 'options' => ['authentication' => ['type' => 'none']]], 'authentication',
         ];
+    }
+
+    public function testPlainHttpToAnotherMachineIsAllowedByAnOption(): void
+    {
+        $options = ['allow_http' => true];
+        self::assertInstanceOf(MCPSSEClient::class, new MCPSSEClient('http://mcp.internal:8000/sse', options: $options));
+        $options = ['egress' => ['allow_http' => ['mcp.internal']]];
+        self::assertInstanceOf(MCPSSEClient::class, new MCPSSEClient('http://mcp.internal:8000/sse', options: $options));
     }
 
     public function testCredentialsAreNotShown(): void

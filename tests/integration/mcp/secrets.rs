@@ -72,7 +72,9 @@ async fn l1_no_secret_in_the_error_of_a_connection_that_fails() {
     let untrusted = UntrustedServer::start();
     for url in [
         "http://127.0.0.1:1/mcp",
-        "http://no-such-host.invalid/mcp",
+        "https://no-such-host.invalid/mcp",
+        "http://plain.example/mcp",
+        "https://169.254.169.254/mcp",
         &untrusted.url,
     ] {
         for wording in [Wording::Http, Wording::Sse] {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{ProtocolVersion, Wording};
+use crate::egress::{EgressError, EgressPolicy};
 pub use authentication::Authentication;
 pub use endpoint::{Endpoint, StdioCommand};
 
@@ -58,6 +59,9 @@ pub struct ServerConfig {
     pub timeout: Duration,
     /// How much of an answer is read.
     pub limits: Limits,
+    /// Where requests may go. Default: [`EgressPolicy::default`], which refuses plain http
+    /// to other machines.
+    pub egress: EgressPolicy,
     /// The style of error texts. Default: by transport (E4); JSON has no key for it.
     pub wording: Option<Wording>,
 }
@@ -162,6 +166,9 @@ pub enum ServerConfigError {
         /// The header's name, as configured.
         name: String,
     },
+    /// The URL is one that may not be requested.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
 }
 
 impl ServerConfig {
@@ -200,6 +207,7 @@ impl ServerConfig {
             token_in_query: false,
             timeout: default_timeout(),
             limits: Limits::default(),
+            egress: EgressPolicy::default(),
             wording: None,
         }
     }
@@ -207,13 +215,15 @@ impl ServerConfig {
     /// Checks what only a look at the values can tell; the client checks it at first use.
     ///
     /// # Errors
-    /// [`ServerConfigError::Header`], [`ServerConfigError::Command`] or
-    /// [`ServerConfigError::Transport`].
+    /// [`ServerConfigError::Header`], [`ServerConfigError::Command`],
+    /// [`ServerConfigError::Transport`] or [`ServerConfigError::Egress`].
     pub fn validate(&self) -> Result<(), ServerConfigError> {
-        if let Endpoint::Command(command) = &self.endpoint
-            && !command.is_possible()
-        {
-            return Err(ServerConfigError::Command);
+        match &self.endpoint {
+            Endpoint::Command(command) if !command.is_possible() => {
+                return Err(ServerConfigError::Command);
+            }
+            Endpoint::Command(_) => {}
+            Endpoint::Url(_) => self.egress.check_url(&self.request_url()?)?,
         }
         let only = |kind| matches!(kind, TransportKind::Stdio | TransportKind::WebSocket);
         let (asked, possible) = (self.transport, self.endpoint.transport());
@@ -308,6 +318,7 @@ impl fmt::Debug for ServerConfig {
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("timeout", &self.timeout)
             .field("limits", &self.limits)
+            .field("egress", &self.egress)
             .finish_non_exhaustive()
     }
 }

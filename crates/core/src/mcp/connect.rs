@@ -60,7 +60,9 @@ impl Connector {
             match self.try_out(dialect, &mut steps).await {
                 Ok(session) => return Ok(steps.opened(session, dialect)),
                 // What is remembered may not fit any more.
-                Err(error @ McpErrorKind::Connect(_)) => return Err(error),
+                Err(error @ (McpErrorKind::Connect(_) | McpErrorKind::Egress(_))) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     tracing::debug!(%error, "The server is not as it was");
                     Dialect::forget(&self.config);
@@ -335,6 +337,7 @@ fn discovered(
         Err(
             error @ (McpErrorKind::HttpStatus { .. }
             | McpErrorKind::Connect(_)
+            | McpErrorKind::Egress(_)
             | McpErrorKind::Redirect
             | McpErrorKind::Config(_)
             | McpErrorKind::Encode(_)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::jsonrpc::RpcError;
 use super::{ServerConfigError, SseError};
+use crate::egress::EgressError;
 use crate::tool::ErrorCode;
 
 /// Why an MCP operation failed.
@@ -37,6 +38,9 @@ pub enum McpErrorKind {
     /// The HTTP client cannot be set up, for instance without any trusted certificate.
     #[error("the HTTP client cannot be set up: {}", root_cause(.0))]
     Setup(#[source] reqwest::Error),
+    /// The server's URL, or every address of its host, is one that may not be reached.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
     /// The request's parameters cannot be written as JSON.
     #[error("the parameters cannot be written as JSON: {0}")]
     Encode(#[source] serde_json::Error),
@@ -238,6 +242,7 @@ impl McpError {
     pub fn code(&self) -> ErrorCode {
         match &self.kind {
             McpErrorKind::Config(_) | McpErrorKind::Encode(_) => ErrorCode::InvalidInput,
+            McpErrorKind::Egress(_) => ErrorCode::Denied,
             McpErrorKind::Timeout { .. } => ErrorCode::Timeout,
             McpErrorKind::Rpc(error) => match error.code {
                 -32600 | -32602 => ErrorCode::InvalidInput,

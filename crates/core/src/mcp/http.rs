@@ -2,25 +2,22 @@
 //! limits, redirects that never leave the origin.
 
 mod answer;
-mod redirect;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::time::Duration;
 use url::Url;
 
 use super::jsonrpc::Incoming;
 use super::{Limits, McpErrorKind, RpcError, ServerConfig, TransportKind};
+use crate::egress::{EgressClient, EgressError, Purpose, Trust};
 pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer, read_body};
-
-/// Longest time for one connection attempt; the operation's own deadline may be shorter.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection pool for one server and one credential. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct HttpLink {
-    client: reqwest::Client,
+    client: EgressClient,
     headers: HeaderMap,
     pub(super) url: Url,
     pub(super) limits: Limits,
@@ -32,23 +29,15 @@ impl HttpLink {
     pub(super) fn new(config: &ServerConfig) -> Result<Self, McpErrorKind> {
         let headers = config.header_map()?;
         let url = config.request_url()?;
-        // An error only says that a provider is installed already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("pillion/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(redirect::same_origin_only());
-        if url.scheme() == "http" {
-            // Reading the system's certificates takes longer than a call on this machine,
-            // and a redirect to https would leave the origin.
-            builder = builder.tls_backend_preconfigured(no_certificates());
-        }
-        if config.transport_kind() == TransportKind::WebSocket {
-            // HTTP/2 has another way to begin a WebSocket, which few servers know.
-            builder = builder.http1_only();
-        }
+        config.egress.check_url(&url)?;
+        let mut purpose = Purpose::server(match url.scheme() {
+            // A redirect to https would leave the origin.
+            "http" => Trust::Nothing,
+            _ => Trust::System,
+        });
+        purpose.http1_only = config.transport_kind() == TransportKind::WebSocket;
         Ok(Self {
-            client: builder.build().map_err(McpErrorKind::Setup)?,
+            client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
             headers,
             url,
             limits: config.limits,
@@ -65,7 +54,7 @@ impl HttpLink {
     ) -> Result<reqwest::Response, McpErrorKind> {
         let request = self
             .client
-            .post(url.clone())
+            .request(Method::POST, url)?
             .headers(self.headers.clone())
             .headers(extra)
             .header(CONTENT_TYPE, "application/json")
@@ -93,7 +82,7 @@ impl HttpLink {
     pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
         let request = self
             .client
-            .get(self.url.clone())
+            .request(Method::GET, &self.url)?
             .headers(self.headers.clone())
             .headers(extra);
         request.send().await.map_err(sending)
@@ -101,23 +90,18 @@ impl HttpLink {
 
     /// Ends a session; what the server says to that does not matter.
     pub(super) async fn delete(&self, extra: HeaderMap) {
-        let request = self
-            .client
-            .delete(self.url.clone())
-            .headers(self.headers.clone())
-            .headers(extra);
+        let Ok(request) = self.client.request(Method::DELETE, &self.url) else {
+            return; // The session could not have begun.
+        };
+        let request = request.headers(self.headers.clone()).headers(extra);
         let _ = request.send().await;
     }
 }
 
-fn no_certificates() -> rustls::ClientConfig {
-    rustls::ClientConfig::builder()
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth()
-}
-
 fn sending(error: reqwest::Error) -> McpErrorKind {
-    if error.is_redirect() {
+    if let Some(refusal) = EgressError::cause_of(&error) {
+        McpErrorKind::Egress(refusal.clone())
+    } else if error.is_redirect() {
         McpErrorKind::Redirect
     } else if error.is_connect() {
         McpErrorKind::Connect(error.without_url())

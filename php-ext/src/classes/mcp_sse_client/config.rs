@@ -91,16 +91,28 @@ impl Server {
         } else if !config.contains_key("label") {
             config.insert("label".to_owned(), json!("mcp"));
         }
-        let config = Value::Object(config);
-        let key = config.to_string();
-        let mut config: ServerConfig =
-            serde_path_to_error::deserialize(config).map_err(|error| {
+        let key = Value::Object(config.clone()).to_string();
+        let allow_http = match config.remove("allow_http") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(allow)) => allow,
+            Some(_) => {
+                return Err(exception::invalid_input(
+                    "Invalid MCP server option 'allow_http': true or false",
+                ));
+            }
+        };
+        let mut config: ServerConfig = serde_path_to_error::deserialize(Value::Object(config))
+            .map_err(|error| {
                 exception::invalid_input(format!(
                     "Invalid MCP server option '{}': {}",
                     error.path(),
                     error.inner()
                 ))
             })?;
+        if allow_http {
+            let url = config.url.clone();
+            config.egress.allow_http_to(&url);
+        }
         config
             .validate()
             .map_err(|error| exception::invalid_input(error.to_string()))?;

@@ -10,6 +10,7 @@ use super::{
     Authentication, Endpoint, Handshake, Limits, ServerConfig, ServerConfigError, StdioCommand,
     TransportKind, check_url, default_timeout,
 };
+use crate::egress::EgressPolicy;
 use crate::mcp::ProtocolVersion;
 
 /// A server as it is written: the keys of both kinds of endpoint side by side.
@@ -51,6 +52,8 @@ pub(super) struct Entry {
     timeout: Duration,
     #[serde(default)]
     limits: Limits,
+    #[serde(default)]
+    egress: EgressPolicy,
 }
 
 impl Entry {
@@ -96,6 +99,7 @@ impl TryFrom<Entry> for ServerConfig {
             token_in_query: entry.token_in_query,
             timeout: entry.timeout,
             limits: entry.limits,
+            egress: entry.egress,
             wording: None,
         })
     }

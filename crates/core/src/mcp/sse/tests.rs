@@ -171,6 +171,45 @@ proptest! {
         prop_assert_eq!(decode(&text), decode_in_chunks(&text, size));
     }
 
+    /// Streams of whole fields, cut anywhere: within CRLF, the byte order mark and a
+    /// character of several bytes, too. Each line shows in the events, the id or the time.
+    #[test]
+    fn where_the_bytes_are_cut_changes_nothing(
+        mark in any::<bool>(),
+        lines in proptest::collection::vec((
+            prop_oneof![
+                Just("id: 1\u{e9}"), Just("id"), Just("id: a\0b"), Just("retry: 1500"),
+                Just("retry: 1x"), Just("event: \u{20ac}"), Just("data: \u{1f3b2}\u{feff}"),
+                Just("data:"), Just(": \u{e9}"), Just("\u{feff}data: x"), Just(""), Just(""),
+            ],
+            prop_oneof![Just("\n"), Just("\r"), Just("\r\n")],
+        ), 0..30),
+        cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..20),
+        ends in any::<bool>(),
+    ) {
+        let mut text = if mark { "\u{feff}".to_owned() } else { String::new() };
+        text.extend(lines.iter().flat_map(|(line, end)| [*line, *end]));
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        cuts.sort_unstable();
+        let read = |cuts: &[usize]| {
+            let mut decoder = SseDecoder::new(4096);
+            let mut from = 0;
+            for to in cuts.iter().copied().chain([text.len()]) {
+                decoder.feed(&text.as_bytes()[from..to]).unwrap();
+                from = to;
+            }
+            if ends {
+                decoder.finish().unwrap();
+            }
+            let events: Vec<_> = std::iter::from_fn(|| decoder.next_event()).collect();
+            (events, decoder.last_event_id().map(str::to_owned), decoder.retry())
+        };
+        let whole = read(&[]);
+        prop_assert_eq!(&whole, &read(&cuts));
+        let every_byte: Vec<_> = (0..text.len()).collect();
+        prop_assert_eq!(&whole, &read(&every_byte));
+    }
+
     #[test]
     fn text_survives_the_way(lines in proptest::collection::vec("[^\r\n]{0,40}", 1..5)) {
         let encoded: String = lines.iter().map(|line| format!("data: {line}\n")).collect();

@@ -1,0 +1,146 @@
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What kind of address an address is, by the IANA special-purpose registries (RFC 6890).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AddressClass {
+    /// Of the internet.
+    Public,
+    /// Of a network of one's own: RFC 1918, unique and site local (RFC 4193, 3879),
+    /// carrier-grade NAT (RFC 6598), benchmarking (RFC 2544), local-use NAT64 (RFC 8215),
+    /// protocol assignments (192.0.0.0/24) and reserved (240.0.0.0/4).
+    Private,
+    /// This machine: 127.0.0.0/8, `::1`.
+    Loopback,
+    /// 169.254.0.0/16, `fe80::/10`: the cable, and with it most metadata services.
+    LinkLocal,
+    /// A cloud provider's metadata service that is not link-local.
+    Metadata,
+    /// 0.0.0.0/8, `::`: connecting to it reaches this machine.
+    Unspecified,
+    /// 224.0.0.0/4, `ff00::/8`.
+    Multicast,
+    /// 255.255.255.255.
+    Broadcast,
+}
+
+/// Metadata services outside the link-local networks, with whose they are.
+const METADATA_V4: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(100, 100, 100, 200), // Alibaba Cloud
+    Ipv4Addr::new(168, 63, 129, 16),   // Azure, also its DNS and health checks
+    Ipv4Addr::new(192, 0, 0, 192),     // Oracle Cloud
+];
+const METADATA_V6: [Ipv6Addr; 3] = [
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), // AWS
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),  // Google Cloud
+    Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe), // Oracle Cloud
+];
+
+impl AddressClass {
+    /// The class of an address. One that is IPv4-mapped is that of the IPv4 address; other
+    /// addresses inside an IPv6 address are left aside.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => of_v4(address),
+            IpAddr::V6(address) => of_v6(address),
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Private => "private",
+            Self::Loopback => "loopback",
+            Self::LinkLocal => "link-local",
+            Self::Metadata => "cloud metadata",
+            Self::Unspecified => "unspecified",
+            Self::Multicast => "multicast",
+            Self::Broadcast => "broadcast",
+        }
+    }
+}
+
+impl fmt::Display for AddressClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+fn of_v4(address: Ipv4Addr) -> AddressClass {
+    if METADATA_V4.contains(&address) {
+        return AddressClass::Metadata;
+    }
+    match address.octets() {
+        [0, ..] => AddressClass::Unspecified,
+        [127, ..] => AddressClass::Loopback,
+        [169, 254, ..] => AddressClass::LinkLocal,
+        [224..=239, ..] => AddressClass::Multicast,
+        [255, 255, 255, 255] => AddressClass::Broadcast,
+        [10, ..]
+        | [172, 16..=31, ..]
+        | [192, 168, ..]
+        | [100, 64..=127, ..]
+        | [198, 18..=19, ..]
+        | [192, 0, 0, _]
+        | [240..=255, ..] => AddressClass::Private,
+        _ => AddressClass::Public,
+    }
+}
+
+fn of_v6(address: Ipv6Addr) -> AddressClass {
+    if METADATA_V6.contains(&address) {
+        return AddressClass::Metadata;
+    }
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0] => AddressClass::Unspecified,
+        [0, 0, 0, 0, 0, 0, 0, 1] => AddressClass::Loopback,
+        [0xfe80..=0xfebf, ..] => AddressClass::LinkLocal,
+        [0xff00..=0xffff, ..] => AddressClass::Multicast,
+        // Site-local (RFC 3879), unique local (RFC 4193), local-use NAT64 (RFC 8215).
+        [0xfec0..=0xfeff, ..] | [0xfc00..=0xfdff, ..] | [0x64, 0xff9b, 1, ..] => {
+            AddressClass::Private
+        }
+        _ => AddressClass::Public,
+    }
+}
+
+/// The IPv4 addresses that packets to an IPv6 address may end at: a gateway takes them out
+/// of it. None for an IPv4 address.
+pub(super) fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
+    let found = match address {
+        IpAddr::V4(_) => [None, None],
+        IpAddr::V6(address) => embedded_v6(address),
+    };
+    found.into_iter().flatten()
+}
+
+fn embedded_v6(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+    let v4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
+    match address.segments() {
+        // `::` and `::1` are themselves.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
+        // IPv4-compatible (RFC 4291, section 2.5.5.1), IPv4-translated (RFC 2765) and NAT64
+        // (RFC 6052).
+        [0, 0, 0, 0, 0, 0, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [v4(high, low), None],
+        // Local-use NAT64: the operator picks the prefix's length, of 48 or 96 bits mostly.
+        [0x64, 0xff9b, 1, first, second, third, high, low] => {
+            // With 48 bits the address is split around an octet of zeros.
+            let found = [v4(first, second << 8 | third >> 8), v4(high, low)];
+            // Where one of the two stands, the other's place is zero.
+            found.map(|address| address.filter(|address| !address.is_unspecified()))
+        }
+        // 6to4 (RFC 3056).
+        [0x2002, high, low, ..] => [v4(high, low), None],
+        // Teredo (RFC 4380): its server, and the client with every bit turned.
+        [0x2001, 0, server_high, server_low, _, _, high, low] => {
+            [v4(server_high, server_low), v4(!high, !low)]
+        }
+        // ISATAP (RFC 5214), under any prefix.
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => [v4(high, low), None],
+        _ => [None, None],
+    }
+}

@@ -1,0 +1,92 @@
+//! Where the client does not go, whatever it is told.
+
+use pillion_core::egress::EgressError;
+use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Fault, FaultServer};
+use serde_json::json;
+
+use super::{ROLLED, config, dialects, good_answer, roll};
+
+#[tokio::test]
+async fn a_url_that_may_not_be_requested_is_denied_over_every_transport() {
+    for (url, text) in [
+        (
+            "http://mcp.example/mcp?token=hush",
+            "plain http to 'mcp.example' is not allowed: use https, or name the host in egress.allow_http",
+        ),
+        (
+            "https://169.254.169.254/latest?token=hush",
+            "the link-local address 169.254.169.254 may not be reached",
+        ),
+        (
+            "https://[::ffff:169.254.169.254]/",
+            "the link-local address ::ffff:169.254.169.254 may not be reached",
+        ),
+        (
+            "https://0/",
+            "the unspecified address 0.0.0.0 may not be reached",
+        ),
+    ] {
+        for (_, transport) in dialects() {
+            let config = config(url, transport);
+            assert_eq!(config.validate().unwrap_err().to_string(), text);
+            let error = roll(&McpClient::new(config)).await.unwrap_err();
+            assert!(matches!(error.kind(), McpErrorKind::Egress(_)), "{error:?}");
+            assert_eq!(error.code(), ErrorCode::Denied);
+            assert!(error.to_string().ends_with(text), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_name_of_this_machine_is_resolved_and_denied_where_the_rules_say_so() {
+    let server = FaultServer::start(good_answer).await;
+    let url = server.url.replace("127.0.0.1", "localhost");
+    let mut config = config(&url, TransportKind::PostSse);
+    config.egress = serde_json::from_value(json!({"allow_loopback": false})).unwrap();
+    let error = roll(&McpClient::new(config.clone())).await.unwrap_err();
+    assert!(
+        matches!(
+            error.kind(),
+            McpErrorKind::Egress(EgressError::Resolved { .. })
+        ),
+        "{error:?}"
+    );
+    assert_eq!(error.code(), ErrorCode::Denied);
+    assert!(server.requests.all().is_empty());
+
+    config.egress = serde_json::from_value(json!({
+        "allow_loopback": false, "allow_networks": ["127.0.0.0/8", "::1"]
+    }))
+    .unwrap();
+    let result = roll(&McpClient::new(config)).await;
+    assert_eq!(result.unwrap().get(), ROLLED);
+}
+
+#[tokio::test]
+async fn a_loopback_address_in_any_notation_is_spoken_to_in_plain_http() {
+    let server = FaultServer::start(good_answer).await;
+    for host in ["2130706433", "0x7f.1", "[::ffff:127.0.0.1]"] {
+        let url = server.url.replace("127.0.0.1", host);
+        let client = McpClient::new(config(&url, TransportKind::PostSse));
+        assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_to_a_metadata_address_is_not_followed() {
+    for location in [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://2852039166/",
+        "http://[::ffff:169.254.169.254]/",
+        "//169.254.169.254/",
+    ] {
+        let headers = [("Location", location)];
+        let answer = vec![Fault::answer_with("307 Elsewhere", &headers, "")];
+        let server = FaultServer::start(move |_| answer.clone()).await;
+        let client = McpClient::new(config(&server.url, TransportKind::PostSse));
+        let error = roll(&client).await.unwrap_err();
+        assert!(matches!(error.kind(), McpErrorKind::Redirect), "{error:?}");
+    }
+}
