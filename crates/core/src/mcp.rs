@@ -15,6 +15,7 @@ mod error;
 mod http;
 mod jsonrpc;
 mod metadata;
+mod oauth;
 mod opener;
 mod param_headers;
 mod peer;
@@ -32,11 +33,17 @@ pub use client::{
     ToolCallResult,
 };
 pub use config::{
-    Authentication, Endpoint, Handshake, Limits, ServerConfig, ServerConfigError, StdioCommand,
-    TransportKind,
+    Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,
+    ServerConfigError, StdioCommand, TransportKind,
 };
 pub use error::{McpError, McpErrorKind, Wording};
 pub use jsonrpc::RpcError;
+pub use oauth::{
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, ClientRegistration,
+    InMemoryTokenStore, InvalidRedirect, OAuthConfig, OAuthCredentials, OAuthError, OAuthGrant,
+    OAuthTokens, PromptError, PromptFuture, SdkError, SigningAlgorithm, StoreFuture, TokenKey,
+    TokenStore, TokenStoreError,
+};
 pub use probe::ProbeStep;
 pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};
 pub use remote_tool::{McpTool, McpToolError};

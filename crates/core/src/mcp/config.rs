@@ -13,7 +13,7 @@ use url::Url;
 
 use super::{ProtocolVersion, Wording};
 use crate::egress::{EgressError, EgressPolicy};
-pub use authentication::Authentication;
+pub use authentication::{Authentication, AuthorizationServices};
 pub use endpoint::{Endpoint, StdioCommand};
 
 /// One MCP server: where it is, how it is spoken to, with which credential.
@@ -49,6 +49,9 @@ pub struct ServerConfig {
     pub protocol_version: Option<ProtocolVersion>,
     /// The credential. Default: none.
     pub authentication: Authentication,
+    /// Who is asked for an authorization, and where tokens are kept: for
+    /// [`Authentication::OAuth`]. Default: nobody, and in memory.
+    pub authorization: AuthorizationServices,
     /// More headers for every request; the credential's own header wins over one here.
     pub headers: BTreeMap<String, SecretString>,
     /// Also sends a bearer token as `?token=`, for servers that read nothing else. It ends
@@ -166,6 +169,12 @@ pub enum ServerConfigError {
         /// The header's name, as configured.
         name: String,
     },
+    /// A key of the `oauth` authentication is missing or cannot be used.
+    #[error("The OAuth authentication needs a proper '{key}'")]
+    OAuth {
+        /// The key in the configuration.
+        key: &'static str,
+    },
     /// The URL is one that may not be requested.
     #[error(transparent)]
     Egress(#[from] EgressError),
@@ -203,6 +212,7 @@ impl ServerConfig {
             handshake: Handshake::default(),
             protocol_version: None,
             authentication: Authentication::None,
+            authorization: AuthorizationServices::default(),
             headers: BTreeMap::new(),
             token_in_query: false,
             timeout: default_timeout(),
@@ -216,8 +226,12 @@ impl ServerConfig {
     ///
     /// # Errors
     /// [`ServerConfigError::Header`], [`ServerConfigError::Command`],
-    /// [`ServerConfigError::Transport`] or [`ServerConfigError::Egress`].
+    /// [`ServerConfigError::Transport`], [`ServerConfigError::Egress`] or
+    /// [`ServerConfigError::OAuth`].
     pub fn validate(&self) -> Result<(), ServerConfigError> {
+        if let Authentication::OAuth(oauth) = &self.authentication {
+            oauth.validate()?;
+        }
         match &self.endpoint {
             Endpoint::Command(command) if !command.is_possible() => {
                 return Err(ServerConfigError::Command);

@@ -60,7 +60,11 @@ impl Connector {
             match self.try_out(dialect, &mut steps).await {
                 Ok(session) => return Ok(steps.opened(session, dialect)),
                 // What is remembered may not fit any more.
-                Err(error @ (McpErrorKind::Connect(_) | McpErrorKind::Egress(_))) => {
+                Err(
+                    error @ (McpErrorKind::Connect(_)
+                    | McpErrorKind::Egress(_)
+                    | McpErrorKind::Authorization(_)),
+                ) => {
                     return Err(error);
                 }
                 Err(error) => {
@@ -206,9 +210,14 @@ impl Connector {
         session.speak(version);
         let patience = LONGEST_WAIT.min(self.config.timeout / 4);
         let params = empty_object();
-        let asked = session.ask("server/discover", &params);
-        let asked = tokio::time::timeout(patience, asked).await;
-        let outcome = asked.unwrap_or(Err(McpErrorKind::Timeout { after: patience }));
+        let outcome = loop {
+            let asked = session.ask("server/discover", &params);
+            match tokio::time::timeout(patience, asked).await {
+                Ok(outcome) => break outcome,
+                Err(_) if self.link.authorization_ended().await => {}
+                Err(_) => break Err(McpErrorKind::Timeout { after: patience }),
+            }
+        };
         let found = discovered(outcome, &mut session);
         let tried = format!("POST server/discover ({version})");
         steps.note(tried, found.as_ref().map(Discovered::describe));
@@ -219,12 +228,17 @@ impl Connector {
     /// deadline would leave no time for another.
     async fn try_out(&self, dialect: Dialect, steps: &mut Steps) -> Result<Session, McpErrorKind> {
         let after = self.config.timeout / 2;
-        let opened = tokio::time::timeout(after, self.step(dialect, steps)).await;
-        opened.unwrap_or_else(|_| {
-            let error = McpErrorKind::Timeout { after };
-            steps.note(dialect.describe(), Err(&error));
-            Err(error)
-        })
+        loop {
+            match tokio::time::timeout(after, self.step(dialect, steps)).await {
+                Ok(opened) => return opened,
+                Err(_) if self.link.authorization_ended().await => {}
+                Err(_) => {
+                    let error = McpErrorKind::Timeout { after };
+                    steps.note(dialect.describe(), Err(&error));
+                    return Err(error);
+                }
+            }
+        }
     }
 
     /// Opens a session in one way, and says in `steps` how that went.
@@ -337,6 +351,7 @@ fn discovered(
         Err(
             error @ (McpErrorKind::HttpStatus { .. }
             | McpErrorKind::Connect(_)
+            | McpErrorKind::Authorization(_)
             | McpErrorKind::Egress(_)
             | McpErrorKind::Redirect
             | McpErrorKind::Config(_)

@@ -1,9 +1,10 @@
 use std::fmt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::jsonrpc::RpcError;
-use super::{ServerConfigError, SseError};
+use super::{OAuthError, ServerConfigError, SseError};
 use crate::egress::EgressError;
 use crate::tool::ErrorCode;
 
@@ -62,6 +63,9 @@ pub enum McpErrorKind {
         /// The JSON-RPC error in the body, where there is one.
         rpc: Option<Box<RpcError>>,
     },
+    /// There is no token for the server.
+    #[error("{0}")]
+    Authorization(#[source] Arc<OAuthError>),
     /// A redirect that leaves the origin, or goes round in circles; it is not followed.
     #[error("a redirect to another place was refused")]
     Redirect,
@@ -244,6 +248,7 @@ impl McpError {
             McpErrorKind::Config(_) | McpErrorKind::Encode(_) => ErrorCode::InvalidInput,
             McpErrorKind::Egress(_) => ErrorCode::Denied,
             McpErrorKind::Timeout { .. } => ErrorCode::Timeout,
+            McpErrorKind::Authorization(error) => error.code(),
             McpErrorKind::Rpc(error) => match error.code {
                 -32600 | -32602 => ErrorCode::InvalidInput,
                 -32601 | -32002 => ErrorCode::NotFound,

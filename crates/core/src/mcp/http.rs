@@ -6,11 +6,15 @@ mod answer;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
 use super::jsonrpc::Incoming;
-use super::{Limits, McpErrorKind, RpcError, ServerConfig, TransportKind};
+use super::oauth::OAuthAuthorizer;
+use super::{
+    Authentication, Limits, McpErrorKind, OAuthError, RpcError, ServerConfig, TransportKind,
+};
 use crate::egress::{EgressClient, EgressError, Purpose, Trust};
 pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer, read_body};
 
@@ -18,6 +22,8 @@ pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_an
 #[derive(Clone)]
 pub(super) struct HttpLink {
     client: EgressClient,
+    /// Adds tokens to requests, where the credential is not one that stays.
+    authorizer: Option<Arc<OAuthAuthorizer>>,
     headers: HeaderMap,
     pub(super) url: Url,
     pub(super) limits: Limits,
@@ -36,8 +42,13 @@ impl HttpLink {
             _ => Trust::System,
         });
         purpose.http1_only = config.transport_kind() == TransportKind::WebSocket;
+        let authorizer = match &config.authentication {
+            Authentication::OAuth(oauth) => Some(OAuthAuthorizer::new(oauth, config)?),
+            _ => None,
+        };
         Ok(Self {
             client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
+            authorizer: authorizer.map(Arc::new),
             headers,
             url,
             limits: config.limits,
@@ -60,7 +71,7 @@ impl HttpLink {
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
             .body(body);
-        request.send().await.map_err(sending)
+        self.send(request).await
     }
 
     /// Opens an event stream.
@@ -85,7 +96,7 @@ impl HttpLink {
             .request(Method::GET, &self.url)?
             .headers(self.headers.clone())
             .headers(extra);
-        request.send().await.map_err(sending)
+        self.send(request).await
     }
 
     /// Ends a session; what the server says to that does not matter.
@@ -94,11 +105,44 @@ impl HttpLink {
             return; // The session could not have begun.
         };
         let request = request.headers(self.headers.clone()).headers(extra);
-        let _ = request.send().await;
+        // Nobody is asked for an authorization for this.
+        let _ = match &self.authorizer {
+            Some(authorizer) => authorizer.send_once(request).await,
+            None => request.send().await.map_err(sending),
+        };
+    }
+
+    /// Waits for an authorization that is under way; false when there is none. The time
+    /// that it takes is not the server's.
+    pub(super) async fn authorization_ended(&self) -> bool {
+        match &self.authorizer {
+            Some(authorizer) => authorizer.ended().await,
+            None => false,
+        }
+    }
+
+    /// Why an attempt that was given so much time did not succeed.
+    pub(super) fn out_of_time(&self, after: Duration) -> McpErrorKind {
+        match &self.authorizer {
+            Some(authorizer) if authorizer.is_busy() => {
+                McpErrorKind::Authorization(Arc::new(OAuthError::Pending))
+            }
+            _ => McpErrorKind::Timeout { after },
+        }
+    }
+
+    async fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Result<reqwest::Response, McpErrorKind> {
+        match &self.authorizer {
+            Some(authorizer) => Box::pin(authorizer.send(request)).await,
+            None => request.send().await.map_err(sending),
+        }
     }
 }
 
-fn sending(error: reqwest::Error) -> McpErrorKind {
+pub(super) fn sending(error: reqwest::Error) -> McpErrorKind {
     if let Some(refusal) = EgressError::cause_of(&error) {
         McpErrorKind::Egress(refusal.clone())
     } else if error.is_redirect() {

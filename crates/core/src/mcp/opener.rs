@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::connect::{ChannelConnector, ChannelLink, Connector, Opened};
 use super::http::HttpLink;
@@ -45,6 +46,14 @@ impl Opener {
         match self {
             Self::Http(connector) => connector.open(steps).await,
             Self::Channel(connector) => connector.open(steps).await,
+        }
+    }
+
+    /// Why opening a session did not succeed in the time that it was given.
+    pub(super) fn out_of_time(&self, after: Duration) -> McpErrorKind {
+        match self {
+            Self::Http(connector) => connector.link.out_of_time(after),
+            Self::Channel(_) => McpErrorKind::Timeout { after },
         }
     }
 }

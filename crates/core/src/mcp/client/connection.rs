@@ -165,7 +165,7 @@ impl Connections {
                 *self.tried.lock() = steps.clone();
                 let attempt = tokio::spawn(async move {
                     let opened = tokio::time::timeout(after, opener.open(steps)).await;
-                    opened.unwrap_or(Err(McpErrorKind::Timeout { after }))
+                    opened.unwrap_or_else(|_| Err(opener.out_of_time(after)))
                 });
                 state.attempt.insert(AbortOnDropHandle::new(attempt))
             }

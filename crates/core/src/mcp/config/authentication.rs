@@ -1,12 +1,19 @@
+use std::fmt;
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-/// A credential that does not change (E8). `Debug` hides every secret.
+use crate::mcp::{AuthorizationPrompt, OAuthConfig, TokenStore};
+
+/// A credential (E8): one that stays, or with `oauth` the way to one. `Debug` hides every
+/// secret.
 ///
 /// In JSON: `{"type": "bearer", "token": "..."}`, `{"type": "api-key", "key": "...",
-/// "header": "x-api-key"}`, `{"type": "basic", "username": "...", "password": "..."}`.
+/// "header": "x-api-key"}`, `{"type": "basic", "username": "...", "password": "..."}`,
+/// `{"type": "oauth"}` with the keys of [`OAuthConfig`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -34,6 +41,29 @@ pub enum Authentication {
         /// The password.
         password: SecretString,
     },
+    /// Tokens of an authorization server.
+    #[serde(rename = "oauth")]
+    OAuth(Box<OAuthConfig>),
+}
+
+/// What [`Authentication::OAuth`] needs of the program around it.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct AuthorizationServices {
+    /// Asks a person for an authorization. None: such a server is refused with
+    /// [`OAuthError::NobodyToAsk`](crate::mcp::OAuthError::NobodyToAsk).
+    pub prompt: Option<Arc<dyn AuthorizationPrompt>>,
+    /// Keeps tokens. None: they are kept in memory, by each client for itself.
+    pub token_store: Option<Arc<dyn TokenStore>>,
+}
+
+impl fmt::Debug for AuthorizationServices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthorizationServices")
+            .field("prompt", &self.prompt.is_some())
+            .field("token_store", &self.token_store.is_some())
+            .finish()
+    }
 }
 
 fn default_header() -> String {
@@ -53,7 +83,7 @@ impl Authentication {
     pub(super) fn header(&self) -> Option<(String, String)> {
         let authorization = "authorization".to_owned();
         match self {
-            Self::None => None,
+            Self::None | Self::OAuth(_) => None,
             Self::Bearer { token } => {
                 Some((authorization, format!("Bearer {}", token.expose_secret())))
             }

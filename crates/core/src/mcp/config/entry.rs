@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use super::{
-    Authentication, Endpoint, Handshake, Limits, ServerConfig, ServerConfigError, StdioCommand,
-    TransportKind, check_url, default_timeout,
+    Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,
+    ServerConfigError, StdioCommand, TransportKind, check_url, default_timeout,
 };
 use crate::egress::EgressPolicy;
 use crate::mcp::ProtocolVersion;
@@ -95,6 +95,7 @@ impl TryFrom<Entry> for ServerConfig {
             handshake: entry.handshake,
             protocol_version: entry.protocol_version,
             authentication: entry.authentication,
+            authorization: AuthorizationServices::default(),
             headers: entry.headers,
             token_in_query: entry.token_in_query,
             timeout: entry.timeout,

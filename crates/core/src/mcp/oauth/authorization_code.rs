@@ -1,0 +1,77 @@
+use rmcp::transport::auth::OAuthClientConfig;
+use secrecy::ExposeSecret;
+use url::Url;
+
+use super::client::{Form, OAuthClient};
+use super::discovery::AuthorizationServer;
+use super::dpop::Dpop;
+use super::error::short;
+use super::tokens::TokenAnswer;
+use super::web::Web;
+use super::{AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthError};
+
+/// Asks a person, and exchanges the code that comes back (OAuth 2.1 section 4.1).
+pub(super) struct AuthorizationCode<'a> {
+    pub(super) web: &'a Web,
+    pub(super) prompt: &'a dyn AuthorizationPrompt,
+    pub(super) client: &'a OAuthClient,
+    pub(super) redirect_uri: &'a str,
+    pub(super) scopes: &'a [String],
+    pub(super) dpop: Option<&'a Dpop>,
+    /// The MCP server.
+    pub(super) server: &'a Url,
+}
+
+impl AuthorizationCode<'_> {
+    pub(super) async fn obtain(
+        &self,
+        server: &mut AuthorizationServer,
+    ) -> Result<TokenAnswer, OAuthError> {
+        let request = OAuthClientConfig::new(self.client.id.clone(), self.redirect_uri);
+        let (url, verifier) = server.authorization_request(request, self.scopes).await?;
+        let state = url.query_pairs().find(|(name, _)| name == "state");
+        let state = state.map(|(_, state)| state.into_owned());
+        let response = self.prompt.authorize(AuthorizationRequest {
+            url: url.clone(),
+            redirect_uri: self.redirect_uri.to_owned(),
+            server: self.server.clone(),
+            scopes: self.scopes.to_vec(),
+        });
+        let code = code(server, state.as_deref(), response.await?)?;
+        let form: Form = vec![
+            ("grant_type", "authorization_code".to_owned()),
+            ("code", code),
+            ("code_verifier", verifier.expose_secret().to_owned()),
+            ("redirect_uri", self.redirect_uri.to_owned()),
+        ];
+        let endpoint = &server.token;
+        endpoint
+            .request(self.web, Some(self.client), self.dpop, &form)
+            .await
+    }
+}
+
+/// The code, when the response is the answer to this request. Where it comes from is
+/// checked before anything in it is believed, an error too (MCP 2026-07-28, authorization
+/// response validation).
+fn code(
+    server: &AuthorizationServer,
+    state: Option<&str>,
+    response: AuthorizationResponse,
+) -> Result<String, OAuthError> {
+    if !state.is_some_and(|state| response.has_state(state)) {
+        return Err(OAuthError::WrongState);
+    }
+    if !server.is_issuer_of(response.issuer.as_deref()) {
+        return Err(OAuthError::WrongIssuer);
+    }
+    if let Some(error) = response.error {
+        let error = match response.error_description {
+            Some(description) => format!("{} ({})", short(&error), short(&description)),
+            None => short(&error),
+        };
+        return Err(OAuthError::Refused { error });
+    }
+    let code = response.code.ok_or(OAuthError::NoCode)?;
+    Ok(code.expose_secret().to_owned())
+}

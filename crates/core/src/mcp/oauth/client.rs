@@ -1,0 +1,147 @@
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, json};
+use url::form_urlencoded::byte_serialize;
+
+use super::OAuthError;
+use super::jwt::SigningKey;
+use super::tokens::unix_time;
+
+/// How long a client assertion is good for, in seconds.
+const ASSERTION_SECONDS: u64 = 300;
+
+/// This client as one authorization server knows it.
+#[derive(Debug, Clone)]
+pub(super) struct OAuthClient {
+    pub(super) id: String,
+    proof: Proof,
+}
+
+/// How the client shows who it is.
+#[derive(Debug, Clone)]
+enum Proof {
+    /// Not at all: a public client.
+    None,
+    Secret(SecretString),
+    Key(Arc<SigningKey>),
+}
+
+/// A token request in the making.
+pub(super) type Form = Vec<(&'static str, String)>;
+
+impl OAuthClient {
+    pub(super) fn with_secret(id: String, secret: Option<SecretString>) -> Self {
+        let secret = secret.filter(|secret| !secret.expose_secret().is_empty());
+        Self {
+            id,
+            proof: secret.map_or(Proof::None, Proof::Secret),
+        }
+    }
+
+    pub(super) fn with_key(id: String, key: SigningKey) -> Self {
+        Self {
+            id,
+            proof: Proof::Key(Arc::new(key)),
+        }
+    }
+
+    pub(super) fn is_confidential(&self) -> bool {
+        !matches!(self.proof, Proof::None)
+    }
+
+    /// Adds what shows the token endpoint who asks (OAuth 2.1 section 2.4, RFC 7523 section
+    /// 2.2). `methods` are those that the server announces; without, it takes Basic (RFC
+    /// 8414 section 2).
+    pub(super) fn authenticate(
+        &self,
+        methods: Option<&[String]>,
+        issuer: &str,
+        headers: &mut HeaderMap,
+        form: &mut Form,
+    ) -> Result<(), OAuthError> {
+        let takes = |method: &str| methods.is_none_or(|all| all.iter().any(|m| m == method));
+        match &self.proof {
+            Proof::Key(key) => {
+                let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+                form.push(("client_assertion_type", kind.to_owned()));
+                form.push(("client_assertion", self.assertion(key, issuer)?));
+            }
+            Proof::Secret(secret) if takes("client_secret_basic") => {
+                headers.insert(AUTHORIZATION, self.basic(secret)?);
+            }
+            Proof::Secret(secret) if takes("client_secret_post") => {
+                form.push(("client_id", self.id.clone()));
+                form.push(("client_secret", secret.expose_secret().to_owned()));
+            }
+            // A secret that the server would not look at stays here.
+            Proof::Secret(_) | Proof::None => form.push(("client_id", self.id.clone())),
+        }
+        Ok(())
+    }
+
+    fn basic(&self, secret: &SecretString) -> Result<HeaderValue, OAuthError> {
+        let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+        let pair = format!("{}:{}", encode(&self.id), encode(secret.expose_secret()));
+        let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
+        let mut value = HeaderValue::try_from(value).map_err(|_| OAuthError::Signing)?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    fn assertion(&self, key: &SigningKey, issuer: &str) -> Result<String, OAuthError> {
+        let now = unix_time();
+        let mut header = Map::new();
+        header.insert("typ".to_owned(), "JWT".into());
+        key.sign(
+            header,
+            &json!({
+                "iss": self.id, "sub": self.id, "aud": issuer, "iat": now,
+                "exp": now + ASSERTION_SECONDS, "jti": uuid::Uuid::new_v4().to_string(),
+            }),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authenticated(client: &OAuthClient, methods: Option<&[&str]>) -> (String, Form) {
+        let methods: Option<Vec<String>> =
+            methods.map(|all| all.iter().map(|&method| method.to_owned()).collect());
+        let (mut headers, mut form) = (HeaderMap::new(), Form::new());
+        let issuer = "https://as.example";
+        client
+            .authenticate(methods.as_deref(), issuer, &mut headers, &mut form)
+            .unwrap();
+        let header = headers.get(AUTHORIZATION).map(|h| h.to_str().unwrap());
+        (header.unwrap_or_default().to_owned(), form)
+    }
+
+    #[test]
+    fn a_secret_goes_where_the_server_wants_it() {
+        let client = OAuthClient::with_secret("a b".to_owned(), Some("s:/".into()));
+        let basic = format!("Basic {}", BASE64_STANDARD.encode("a+b:s%3A%2F"));
+        assert_eq!(authenticated(&client, None), (basic.clone(), Form::new()));
+        let both: &[&str] = &["client_secret_post", "client_secret_basic"];
+        assert_eq!(authenticated(&client, Some(both)).0, basic);
+        let (header, form) = authenticated(&client, Some(&["client_secret_post"]));
+        assert_eq!(header, "");
+        let id = ("client_id", "a b".to_owned());
+        assert_eq!(form, [id.clone(), ("client_secret", "s:/".to_owned())]);
+        let (header, form) = authenticated(&client, Some(&["none"]));
+        assert_eq!((header.as_str(), form), ("", vec![id]));
+    }
+
+    #[test]
+    fn an_empty_secret_is_none() {
+        let client = OAuthClient::with_secret("c".to_owned(), Some("".into()));
+        assert!(!client.is_confidential());
+        assert_eq!(authenticated(&client, None).0, "");
+    }
+}

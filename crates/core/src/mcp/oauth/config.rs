@@ -1,0 +1,196 @@
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::client::OAuthClient;
+use super::enterprise::IdentityProvider;
+use super::jwt::SigningKey;
+use crate::mcp::ServerConfigError;
+
+/// How tokens are obtained (`"type": "oauth"`). `Debug` hides every secret.
+///
+/// The authorization server is found through the MCP server. With no key but `type` the
+/// client registers itself and asks a person, through an
+/// [`AuthorizationPrompt`](super::AuthorizationPrompt).
+///
+/// ```
+/// use pillion_core::mcp::{Authentication, OAuthGrant};
+/// let authentication: Authentication = serde_json::from_str(r#"{
+///     "type": "oauth", "grant": "client_credentials",
+///     "client_id": "pillion", "client_secret": "s3cret", "scopes": ["mcp:read"]
+/// }"#)?;
+/// assert!(!format!("{authentication:?}").contains("s3cret"));
+/// let Authentication::OAuth(oauth) = authentication else { panic!() };
+/// assert_eq!(oauth.grant, OAuthGrant::ClientCredentials);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OAuthConfig {
+    /// What a token is given for. Default `authorization_code`.
+    pub grant: OAuthGrant,
+    /// The client's id at the authorization server, where it has been registered there.
+    pub client_id: Option<String>,
+    /// The secret that belongs to `client_id`.
+    pub client_secret: Option<SecretString>,
+    /// The issuer that `client_id` belongs to. Any other authorization server is refused.
+    pub issuer: Option<String>,
+    /// The `https` address of a client id metadata document; used as the client's id where
+    /// the authorization server supports that and there is no `client_id`.
+    pub client_metadata_url: Option<String>,
+    /// The name that a dynamic registration gives. Default `Pillion`.
+    pub client_name: Option<String>,
+    /// Where the browser is sent after an authorization, unless the prompt says.
+    pub redirect_uri: Option<String>,
+    /// The scopes to ask for. Default: those that the server asks for. What a server asks
+    /// for later is added.
+    pub scopes: Vec<String>,
+    /// A private key, PKCS#8 (RSA: PKCS#1 too) in PEM, instead of `client_secret`, for
+    /// `client_credentials` and `enterprise`.
+    pub private_key: Option<SecretString>,
+    /// What `private_key` signs with. Default: `ES256`.
+    pub signing_algorithm: SigningAlgorithm,
+    /// The key's id, where the authorization server wants it in the assertion (`kid`).
+    pub key_id: Option<String>,
+    /// For `jwt_bearer`: the JWT that stands for this workload.
+    pub assertion: Option<SecretString>,
+    /// For `jwt_bearer`: a file with that JWT, read whenever a token is needed, as a
+    /// container platform rotates it. At most 64 KiB.
+    pub assertion_file: Option<PathBuf>,
+    /// For `enterprise`: the identity provider's token endpoint.
+    pub idp_token_endpoint: Option<String>,
+    /// For `enterprise`: the client's id at the identity provider.
+    pub idp_client_id: Option<String>,
+    /// For `enterprise`: the secret that belongs to `idp_client_id`. Default: none.
+    pub idp_client_secret: Option<SecretString>,
+    /// For `enterprise`: the user's ID token from the identity provider.
+    pub id_token: Option<SecretString>,
+}
+
+/// What an access token is given for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OAuthGrant {
+    /// A person's consent, in a browser (OAuth 2.1 section 4.1).
+    #[default]
+    AuthorizationCode,
+    /// The client's own credentials (extension `oauth-client-credentials`).
+    ClientCredentials,
+    /// A JWT that the platform gave this workload (RFC 7523 section 2.1).
+    JwtBearer,
+    /// The user's sign-on at the enterprise's identity provider (extension
+    /// `enterprise-managed-authorization`).
+    Enterprise,
+}
+
+/// What a private key signs client assertions with (RFC 7518 section 3.1, RFC 8037).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[non_exhaustive]
+pub enum SigningAlgorithm {
+    /// ECDSA on P-256 with SHA-256.
+    #[default]
+    #[serde(rename = "ES256")]
+    Es256,
+    /// ECDSA on P-384 with SHA-384.
+    #[serde(rename = "ES384")]
+    Es384,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    #[serde(rename = "RS256")]
+    Rs256,
+    /// Ed25519.
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}
+
+/// What a grant needs, complete.
+pub(super) enum Grant {
+    AuthorizationCode,
+    ClientCredentials(OAuthClient),
+    JwtBearer {
+        client: Option<OAuthClient>,
+        assertion: AssertionSource,
+    },
+    Enterprise {
+        client: OAuthClient,
+        provider: IdentityProvider,
+    },
+}
+
+pub(super) enum AssertionSource {
+    Value(SecretString),
+    File(PathBuf),
+}
+
+impl OAuthConfig {
+    /// The grant with all that it needs.
+    ///
+    /// # Errors
+    /// [`ServerConfigError::OAuth`] names the key that is missing or cannot be used.
+    pub(super) fn resolve(&self) -> Result<Grant, ServerConfigError> {
+        let needs = |key| ServerConfigError::OAuth { key };
+        if let Some(url) = &self.client_metadata_url {
+            // With a path, as the MCP specification has it (client registration).
+            let url = url::Url::parse(url).ok();
+            url.filter(|url| url.scheme() == "https" && url.path().len() > 1)
+                .ok_or(needs("client_metadata_url"))?;
+        }
+        Ok(match self.grant {
+            OAuthGrant::AuthorizationCode => Grant::AuthorizationCode,
+            OAuthGrant::ClientCredentials => {
+                let client = self.client()?.ok_or(needs("client_id"))?;
+                let client = Some(client).filter(OAuthClient::is_confidential);
+                Grant::ClientCredentials(client.ok_or(needs("client_secret"))?)
+            }
+            OAuthGrant::JwtBearer => {
+                let source = match (&self.assertion, &self.assertion_file) {
+                    (Some(value), _) => AssertionSource::Value(value.clone()),
+                    (None, Some(path)) => AssertionSource::File(path.clone()),
+                    (None, None) => return Err(needs("assertion")),
+                };
+                Grant::JwtBearer {
+                    client: self.client()?,
+                    assertion: source,
+                }
+            }
+            OAuthGrant::Enterprise => {
+                let endpoint = self.idp_token_endpoint.as_deref();
+                let endpoint = endpoint.ok_or(needs("idp_token_endpoint"))?;
+                let endpoint = url::Url::parse(endpoint);
+                let client_id = self.idp_client_id.clone();
+                Grant::Enterprise {
+                    client: self.client()?.ok_or(needs("client_id"))?,
+                    provider: IdentityProvider {
+                        token_endpoint: endpoint.map_err(|_| needs("idp_token_endpoint"))?,
+                        client_id: client_id.ok_or(needs("idp_client_id"))?,
+                        client_secret: self.idp_client_secret.clone(),
+                        id_token: self.id_token.clone().ok_or(needs("id_token"))?,
+                    },
+                }
+            }
+        })
+    }
+
+    /// The client that is configured, if one is.
+    pub(super) fn client(&self) -> Result<Option<OAuthClient>, ServerConfigError> {
+        let Some(id) = self.client_id.clone() else {
+            return Ok(None);
+        };
+        let Some(pem) = &self.private_key else {
+            return Ok(Some(OAuthClient::with_secret(
+                id,
+                self.client_secret.clone(),
+            )));
+        };
+        let key = SigningKey::from_pem(pem, self.signing_algorithm, self.key_id.clone());
+        let key = key.map_err(|_| ServerConfigError::OAuth { key: "private_key" })?;
+        Ok(Some(OAuthClient::with_key(id, key)))
+    }
+
+    /// The key, its errors included, that a configuration lacks; checked at first use.
+    pub(in crate::mcp) fn validate(&self) -> Result<(), ServerConfigError> {
+        self.resolve().map(drop)
+    }
+}

@@ -1,0 +1,161 @@
+use std::collections::HashMap;
+
+use base64::Engine;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use parking_lot::Mutex;
+use ring::digest;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, json};
+use url::Url;
+
+use super::OAuthError;
+use super::jwt::SigningKey;
+use super::tokens::unix_time;
+
+pub(super) const DPOP: HeaderName = HeaderName::from_static("dpop");
+const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+
+/// Longest nonce that is taken up; it goes out in every request.
+const LONGEST_NONCE: usize = 1024;
+
+/// The key that a client's tokens are bound to, and the nonces that servers asked for
+/// (RFC 9449). One key for each client.
+pub(super) struct Dpop {
+    key: SigningKey,
+    pkcs8: SecretString,
+    /// By origin.
+    nonces: Mutex<HashMap<String, String>>,
+}
+
+impl Dpop {
+    pub(super) fn generate() -> Result<Self, OAuthError> {
+        let pkcs8 =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+        let pkcs8 = pkcs8.map_err(|_| OAuthError::Signing)?;
+        let stored = SecretString::from(BASE64_STANDARD.encode(pkcs8.as_ref()));
+        Self::from_stored(&stored).ok_or(OAuthError::Signing)
+    }
+
+    /// The key as [`stored`](Self::stored) gave it; none when it is damaged.
+    pub(super) fn from_stored(stored: &SecretString) -> Option<Self> {
+        let pkcs8 = BASE64_STANDARD.decode(stored.expose_secret()).ok()?;
+        Some(Self {
+            key: SigningKey::p256(&pkcs8).ok()?,
+            pkcs8: stored.clone(),
+            nonces: Mutex::default(),
+        })
+    }
+
+    pub(super) fn stored(&self) -> SecretString {
+        self.pkcs8.clone()
+    }
+
+    /// A proof for one request, with the access token that goes with it.
+    pub(super) fn proof(
+        &self,
+        method: &Method,
+        url: &Url,
+        access_token: Option<&SecretString>,
+    ) -> Result<HeaderValue, OAuthError> {
+        let mut target = url.clone();
+        target.set_query(None);
+        target.set_fragment(None);
+        let mut claims = json!({
+            "jti": uuid::Uuid::new_v4().to_string(),
+            "htm": method.as_str(),
+            "htu": target.as_str(),
+            "iat": unix_time(),
+        });
+        if let Some(token) = access_token {
+            let hash = digest::digest(&digest::SHA256, token.expose_secret().as_bytes());
+            claims["ath"] = BASE64_URL_SAFE_NO_PAD.encode(hash).into();
+        }
+        if let Some(nonce) = self.nonces.lock().get(&origin(url)) {
+            claims["nonce"] = nonce.clone().into();
+        }
+        let mut header = Map::new();
+        header.insert("typ".to_owned(), "dpop+jwt".into());
+        let public = self.key.p256_public_key().ok_or(OAuthError::Signing)?;
+        header.insert("jwk".to_owned(), public);
+        let proof = self.key.sign(header, &claims)?;
+        let mut proof = HeaderValue::try_from(proof).map_err(|_| OAuthError::Signing)?;
+        proof.set_sensitive(true);
+        Ok(proof)
+    }
+
+    /// Takes up the nonce that an answer of this URL's carries; whether there was a new one.
+    pub(super) fn note(&self, url: &Url, headers: &HeaderMap) -> bool {
+        let nonce = headers
+            .get(DPOP_NONCE)
+            .and_then(|nonce| nonce.to_str().ok());
+        let Some(nonce) = nonce.filter(|nonce| nonce.len() <= LONGEST_NONCE) else {
+            return false;
+        };
+        let before = self.nonces.lock().insert(origin(url), nonce.to_owned());
+        before.as_deref() != Some(nonce)
+    }
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
+    use serde_json::Value;
+
+    fn part(token: &str, index: usize) -> Vec<u8> {
+        let part = token.split('.').nth(index).unwrap();
+        BASE64_URL_SAFE_NO_PAD.decode(part).unwrap()
+    }
+
+    #[test]
+    fn a_proof_names_its_request_and_verifies_with_its_own_key() {
+        let dpop = Dpop::generate().unwrap();
+        let url = Url::parse("https://x.example/token?a=1#b").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(DPOP_NONCE, "n1".parse().unwrap());
+        assert!(dpop.note(&url, &headers));
+        assert!(!dpop.note(&url, &headers));
+        let proof = dpop
+            .proof(&Method::POST, &url, Some(&"token".into()))
+            .unwrap();
+        let proof = proof.to_str().unwrap();
+        let header: Value = serde_json::from_slice(&part(proof, 0)).unwrap();
+        let claims: Value = serde_json::from_slice(&part(proof, 1)).unwrap();
+        assert_eq!(header["typ"], "dpop+jwt");
+        assert_eq!(header["alg"], "ES256");
+        assert_eq!(claims["htu"], "https://x.example/token");
+        assert_eq!(claims["htm"], "POST");
+        assert_eq!(claims["nonce"], "n1");
+        // sha256("token"), as `printf token | sha256sum` gives it.
+        assert_eq!(claims["ath"], "PEaenWxYddN6Q_NT1PiOYfz4EsZu7jRXRlpAsNpBU-A");
+        let coordinate = |name: &str| {
+            let text = header["jwk"][name].as_str().unwrap();
+            BASE64_URL_SAFE_NO_PAD.decode(text).unwrap()
+        };
+        let public = [vec![4], coordinate("x"), coordinate("y")].concat();
+        assert!(header["jwk"].get("d").is_none());
+        let signed = proof.rsplit_once('.').unwrap().0;
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public)
+            .verify(signed.as_bytes(), &part(proof, 2))
+            .unwrap();
+        let other = Url::parse("https://y.example/").unwrap();
+        let other = dpop.proof(&Method::GET, &other, None).unwrap();
+        let claims: Value = serde_json::from_slice(&part(other.to_str().unwrap(), 1)).unwrap();
+        assert!(claims.get("nonce").is_none() && claims.get("ath").is_none());
+    }
+
+    #[test]
+    fn a_key_survives_being_stored() {
+        let dpop = Dpop::generate().unwrap();
+        let again = Dpop::from_stored(&dpop.stored()).unwrap();
+        assert_eq!(again.key.p256_public_key(), dpop.key.p256_public_key());
+        assert!(Dpop::from_stored(&"damaged".into()).is_none());
+    }
+}

@@ -1,0 +1,210 @@
+use std::fmt;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value, json};
+
+use super::{OAuthError, SigningAlgorithm};
+
+/// A private key that signs JSON Web Tokens (RFC 7515). ring does the signing, as it does
+/// for TLS.
+pub(super) struct SigningKey {
+    pair: Pair,
+    algorithm: SigningAlgorithm,
+    key_id: Option<String>,
+}
+
+enum Pair {
+    Ecdsa(EcdsaKeyPair),
+    Rsa(Box<RsaKeyPair>),
+    Ed25519(Ed25519KeyPair),
+}
+
+/// A key that cannot be used; why may not be told, for that could tell the key.
+#[derive(Debug)]
+pub(super) struct UnusableKey;
+
+impl SigningKey {
+    pub(super) fn from_pem(
+        pem: &SecretString,
+        algorithm: SigningAlgorithm,
+        key_id: Option<String>,
+    ) -> Result<Self, UnusableKey> {
+        let pem = pem.expose_secret().as_bytes();
+        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| UnusableKey)?;
+        let pkcs8 = match &der {
+            PrivateKeyDer::Pkcs8(key) => Some(key.secret_pkcs8_der()),
+            _ => None,
+        };
+        let pair = match (algorithm, pkcs8, &der) {
+            (SigningAlgorithm::Es256 | SigningAlgorithm::Es384, Some(key), _) => {
+                ecdsa(algorithm, key).map(Pair::Ecdsa)?
+            }
+            (SigningAlgorithm::EdDsa, Some(key), _) => {
+                Ed25519KeyPair::from_pkcs8_maybe_unchecked(key)
+                    .map(Pair::Ed25519)
+                    .map_err(|_| UnusableKey)?
+            }
+            (SigningAlgorithm::Rs256, Some(key), _) => RsaKeyPair::from_pkcs8(key)
+                .map(|pair| Pair::Rsa(Box::new(pair)))
+                .map_err(|_| UnusableKey)?,
+            (SigningAlgorithm::Rs256, None, PrivateKeyDer::Pkcs1(key)) => {
+                RsaKeyPair::from_der(key.secret_pkcs1_der())
+                    .map(|pair| Pair::Rsa(Box::new(pair)))
+                    .map_err(|_| UnusableKey)?
+            }
+            _ => return Err(UnusableKey),
+        };
+        Ok(Self {
+            pair,
+            algorithm,
+            key_id,
+        })
+    }
+
+    /// A P-256 key from PKCS#8.
+    pub(super) fn p256(pkcs8: &[u8]) -> Result<Self, UnusableKey> {
+        let algorithm = SigningAlgorithm::Es256;
+        Ok(Self {
+            pair: Pair::Ecdsa(ecdsa(algorithm, pkcs8)?),
+            algorithm,
+            key_id: None,
+        })
+    }
+
+    pub(super) fn algorithm(&self) -> &'static str {
+        match self.algorithm {
+            SigningAlgorithm::Es256 => "ES256",
+            SigningAlgorithm::Es384 => "ES384",
+            SigningAlgorithm::Rs256 => "RS256",
+            SigningAlgorithm::EdDsa => "EdDSA",
+        }
+    }
+
+    /// The public half of a P-256 key as a JSON Web Key (RFC 7518 section 6.2).
+    pub(super) fn p256_public_key(&self) -> Option<Value> {
+        let Pair::Ecdsa(pair) = &self.pair else {
+            return None;
+        };
+        // 4, then x and y with 32 bytes each.
+        let (x, y) = pair.public_key().as_ref().get(1..)?.split_at_checked(32)?;
+        let encode = |bytes| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+        Some(json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)}))
+    }
+
+    /// The compact form of a token with these claims; `header` is added to the algorithm.
+    pub(super) fn sign(
+        &self,
+        mut header: Map<String, Value>,
+        claims: &Value,
+    ) -> Result<String, OAuthError> {
+        header.insert("alg".to_owned(), self.algorithm().into());
+        if let Some(key_id) = &self.key_id {
+            header.insert("kid".to_owned(), key_id.clone().into());
+        }
+        let encode = |part: &str| BASE64_URL_SAFE_NO_PAD.encode(part);
+        let header = Value::Object(header).to_string();
+        let signed = format!("{}.{}", encode(&header), encode(&claims.to_string()));
+        let signature = self.signature(signed.as_bytes())?;
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(signature);
+        Ok(format!("{signed}.{signature}"))
+    }
+
+    fn signature(&self, message: &[u8]) -> Result<Vec<u8>, OAuthError> {
+        let random = SystemRandom::new();
+        let failed = |_| OAuthError::Signing;
+        match &self.pair {
+            Pair::Ecdsa(pair) => {
+                let signature = pair.sign(&random, message).map_err(failed)?;
+                Ok(signature.as_ref().to_vec())
+            }
+            Pair::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
+            Pair::Rsa(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(
+                    &signature::RSA_PKCS1_SHA256,
+                    &random,
+                    message,
+                    &mut signature,
+                )
+                .map_err(failed)?;
+                Ok(signature)
+            }
+        }
+    }
+}
+
+fn ecdsa(algorithm: SigningAlgorithm, pkcs8: &[u8]) -> Result<EcdsaKeyPair, UnusableKey> {
+    let algorithm = match algorithm {
+        SigningAlgorithm::Es384 => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
+        _ => &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
+    };
+    EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, &SystemRandom::new()).map_err(|_| UnusableKey)
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.algorithm())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::prelude::BASE64_STANDARD;
+    use ring::signature::{ECDSA_P384_SHA384_FIXED, ED25519, UnparsedPublicKey};
+
+    fn pem(pkcs8: &[u8]) -> SecretString {
+        let text = BASE64_STANDARD.encode(pkcs8);
+        format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n").into()
+    }
+
+    fn signed(key: &SigningKey) -> (String, Vec<u8>, Value) {
+        let token = key.sign(Map::new(), &json!({"iss": "me"})).unwrap();
+        let (signed, signature) = token.rsplit_once('.').unwrap();
+        let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).unwrap();
+        let header = decode(signed.split('.').next().unwrap());
+        let header = serde_json::from_slice(&header).unwrap();
+        (signed.to_owned(), decode(signature), header)
+    }
+
+    #[test]
+    fn keys_of_every_curve_sign_what_verifies() {
+        let random = SystemRandom::new();
+        let p384 = &signature::ECDSA_P384_SHA384_FIXED_SIGNING;
+        let pkcs8 = EcdsaKeyPair::generate_pkcs8(p384, &random).unwrap();
+        let public = EcdsaKeyPair::from_pkcs8(p384, pkcs8.as_ref(), &random).unwrap();
+        let id = Some("k1".to_owned());
+        let pem384 = pem(pkcs8.as_ref());
+        let key = SigningKey::from_pem(&pem384, SigningAlgorithm::Es384, id).unwrap();
+        let (message, signature, header) = signed(&key);
+        assert_eq!(header, json!({"alg": "ES384", "kid": "k1"}));
+        UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, public.public_key())
+            .verify(message.as_bytes(), &signature)
+            .unwrap();
+
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+        let public = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap();
+        let pem25519 = pem(pkcs8.as_ref());
+        let key = SigningKey::from_pem(&pem25519, SigningAlgorithm::EdDsa, None).unwrap();
+        let (message, signature, header) = signed(&key);
+        assert_eq!(header, json!({"alg": "EdDSA"}));
+        UnparsedPublicKey::new(&ED25519, public.public_key())
+            .verify(message.as_bytes(), &signature)
+            .unwrap();
+
+        for (pem, algorithm) in [
+            (&pem384, SigningAlgorithm::Es256),
+            (&pem384, SigningAlgorithm::Rs256),
+            (&pem25519, SigningAlgorithm::Es384),
+            (&SecretString::from("no key"), SigningAlgorithm::Es256),
+        ] {
+            SigningKey::from_pem(pem, algorithm, None).unwrap_err();
+        }
+    }
+}

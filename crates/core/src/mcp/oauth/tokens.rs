@@ -1,0 +1,175 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::{HeaderValue, Method};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
+
+use super::dpop::Dpop;
+use super::{OAuthError, OAuthTokens};
+
+/// A token that ends within so many seconds is renewed before it is used; one with a short
+/// life within a fifth of it.
+const MARGIN_SECONDS: u64 = 30;
+
+/// The answer of a token endpoint (RFC 6749 section 5.1, RFC 8693 section 2.2.1).
+#[derive(Deserialize)]
+pub(super) struct TokenAnswer {
+    pub(super) access_token: SecretString,
+    token_type: String,
+    /// A number; some servers write it in quotes.
+    #[serde(default)]
+    expires_in: Value,
+    #[serde(default)]
+    refresh_token: Option<SecretString>,
+    #[serde(default)]
+    pub(super) issued_token_type: Option<String>,
+}
+
+impl TokenAnswer {
+    fn expires_at(&self) -> Option<u64> {
+        let seconds = match &self.expires_in {
+            Value::Number(number) => number.as_u64().or_else(|| {
+                // 3600.0, as some languages write every number.
+                number.as_f64().map(|seconds| seconds as u64)
+            }),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        Some(unix_time().saturating_add(seconds?))
+    }
+}
+
+/// Where tokens in use come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// An earlier process.
+    Stored,
+    /// A refresh token.
+    Refreshed,
+    /// An authorization, just now.
+    Granted,
+}
+
+/// Tokens in use.
+pub(super) struct LiveTokens {
+    pub(super) tokens: OAuthTokens,
+    pub(super) origin: Origin,
+    /// The key, where the tokens are bound to one.
+    pub(super) dpop: Option<Arc<Dpop>>,
+    margin_seconds: u64,
+    /// Whether the server has accepted a request with them.
+    accepted: AtomicBool,
+}
+
+impl LiveTokens {
+    /// From an answer. A server that gives no new refresh token means the old one to stay.
+    pub(super) fn granted(
+        answer: TokenAnswer,
+        issuer: &str,
+        scopes: Vec<String>,
+        dpop: Option<&Arc<Dpop>>,
+        refreshed: Option<&OAuthTokens>,
+    ) -> Result<Self, OAuthError> {
+        let bound = answer.token_type.eq_ignore_ascii_case("dpop");
+        if !bound && !answer.token_type.eq_ignore_ascii_case("bearer") {
+            return Err(OAuthError::TokenType);
+        }
+        if bound && dpop.is_none() || !is_header_text(&answer.access_token) {
+            return Err(OAuthError::TokenType);
+        }
+        let expires_at = answer.expires_at();
+        let life = expires_at.map(|end| end.saturating_sub(unix_time()));
+        let before = refreshed.and_then(|tokens| tokens.refresh_token.clone());
+        let dpop = dpop.filter(|_| bound).map(Arc::clone);
+        Ok(Self {
+            tokens: OAuthTokens {
+                issuer: issuer.to_owned(),
+                access_token: answer.access_token,
+                refresh_token: answer.refresh_token.or(before),
+                expires_at,
+                scopes,
+                dpop_key: dpop.as_deref().map(Dpop::stored),
+            },
+            origin: if refreshed.is_some() {
+                Origin::Refreshed
+            } else {
+                Origin::Granted
+            },
+            dpop,
+            margin_seconds: life.map_or(0, |life| MARGIN_SECONDS.min(life / 5)),
+            accepted: AtomicBool::new(false),
+        })
+    }
+
+    /// From a store; none when the key that they are bound to is damaged.
+    pub(super) fn stored(tokens: OAuthTokens) -> Option<Self> {
+        let dpop = match &tokens.dpop_key {
+            Some(key) => Some(Arc::new(Dpop::from_stored(key)?)),
+            None => None,
+        };
+        is_header_text(&tokens.access_token).then(|| Self {
+            tokens,
+            origin: Origin::Stored,
+            dpop,
+            margin_seconds: MARGIN_SECONDS,
+            accepted: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn accept(&self) {
+        self.accepted.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_accepted(&self) -> bool {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn ends_soon(&self) -> bool {
+        self.ends_before(unix_time().saturating_add(self.margin_seconds))
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ends_before(unix_time())
+    }
+
+    fn ends_before(&self, time: u64) -> bool {
+        self.tokens.expires_at.is_some_and(|end| end <= time)
+    }
+
+    /// `Authorization`, and the proof where the token is bound to a key.
+    pub(super) fn headers(
+        &self,
+        method: &Method,
+        url: &Url,
+    ) -> Result<(HeaderValue, Option<HeaderValue>), OAuthError> {
+        let token = &self.tokens.access_token;
+        let scheme = if self.dpop.is_some() {
+            "DPoP"
+        } else {
+            "Bearer"
+        };
+        let value = format!("{scheme} {}", token.expose_secret());
+        let mut value = HeaderValue::try_from(value).map_err(|_| OAuthError::TokenType)?;
+        value.set_sensitive(true);
+        let proof = match &self.dpop {
+            Some(dpop) => Some(dpop.proof(method, url, Some(token))?),
+            None => None,
+        };
+        Ok((value, proof))
+    }
+}
+
+/// Whether a token can stand in a header; none other is kept.
+fn is_header_text(token: &SecretString) -> bool {
+    HeaderValue::try_from(token.expose_secret()).is_ok()
+}
+
+/// Seconds since 1970.
+pub(super) fn unix_time() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}

@@ -1,0 +1,87 @@
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::client::{Form, OAuthClient};
+use super::config::{AssertionSource, Grant};
+use super::dpop::Dpop;
+use super::flow::Shared;
+use super::token_request::TokenEndpoint;
+use super::tokens::LiveTokens;
+use super::{OAuthError, registration};
+
+/// Longest assertion that is read from a file, in bytes.
+const LONGEST_ASSERTION: u64 = 64 * 1024;
+
+impl Shared {
+    /// Obtains tokens by a grant that needs nobody.
+    pub(super) async fn by_itself(
+        &self,
+        endpoint: &TokenEndpoint,
+        scopes: &[String],
+        dpop: Option<&Arc<Dpop>>,
+    ) -> Result<(), OAuthError> {
+        let jwt_bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+        let (mut form, client): (Form, Option<&OAuthClient>) = match &self.grant {
+            // It has no token without a person.
+            Grant::AuthorizationCode => return Err(OAuthError::NobodyToAsk),
+            Grant::ClientCredentials(client) => {
+                let form = vec![("grant_type", "client_credentials".to_owned())];
+                (form, Some(client))
+            }
+            Grant::JwtBearer { client, assertion } => {
+                let assertion = assertion.read().await?;
+                (bearer_form(jwt_bearer, &assertion), client.as_ref())
+            }
+            Grant::Enterprise { client, provider } => {
+                // Before the identity provider vouches for the user there.
+                self.bind(endpoint, client)?;
+                let assertion = provider.identity_assertion(&self.web, endpoint, scopes);
+                (bearer_form(jwt_bearer, &assertion.await?), Some(client))
+            }
+        };
+        if let Some(client) = client {
+            self.bind(endpoint, client)?;
+        }
+        if !scopes.is_empty() {
+            form.push(("scope", scopes.join(" ")));
+        }
+        let proofs = dpop.map(Arc::as_ref);
+        let answer = endpoint.request(&self.web, client, proofs, &form).await?;
+        let live = LiveTokens::granted(answer, &endpoint.issuer, scopes.to_vec(), dpop, None)?;
+        self.keep(live).await;
+        Ok(())
+    }
+
+    fn bind(&self, endpoint: &TokenEndpoint, client: &OAuthClient) -> Result<(), OAuthError> {
+        let mut credentials = self.credentials.lock();
+        registration::bind(&endpoint.issuer, &self.config, client, "", &mut credentials)
+    }
+}
+
+fn bearer_form(grant_type: &str, assertion: &SecretString) -> Form {
+    let assertion = assertion.expose_secret().to_owned();
+    vec![
+        ("grant_type", grant_type.to_owned()),
+        ("assertion", assertion),
+    ]
+}
+
+impl AssertionSource {
+    async fn read(&self) -> Result<SecretString, OAuthError> {
+        use tokio::io::AsyncReadExt;
+        let path = match self {
+            Self::Value(value) => return Ok(value.clone()),
+            Self::File(path) => path,
+        };
+        let read = async {
+            let file = tokio::fs::File::open(path).await?;
+            let mut text = String::new();
+            file.take(LONGEST_ASSERTION)
+                .read_to_string(&mut text)
+                .await?;
+            Ok(SecretString::from(text.trim().to_owned()))
+        };
+        read.await.map_err(OAuthError::Assertion)
+    }
+}
