@@ -12,6 +12,7 @@ mod finding_out;
 mod handshake;
 mod handshake_era;
 mod lifecycle;
+mod oauth;
 mod peers;
 mod redirects;
 mod restarts;

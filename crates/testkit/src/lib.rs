@@ -11,6 +11,7 @@
 )]
 
 mod fake_mcp;
+mod fake_oauth;
 mod fake_stdio;
 mod fake_web_socket;
 mod fault_server;
@@ -20,6 +21,7 @@ mod reply;
 mod untrusted;
 
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
+pub use fake_oauth::{FakeOAuth, OAuthRules};
 pub use fake_stdio::fake_stdio;
 pub use fake_web_socket::{FakeWebSocket, Subprotocol};
 pub use fault_server::{Fault, FaultServer};

@@ -1,0 +1,254 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use url::form_urlencoded;
+
+use crate::{Fault, FaultServer, Recorded, Recorder, Reply};
+
+/// An MCP server (POST-SSE) that wants a token, and the authorization server that gives it,
+/// at one origin. Every secret that it gives begins with `hush-`.
+#[derive(Debug)]
+pub struct FakeOAuth {
+    /// The MCP server's URL.
+    pub url: String,
+    /// The issuer, which is the origin.
+    pub issuer: String,
+    /// All requests, to both.
+    pub requests: Recorder,
+    state: Arc<Mutex<State>>,
+    _server: FaultServer,
+}
+
+/// How the fake server behaves; the default is well.
+#[derive(Debug, Clone, Default)]
+pub struct OAuthRules {
+    /// How long tokens say that they are good for, in seconds.
+    pub expires_in: Option<u64>,
+    /// Whether there are refresh tokens; each is good for one use.
+    pub refresh: bool,
+    /// How long a token request takes.
+    pub token_delay: Duration,
+    /// What the challenge of a request without a token asks for.
+    pub scope: Option<String>,
+    /// The scope that `tools/call` needs, beyond a good token.
+    pub call_scope: Option<String>,
+    /// Tokens allow nothing beyond being good.
+    pub narrow: bool,
+    /// Each refusal for a missing scope names another one.
+    pub greedy: bool,
+    /// Paths that are answered with these faults instead.
+    pub faults: HashMap<String, Vec<Fault>>,
+    /// The issuer of the metadata's authorization server, where it is another.
+    pub other_issuer: Option<String>,
+    /// Members of the authorization server's metadata that differ; null leaves one out.
+    pub metadata: Value,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rules: OAuthRules,
+    /// Access tokens that are good, with their scopes.
+    access: HashMap<String, String>,
+    refresh: HashMap<String, String>,
+    given: usize,
+}
+
+impl FakeOAuth {
+    /// # Panics
+    /// When there is no free port.
+    pub async fn start(rules: OAuthRules) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issuer = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State {
+            rules,
+            ..State::default()
+        }));
+        let (answering, origin) = (Arc::clone(&state), issuer.clone());
+        let server = FaultServer::on(listener, move |request| {
+            answering.lock().unwrap().answer(&origin, request)
+        });
+        Self {
+            url: server.url.clone(),
+            issuer,
+            requests: server.requests.clone(),
+            state,
+            _server: server,
+        }
+    }
+
+    /// Changes how it behaves from now on.
+    ///
+    /// # Panics
+    /// After a panic in here.
+    pub fn change(&self, change: impl FnOnce(&mut OAuthRules)) {
+        change(&mut self.state.lock().unwrap().rules);
+    }
+
+    /// No access token is good any more; refresh tokens are.
+    ///
+    /// # Panics
+    /// After a panic in here.
+    pub fn revoke(&self) {
+        self.state.lock().unwrap().access.clear();
+    }
+
+    /// No refresh token is good any more.
+    ///
+    /// # Panics
+    /// After a panic in here.
+    pub fn revoke_refresh_tokens(&self) {
+        self.state.lock().unwrap().refresh.clear();
+    }
+
+    /// The forms of the token requests so far.
+    #[must_use]
+    pub fn token_requests(&self) -> Vec<HashMap<String, String>> {
+        let requests = self.requests_to("/token");
+        requests.iter().map(|request| form(&request.body)).collect()
+    }
+
+    /// The requests to one path so far.
+    #[must_use]
+    pub fn requests_to(&self, path: &str) -> Vec<Recorded> {
+        let mut requests = self.requests.all();
+        requests.retain(|request| request.path == path);
+        requests
+    }
+}
+
+impl State {
+    fn answer(&mut self, origin: &str, request: &Recorded) -> Vec<Fault> {
+        let path = request.path.split('?').next().unwrap_or_default();
+        if let Some(faults) = self.rules.faults.get(path) {
+            return faults.clone();
+        }
+        let issuer = self.rules.other_issuer.as_deref().unwrap_or(origin);
+        match path {
+            "/.well-known/oauth-protected-resource/sse" => ok(&json!({
+                "resource": format!("{origin}/sse"), "authorization_servers": [issuer],
+            })),
+            "/.well-known/oauth-authorization-server" => ok(&self.metadata(origin)),
+            "/register" => ok(&json!({
+                "client_id": "registered", "client_secret": "hush-registered",
+                "redirect_uris": request.json()["redirect_uris"],
+            })),
+            "/token" => {
+                let mut answer = vec![Fault::Wait(self.rules.token_delay)];
+                answer.extend(self.token(&form(&request.body)));
+                answer
+            }
+            "/sse" => self.mcp(origin, request),
+            _ => vec![Fault::answer("404 Not Found", "text/plain", "")],
+        }
+    }
+
+    fn metadata(&self, origin: &str) -> Value {
+        let mut metadata = json!({
+            "issuer": origin,
+            "authorization_endpoint": format!("{origin}/authorize"),
+            "token_endpoint": format!("{origin}/token"),
+            "registration_endpoint": format!("{origin}/register"),
+            "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": true,
+        });
+        for (name, value) in self.rules.metadata.as_object().into_iter().flatten() {
+            metadata[name] = value.clone();
+        }
+        metadata
+            .as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
+        metadata
+    }
+
+    fn token(&mut self, form: &HashMap<String, String>) -> Vec<Fault> {
+        let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+        let scope = match field("grant_type") {
+            // The code of `code_for` holds what was asked for.
+            "authorization_code" if !field("code_verifier").is_empty() => {
+                field("code").strip_prefix("hush-code-").map(str::to_owned)
+            }
+            "refresh_token" => self.refresh.remove(field("refresh_token")),
+            "client_credentials" | "urn:ietf:params:oauth:grant-type:jwt-bearer" => {
+                Some(field("scope").to_owned())
+            }
+            _ => None,
+        };
+        let Some(scope) = scope else {
+            let refusal = json!({"error": "invalid_grant"}).to_string();
+            return vec![Fault::answer(
+                "400 Bad Request",
+                "application/json",
+                refusal,
+            )];
+        };
+        self.given += 1;
+        let access = format!("hush-access-{}", self.given);
+        let mut answer = json!({"access_token": access, "token_type": "Bearer"});
+        if let Some(seconds) = self.rules.expires_in {
+            answer["expires_in"] = seconds.into();
+        }
+        if self.rules.refresh {
+            let refresh = format!("hush-refresh-{}", self.given);
+            answer["refresh_token"] = refresh.clone().into();
+            self.refresh.insert(refresh, scope.clone());
+        }
+        let scope = if self.rules.narrow {
+            String::new()
+        } else {
+            scope
+        };
+        self.access.insert(access, scope);
+        ok(&answer)
+    }
+
+    fn mcp(&self, origin: &str, request: &Recorded) -> Vec<Fault> {
+        if request.method != "POST" {
+            return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+        }
+        let token = request.header("authorization").strip_prefix("Bearer ");
+        let Some(scope) = token.and_then(|token| self.access.get(token)) else {
+            let scope = self.rules.scope.as_ref();
+            let scope = scope.map_or(String::new(), |scope| format!(", scope=\"{scope}\""));
+            let challenge = format!(
+                "Bearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource/sse\"{scope}"
+            );
+            return refused("401 Unauthorized", &challenge);
+        };
+        let needed = self.rules.call_scope.as_deref();
+        match needed.filter(|_| request.rpc_method() == "tools/call") {
+            Some(needed) if !scope.split(' ').any(|scope| scope == needed) => {
+                let more = if self.rules.greedy { self.given } else { 0 };
+                let scopes = format!("{needed} more-{more}");
+                let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scopes}\"");
+                refused("403 Forbidden", &challenge)
+            }
+            _ => {
+                let result = Reply::raw_result(r#"{"content":[]}"#);
+                let response = result.response(&request.rpc_id());
+                let event = format!("data: {response}\n\n");
+                vec![Fault::answer("200 OK", "text/event-stream", event)]
+            }
+        }
+    }
+}
+
+fn ok(body: &Value) -> Vec<Fault> {
+    vec![Fault::answer(
+        "200 OK",
+        "application/json",
+        body.to_string(),
+    )]
+}
+
+fn refused(status: &str, challenge: &str) -> Vec<Fault> {
+    let headers = [("WWW-Authenticate", challenge)];
+    vec![Fault::answer_with(status, &headers, "")]
+}
+
+fn form(body: &[u8]) -> HashMap<String, String> {
+    form_urlencoded::parse(body).into_owned().collect()
+}

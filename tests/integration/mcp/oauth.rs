@@ -1,0 +1,119 @@
+//! OAuth 2.1 against a fake authorization server: who is asked how often, what goes where,
+//! and what happens when that server misbehaves. The official conformance suite checks the
+//! protocol itself (tests/conformance).
+
+mod asking;
+mod faults;
+mod grants;
+mod renewal;
+mod secrets;
+mod stored;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pillion_core::mcp::{
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, McpClient, McpError,
+    McpErrorKind, OAuthError, PromptFuture, ServerConfig, TransportKind,
+};
+use pillion_testkit::{FakeOAuth, Recorded};
+use serde_json::{Value, json};
+
+use super::{config, roll};
+
+const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
+
+/// A person who consents at once: the address that the browser comes back to is made of
+/// the one that it was sent to.
+struct Consenting {
+    asked: AtomicUsize,
+    thinks: Duration,
+    redirect: fn(&AuthorizationRequest) -> String,
+}
+
+impl Consenting {
+    fn new() -> Arc<Self> {
+        Self::answering(|request| format!("{}&iss={}", redirect(request), issuer(request)))
+    }
+
+    fn answering(redirect: fn(&AuthorizationRequest) -> String) -> Arc<Self> {
+        Arc::new(Self {
+            asked: AtomicUsize::new(0),
+            thinks: Duration::ZERO,
+            redirect,
+        })
+    }
+
+    fn after(thinks: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            asked: AtomicUsize::new(0),
+            thinks,
+            redirect: Self::new().redirect,
+        })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl AuthorizationPrompt for Consenting {
+    fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let redirect = (self.redirect)(&request);
+        Box::pin(async move {
+            tokio::time::sleep(self.thinks).await;
+            Ok(AuthorizationResponse::from_redirect(&redirect)?)
+        })
+    }
+}
+
+fn parameter(request: &AuthorizationRequest, wanted: &str) -> String {
+    let mut pairs = request.url.query_pairs();
+    let found = pairs.find(|(name, _)| name == wanted);
+    found
+        .map(|(_, value)| value.into_owned())
+        .unwrap_or_default()
+}
+
+fn issuer(request: &AuthorizationRequest) -> String {
+    request.url.origin().ascii_serialization()
+}
+
+/// With a code that the fake server takes, and that tells it the scopes.
+fn redirect(request: &AuthorizationRequest) -> String {
+    let scopes = request.scopes.join("+");
+    let state = parameter(request, "state");
+    format!(
+        "{}?code=hush-code-{scopes}&state={state}",
+        request.redirect_uri
+    )
+}
+
+fn oauth(server: &FakeOAuth, settings: &Value) -> ServerConfig {
+    let mut authentication = json!({"type": "oauth", "redirect_uri": REDIRECT_URI});
+    let settings = settings.as_object().unwrap().clone();
+    authentication.as_object_mut().unwrap().extend(settings);
+    let mut config = config(&server.url, TransportKind::PostSse);
+    config.authentication = serde_json::from_value(authentication).unwrap();
+    config
+}
+
+/// A client that registers itself and asks this person.
+fn asking(server: &FakeOAuth, person: &Arc<Consenting>) -> McpClient {
+    let mut config = oauth(server, &json!({}));
+    config.authorization.prompt = Some(Arc::<Consenting>::clone(person));
+    McpClient::new(config)
+}
+
+fn oauth_error(error: &McpError) -> &OAuthError {
+    match error.kind() {
+        McpErrorKind::Authorization(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn token(request: &Recorded) -> &str {
+    request.header("authorization")
+}

@@ -1,0 +1,239 @@
+//! Who is asked, and what an answer must be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, OAuthError, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{FakeOAuth, OAuthRules};
+use serde_json::json;
+
+use super::{Consenting, REDIRECT_URI, asking, issuer, oauth, oauth_error, parameter, redirect};
+use super::{roll, token};
+
+#[tokio::test]
+async fn e8_a_person_is_asked_once_and_every_request_has_the_token() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    roll(&client).await.unwrap();
+    roll(&client).await.unwrap();
+    assert_eq!(person.asked(), 1);
+    let calls = server.requests.calls("tools/call");
+    let tokens: Vec<&str> = calls.iter().map(token).collect();
+    assert_eq!(tokens, ["", "Bearer hush-access-1", "Bearer hush-access-1"]);
+    let registration = server.requests_to("/register")[0].json();
+    assert_eq!(registration["redirect_uris"], json!([REDIRECT_URI]));
+    assert_eq!(registration["application_type"], "native");
+    let form = &server.token_requests()[0];
+    assert_eq!(form["resource"], server.url);
+    assert_eq!(form["redirect_uri"], REDIRECT_URI);
+}
+
+#[tokio::test]
+async fn e8_many_calls_at_once_ask_once() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    let calls = (0..30).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move { roll(&client).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(person.asked(), 1);
+    assert_eq!(server.requests_to("/token").len(), 1);
+}
+
+#[tokio::test]
+async fn e8_without_anybody_to_ask_the_call_is_denied_and_nothing_is_registered() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let client = McpClient::new(oauth(&server, &json!({})));
+    let error = roll(&client).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Denied);
+    let text = error.to_string();
+    assert!(
+        text.contains("the server asks for an authorization"),
+        "{text}"
+    );
+    assert!(matches!(oauth_error(&error), OAuthError::NobodyToAsk));
+    assert!(server.requests_to("/register").is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_that_belongs_elsewhere_is_not_used() {
+    type Answer = fn(&super::AuthorizationRequest) -> String;
+    type Check = fn(&OAuthError) -> bool;
+    let cases: [(&str, Answer, Check); 5] = [
+        (
+            "another state",
+            |request| {
+                format!(
+                    "{}?code=c&state=x&iss={}",
+                    request.redirect_uri,
+                    issuer(request)
+                )
+            },
+            |error| matches!(error, OAuthError::WrongState),
+        ),
+        (
+            "another issuer",
+            |request| format!("{}&iss=https://evil.example", redirect(request)),
+            |error| matches!(error, OAuthError::WrongIssuer),
+        ),
+        ("no issuer", redirect, |error| {
+            matches!(error, OAuthError::WrongIssuer)
+        }),
+        (
+            "a refusal",
+            |request| {
+                let state = parameter(request, "state");
+                let error = "error=access_denied&error_description=not+today";
+                let iss = issuer(request);
+                format!("{}?{error}&state={state}&iss={iss}", request.redirect_uri)
+            },
+            |error| {
+                let expected = "access_denied (not today)";
+                matches!(error, OAuthError::Refused { error } if error == expected)
+            },
+        ),
+        (
+            "a refusal by somebody else",
+            |request| {
+                let state = parameter(request, "state");
+                let uri = &request.redirect_uri;
+                format!(
+                    "{uri}?error=login&error_description=evil&state={state}&iss=https://e.example"
+                )
+            },
+            |error| matches!(error, OAuthError::WrongIssuer),
+        ),
+    ];
+    for (case, answer, expected) in cases {
+        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let client = asking(&server, &Consenting::answering(answer));
+        let error = roll(&client).await.unwrap_err();
+        assert!(expected(oauth_error(&error)), "{case}: {error}");
+        assert_eq!(error.code(), ErrorCode::Denied, "{case}");
+        assert!(server.requests_to("/token").is_empty(), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn without_pkce_nobody_is_asked() {
+    for methods in [json!(null), json!(["plain"])] {
+        let server = FakeOAuth::start(OAuthRules {
+            metadata: json!({"code_challenge_methods_supported": methods}),
+            ..OAuthRules::default()
+        })
+        .await;
+        let person = Consenting::new();
+        let error = roll(&asking(&server, &person)).await.unwrap_err();
+        assert!(matches!(oauth_error(&error), OAuthError::PkceUnsupported));
+        assert_eq!(person.asked(), 0);
+    }
+}
+
+#[tokio::test]
+async fn scopes_accumulate_when_a_server_asks_for_more() {
+    let server = FakeOAuth::start(OAuthRules {
+        scope: Some("read".to_owned()),
+        call_scope: Some("write".to_owned()),
+        ..OAuthRules::default()
+    })
+    .await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    roll(&client).await.unwrap();
+    assert_eq!(person.asked(), 2);
+    let forms = server.token_requests();
+    assert_eq!(forms[0]["code"], "hush-code-read");
+    assert_eq!(forms[1]["code"], "hush-code-read write more-0");
+}
+
+#[tokio::test]
+async fn a_scope_that_was_asked_for_in_vain_is_not_asked_for_again() {
+    for (greedy, asked_by_call) in [(false, [2, 0]), (true, [3, 2])] {
+        let server = FakeOAuth::start(OAuthRules {
+            scope: Some("read".to_owned()),
+            call_scope: Some("write".to_owned()),
+            narrow: true,
+            greedy,
+            ..OAuthRules::default()
+        })
+        .await;
+        let person = Consenting::new();
+        let client = asking(&server, &person);
+        for asked in asked_by_call {
+            let before = person.asked();
+            let error = roll(&client).await.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::Denied);
+            assert_eq!(error.http_status(), Some(403));
+            assert_eq!(person.asked() - before, asked, "greedy: {greedy}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_configured_client_is_shown_to_one_authorization_server_only() {
+    let (home, away) = (
+        FakeOAuth::start(OAuthRules::default()).await,
+        FakeOAuth::start(OAuthRules::default()).await,
+    );
+    let person = Consenting::new();
+    let mut config = oauth(
+        &home,
+        &json!({"client_id": "me", "client_secret": "hush-mine"}),
+    );
+    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
+    let client = McpClient::new(config);
+    roll(&client).await.unwrap();
+    home.revoke();
+    home.change(|rules| rules.other_issuer = Some(away.issuer.clone()));
+    let error = roll(&client).await.unwrap_err();
+    let expected = away.issuer.clone();
+    assert!(
+        matches!(oauth_error(&error), OAuthError::ForeignClient { found } if *found == expected)
+    );
+    assert_eq!(person.asked(), 1);
+    let seen = away.requests.all();
+    assert!(
+        seen.iter()
+            .all(|request| token(request).is_empty() && request.body.is_empty())
+    );
+}
+
+#[tokio::test]
+async fn the_time_that_a_person_takes_is_not_the_servers() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let person = Consenting::after(Duration::from_millis(1500));
+    let mut config = oauth(&server, &json!({}));
+    config.transport = TransportKind::Auto;
+    // So that finding out would wait for no more than a second.
+    config.timeout = Duration::from_secs(4);
+    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
+    roll(&McpClient::new(config)).await.unwrap();
+    assert_eq!(person.asked(), 1);
+    let probes = server.requests.calls("server/discover");
+    assert_eq!(token(probes.last().unwrap()), "Bearer hush-access-1");
+}
+
+#[tokio::test]
+async fn a_person_may_take_longer_than_a_call() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let person = Consenting::after(Duration::from_millis(1200));
+    let mut config = oauth(&server, &json!({}));
+    config.transport = TransportKind::Auto;
+    config.timeout = Duration::from_millis(200);
+    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
+    let client = McpClient::new(config);
+    let mut calls = 0;
+    while let Err(error) = roll(&client).await {
+        assert_eq!(error.code(), ErrorCode::Timeout, "{error}");
+        calls += 1;
+        assert!(calls < 100);
+    }
+    assert!(calls > 1);
+    assert_eq!(person.asked(), 1);
+}

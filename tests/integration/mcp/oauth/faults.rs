@@ -1,0 +1,229 @@
+//! An authorization server that misbehaves.
+
+use std::time::{Duration, Instant};
+
+use pillion_core::mcp::{McpClient, OAuthError};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{FakeOAuth, Fault, OAuthRules};
+use serde_json::json;
+
+use super::{Consenting, asking, oauth, oauth_error, roll, token};
+
+const JSON: &str = "application/json";
+const METADATA: &str = "/.well-known/oauth-authorization-server";
+const RESOURCE: &str = "/.well-known/oauth-protected-resource/sse";
+
+async fn with_fault(path: &str, faults: Vec<Fault>) -> FakeOAuth {
+    FakeOAuth::start(OAuthRules {
+        faults: [(path.to_owned(), faults)].into(),
+        ..OAuthRules::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn bad_answers_are_errors_with_a_code() {
+    let long = format!(
+        r#"{{"error":"invalid_grant","error_description":"{}"}}"#,
+        "x".repeat(9000)
+    );
+    let elsewhere = [("Location", "https://evil.example/token")];
+    let endless = Fault::Forever(vec![b' '; 65536]);
+    let unavailable = ErrorCode::Unavailable;
+    for (case, path, faults, code) in [
+        (
+            "500",
+            "/token",
+            vec![Fault::answer("500 Oops", "text/html", "<p>")],
+            unavailable,
+        ),
+        (
+            "HTML",
+            "/token",
+            vec![Fault::answer("200 OK", "text/html", "<p>")],
+            ErrorCode::Denied,
+        ),
+        (
+            "refusal",
+            "/token",
+            vec![Fault::answer("400 Bad", JSON, long)],
+            ErrorCode::Denied,
+        ),
+        (
+            "unknown type",
+            "/token",
+            vec![Fault::answer(
+                "200 OK",
+                JSON,
+                r#"{"access_token":"hush","token_type":"mac"}"#,
+            )],
+            ErrorCode::Denied,
+        ),
+        (
+            "a token that is no header",
+            "/token",
+            vec![Fault::answer(
+                "200 OK",
+                JSON,
+                r#"{"access_token":"hush\r\nX: 1","token_type":"bearer"}"#,
+            )],
+            ErrorCode::Denied,
+        ),
+        (
+            "endless",
+            "/token",
+            vec![Fault::head(JSON), endless.clone()],
+            unavailable,
+        ),
+        ("cut", "/token", vec![Fault::Close], unavailable),
+        (
+            "redirect",
+            "/token",
+            vec![Fault::answer_with("307 Temporary Redirect", &elsewhere, "")],
+            ErrorCode::Denied,
+        ),
+        (
+            "metadata 500",
+            METADATA,
+            vec![Fault::answer("500 Oops", JSON, "")],
+            unavailable,
+        ),
+        (
+            "endless metadata",
+            METADATA,
+            vec![Fault::head(JSON), endless],
+            unavailable,
+        ),
+        (
+            "metadata elsewhere",
+            RESOURCE,
+            vec![Fault::answer_with("307 T", &elsewhere, "")],
+            unavailable,
+        ),
+        (
+            "resource of somebody else",
+            RESOURCE,
+            vec![Fault::answer(
+                "200 OK",
+                JSON,
+                r#"{"resource":"https://evil.example","authorization_servers":["https://a.example"]}"#,
+            )],
+            ErrorCode::Denied,
+        ),
+        (
+            "no registration",
+            "/register",
+            vec![Fault::answer("400 Bad", JSON, "{}")],
+            ErrorCode::Denied,
+        ),
+    ] {
+        let server = with_fault(path, faults).await;
+        let error = roll(&asking(&server, &Consenting::new()))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), code, "{case}: {error}");
+        let text = format!("{error} {error:?}");
+        assert!(
+            text.len() < 2000 && !text.contains("hush"),
+            "{case}: {text}"
+        );
+        assert!(
+            server
+                .requests
+                .all()
+                .iter()
+                .all(|r| !token(r).starts_with("Bearer")),
+            "{case}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_silent_token_endpoint_ends_with_the_calls_deadline() {
+    let server = with_fault("/token", vec![Fault::Hang]).await;
+    let settings = json!({
+        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine"});
+    let mut config = oauth(&server, &settings);
+    config.timeout = Duration::from_millis(500);
+    let begun = Instant::now();
+    let error = roll(&McpClient::new(config)).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn an_endpoint_in_plain_http_gets_no_credential() {
+    for endpoint in [
+        "token_endpoint",
+        "authorization_endpoint",
+        "registration_endpoint",
+    ] {
+        let server = FakeOAuth::start(OAuthRules {
+            metadata: json!({endpoint: "http://as.example/x"}),
+            ..OAuthRules::default()
+        })
+        .await;
+        let person = Consenting::new();
+        let error = roll(&asking(&server, &person)).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Denied, "{endpoint}: {error}");
+        assert_eq!(person.asked(), 0, "{endpoint}");
+        let insecure = matches!(oauth_error(&error), OAuthError::Endpoint(_));
+        assert!(insecure || endpoint == "registration_endpoint", "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_registration_is_made_anew() {
+    let server = FakeOAuth::start(OAuthRules {
+        refresh: true,
+        ..OAuthRules::default()
+    })
+    .await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    roll(&client).await.unwrap();
+    // As after the restart of a server that keeps everything in memory.
+    server.revoke();
+    let unknown = Fault::answer("401 Unauthorized", JSON, r#"{"error":"invalid_client"}"#);
+    server.change(|rules| _ = rules.faults.insert("/token".to_owned(), vec![unknown]));
+    roll(&client).await.unwrap_err();
+    server.change(|rules| rules.faults.clear());
+    roll(&client).await.unwrap();
+    assert!(server.requests_to("/register").len() > 1);
+}
+
+#[tokio::test]
+async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
+    let server = FakeOAuth::start(OAuthRules {
+        faults: [METADATA, RESOURCE]
+            .map(|path| {
+                let nothing = vec![Fault::answer("404 Not Found", JSON, "")];
+                (path.to_owned(), nothing)
+            })
+            .into(),
+        ..OAuthRules::default()
+    })
+    .await;
+    let settings = json!({
+        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine"});
+    let error = roll(&McpClient::new(oauth(&server, &settings))).await;
+    let error = error.unwrap_err();
+    assert!(
+        matches!(oauth_error(&error), OAuthError::Unpublished),
+        "{error}"
+    );
+    assert!(server.requests_to("/token").is_empty());
+    // For a person the default endpoints of 2025-03-26 are tried.
+    let person = Consenting::answering(super::redirect);
+    roll(&asking(&server, &person)).await.unwrap();
+    assert_eq!(person.asked(), 1);
+}
+
+#[tokio::test]
+async fn a_prompt_that_panics_is_an_error() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let person = Consenting::answering(|_| panic!("on purpose"));
+    let error = roll(&asking(&server, &person)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InternalError);
+    assert!(matches!(oauth_error(&error), OAuthError::Panicked));
+}

@@ -1,0 +1,99 @@
+//! Grants that need nobody.
+
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, ServerConfigError};
+use pillion_testkit::{FakeOAuth, OAuthRules};
+use serde_json::json;
+
+use super::{oauth, roll, token};
+
+#[tokio::test]
+async fn client_credentials_are_renewed_without_a_refresh_token() {
+    let server = FakeOAuth::start(OAuthRules {
+        expires_in: Some(1),
+        ..OAuthRules::default()
+    })
+    .await;
+    let settings = json!({
+        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
+        "scopes": ["read"],
+    });
+    let client = McpClient::new(oauth(&server, &settings));
+    roll(&client).await.unwrap();
+    server.change(|rules| rules.expires_in = Some(3600));
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    roll(&client).await.unwrap();
+    roll(&client).await.unwrap();
+    let calls = server.requests.calls("tools/call");
+    assert_eq!(token(&calls[0]), "");
+    assert!(
+        calls[1..]
+            .iter()
+            .all(|call| token(call).starts_with("Bearer hush-"))
+    );
+    assert_eq!(server.token_requests().len(), 2);
+    // Discovered once.
+    let metadata = server.requests_to("/.well-known/oauth-authorization-server");
+    assert_eq!(metadata.len(), 1);
+    for (form, request) in server
+        .token_requests()
+        .iter()
+        .zip(server.requests_to("/token"))
+    {
+        assert_eq!(form["scope"], "read");
+        assert_eq!(form["resource"], server.url);
+        assert!(!form.contains_key("client_secret"));
+        assert!(request.header("authorization").starts_with("Basic "));
+    }
+}
+
+#[tokio::test]
+async fn an_assertion_is_read_anew_from_its_file() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "hush-first\n").unwrap();
+    let settings = json!({"grant": "jwt_bearer", "client_id": "me", "assertion_file": file});
+    let client = McpClient::new(oauth(&server, &settings));
+    roll(&client).await.unwrap();
+    std::fs::write(&file, "hush-second\n").unwrap();
+    server.revoke();
+    roll(&client).await.unwrap();
+    let forms = server.token_requests();
+    let assertions: Vec<&str> = forms
+        .iter()
+        .map(|form| form["assertion"].as_str())
+        .collect();
+    assert_eq!(assertions, ["hush-first", "hush-second"]);
+    assert_eq!(forms[0]["client_id"], "me");
+}
+
+#[tokio::test]
+async fn a_grant_that_lacks_a_setting_is_refused_by_its_name() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    for (settings, missing) in [
+        (json!({"grant": "client_credentials"}), "client_id"),
+        (
+            json!({"grant": "client_credentials", "client_id": "c"}),
+            "client_secret",
+        ),
+        (
+            json!({"grant": "client_credentials", "client_id": "c", "private_key": key}),
+            "private_key",
+        ),
+        (json!({"grant": "jwt_bearer"}), "assertion"),
+        (
+            json!({"grant": "enterprise", "client_id": "c"}),
+            "idp_token_endpoint",
+        ),
+        (
+            json!({"client_metadata_url": "http://x.example/c"}),
+            "client_metadata_url",
+        ),
+    ] {
+        let error = oauth(&server, &settings).validate().unwrap_err();
+        assert_eq!(error, ServerConfigError::OAuth { key: missing });
+    }
+}

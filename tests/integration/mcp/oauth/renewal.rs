@@ -1,0 +1,123 @@
+//! Tokens that end, or that the server takes back.
+
+use std::time::Duration;
+
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{FakeOAuth, OAuthRules};
+
+use super::{Consenting, asking, roll, token};
+
+fn refreshing() -> OAuthRules {
+    OAuthRules {
+        refresh: true,
+        ..OAuthRules::default()
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_ends_is_refreshed_once_for_all_calls() {
+    let server = FakeOAuth::start(OAuthRules {
+        expires_in: Some(1),
+        token_delay: Duration::from_millis(100),
+        ..refreshing()
+    })
+    .await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    roll(&client).await.unwrap();
+    server.change(|rules| rules.expires_in = Some(3600));
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let calls = (0..30).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move { roll(&client).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(person.asked(), 1);
+    let grants = server.token_requests();
+    assert_eq!(grants.len(), 2, "{grants:?}");
+    assert_eq!(grants[1]["refresh_token"], "hush-refresh-1");
+    // Before it was used, not after it was refused.
+    let calls = server.requests.calls("tools/call");
+    let unauthorised = calls.iter().filter(|call| token(call).is_empty());
+    assert_eq!((unauthorised.count(), calls.len()), (1, 32));
+}
+
+#[tokio::test]
+async fn a_token_that_the_server_takes_back_is_refreshed_and_the_call_sent_again() {
+    let server = FakeOAuth::start(refreshing()).await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    roll(&client).await.unwrap();
+    server.revoke();
+    let calls = (0..10).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move { roll(&client).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(person.asked(), 1);
+    let grants = server.token_requests();
+    assert_eq!(grants.len(), 2, "{grants:?}");
+    assert_eq!(grants[1]["refresh_token"], "hush-refresh-1");
+    assert_eq!(grants[1]["resource"], server.url);
+}
+
+#[tokio::test]
+async fn a_refused_refresh_token_means_to_ask_again() {
+    let server = FakeOAuth::start(refreshing()).await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    roll(&client).await.unwrap();
+    server.revoke();
+    server.revoke_refresh_tokens();
+    roll(&client).await.unwrap();
+    assert_eq!(person.asked(), 2);
+    // Registered is registered.
+    assert_eq!(server.requests_to("/register").len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_every_token_is_given_up_soon() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    roll(&client).await.unwrap();
+    server.change(|rules| {
+        let challenge = [("WWW-Authenticate", "Bearer error=\"invalid_token\"")];
+        let refusal = pillion_testkit::Fault::answer_with("401 Unauthorized", &challenge, "");
+        rules.faults.insert("/sse".to_owned(), vec![refusal]);
+    });
+    let error = roll(&client).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Denied);
+    assert_eq!(error.http_status(), Some(401));
+    assert_eq!(person.asked(), 2);
+    // And a later call does not ask again: that token has never been good for anything.
+    roll(&client).await.unwrap_err();
+    assert_eq!(person.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_gives_up_does_not_lose_the_token() {
+    let server = FakeOAuth::start(OAuthRules {
+        token_delay: Duration::from_millis(600),
+        ..refreshing()
+    })
+    .await;
+    let person = Consenting::new();
+    let mut config = super::oauth(&server, &serde_json::json!({}));
+    let prompt = std::sync::Arc::<Consenting>::clone(&person);
+    config.authorization.prompt = Some(prompt);
+    config.timeout = Duration::from_millis(300);
+    let client = pillion_core::mcp::McpClient::new(config);
+    let error = roll(&client).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    super::super::eventually("a token was given", || server.token_requests().len() == 1).await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    roll(&client).await.unwrap();
+    assert_eq!(person.asked(), 1);
+    let calls = server.requests.calls("tools/call");
+    assert_eq!(token(calls.last().unwrap()), "Bearer hush-access-1");
+}

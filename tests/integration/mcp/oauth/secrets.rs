@@ -1,0 +1,61 @@
+//! L1: what is secret stays out of logs, errors and Debug.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use pillion_core::mcp::McpClient;
+use pillion_testkit::{FakeOAuth, OAuthRules};
+use serde_json::json;
+
+use super::{Consenting, oauth, roll};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn l1_no_log_has_a_token_a_code_or_a_secret() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let server = FakeOAuth::start(OAuthRules {
+        refresh: true,
+        scope: Some("read".to_owned()),
+        call_scope: Some("write".to_owned()),
+        ..OAuthRules::default()
+    })
+    .await;
+    let mut config = oauth(
+        &server,
+        &json!({"client_id": "me", "client_secret": "hush-mine"}),
+    );
+    config.authorization.prompt = Some(Consenting::new());
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("hush"), "{shown}");
+    let client = McpClient::new(config);
+    // This test's runtime has one thread, which the guard covers.
+    let guard = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
+    roll(&client).await.unwrap();
+    server.revoke();
+    roll(&client).await.unwrap();
+    server.revoke();
+    server.revoke_refresh_tokens();
+    roll(&client).await.unwrap();
+    drop(guard);
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("rmcp"), "the SDK writes here too");
+    assert!(!log.contains("hush"), "{log}");
+    assert!(!format!("{client:?}").contains("hush"));
+}

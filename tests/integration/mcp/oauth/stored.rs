@@ -1,0 +1,89 @@
+//! Tokens that outlive a client.
+
+use std::sync::Arc;
+
+use pillion_core::mcp::{
+    InMemoryTokenStore, McpClient, OAuthCredentials, StoreFuture, TokenKey, TokenStore,
+    TokenStoreError,
+};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{FakeOAuth, OAuthRules};
+use serde_json::json;
+
+use super::{Consenting, oauth, oauth_error, roll};
+
+fn client(
+    server: &FakeOAuth,
+    store: &Arc<InMemoryTokenStore>,
+    person: Option<&Arc<Consenting>>,
+) -> McpClient {
+    let mut config = oauth(server, &json!({}));
+    config.authorization.token_store = Some(Arc::<InMemoryTokenStore>::clone(store));
+    if let Some(person) = person {
+        config.authorization.prompt = Some(Arc::<Consenting>::clone(person));
+    }
+    McpClient::new(config)
+}
+
+#[tokio::test]
+async fn another_client_goes_on_with_the_stored_tokens_and_asks_nobody() {
+    let server = FakeOAuth::start(OAuthRules {
+        refresh: true,
+        ..OAuthRules::default()
+    })
+    .await;
+    let store = Arc::new(InMemoryTokenStore::default());
+    roll(&client(&server, &store, Some(&Consenting::new())))
+        .await
+        .unwrap();
+    roll(&client(&server, &store, None)).await.unwrap();
+    assert_eq!(server.token_requests().len(), 1);
+    // Also when the access token has gone in the meantime: the refresh token is stored, and
+    // with it the client that it was given to.
+    server.revoke();
+    roll(&client(&server, &store, None)).await.unwrap();
+    let refresh = &server.token_requests()[1];
+    assert_eq!(refresh["refresh_token"], "hush-refresh-1");
+    let request = &server.requests_to("/token")[1];
+    assert!(request.header("authorization").starts_with("Basic "));
+    // The new refresh token has taken the place of the one that was used up.
+    server.revoke();
+    roll(&client(&server, &store, None)).await.unwrap();
+    assert_eq!(
+        server.token_requests()[2]["refresh_token"],
+        "hush-refresh-2"
+    );
+}
+
+/// A store whose disk is broken.
+struct Broken;
+
+impl TokenStore for Broken {
+    fn load<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, Option<OAuthCredentials>> {
+        Box::pin(async { Err(TokenStoreError::new("no disk")) })
+    }
+
+    fn save<'a>(&'a self, _: &'a TokenKey, _: OAuthCredentials) -> StoreFuture<'a, ()> {
+        Box::pin(async { Err(TokenStoreError::new("no disk")) })
+    }
+
+    fn clear<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, ()> {
+        Box::pin(async { Err(TokenStoreError::new("no disk")) })
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_read_is_an_error_and_asks_nobody() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let person = Consenting::new();
+    let mut config = oauth(&server, &json!({}));
+    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
+    config.authorization.token_store = Some(Arc::new(Broken));
+    let error = roll(&McpClient::new(config)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert_eq!(
+        oauth_error(&error).to_string(),
+        "the token store failed: no disk"
+    );
+    assert_eq!(person.asked(), 0);
+}
