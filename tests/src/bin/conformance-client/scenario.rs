@@ -1,5 +1,6 @@
 //! The scenarios by name, and what those share that only use tools.
 
+mod auth;
 mod rounds;
 
 use pillion_core::mcp::McpClient;
@@ -10,6 +11,9 @@ use crate::run::{Failure, Run};
 /// # Errors
 /// [`Failure`]; some scenarios expect the client to fail, and so does the suite.
 pub async fn play(run: &Run) -> Result<(), Failure> {
+    if run.scenario.starts_with("auth/") {
+        return auth::play(run).await;
+    }
     let client = match run.scenario.as_str() {
         "elicitation-sep1034-client-defaults" => rounds::accepting_as_proposed(run.server()?),
         "sep-2322-client-request-state" => rounds::busy_while_asked(run.server()?),

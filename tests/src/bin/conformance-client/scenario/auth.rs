@@ -1,0 +1,89 @@
+//! The scenarios of authorization: which grant the configuration asks for, and a browser
+//! that goes where it is sent.
+
+use std::sync::Arc;
+
+use pillion_core::mcp::{
+    Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, McpClient,
+    PromptError, PromptFuture,
+};
+use serde_json::{Value, json};
+
+use super::{call, tools};
+use crate::run::{Failure, Run};
+
+const REDIRECT_URI: &str = "http://localhost:3000/callback";
+
+/// Nothing is there; the suite's server compares the address only.
+const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
+
+/// Lists the tools and calls the one that every scenario of authorization has.
+///
+/// # Errors
+/// [`Failure`].
+pub async fn play(run: &Run) -> Result<(), Failure> {
+    let mut config = run.server()?;
+    config.authentication = authentication(run)?;
+    config.authorization.prompt = Some(Arc::new(Browser));
+    let client = McpClient::new(config);
+    tools(&client).await?;
+    call(&client, "test-tool", &json!({})).await?;
+    client.disconnect().await;
+    Ok(())
+}
+
+/// What a user would write into the configuration, from what the suite says.
+fn authentication(run: &Run) -> Result<Authentication, Failure> {
+    let said = &run.context;
+    let mut settings = match run.scenario.as_str() {
+        "auth/client-credentials-basic" => json!({
+            "grant": "client_credentials", "client_secret": said["client_secret"]}),
+        "auth/client-credentials-jwt" => json!({
+            "grant": "client_credentials", "private_key": said["private_key_pem"],
+            "signing_algorithm": said["signing_algorithm"]}),
+        "auth/wif-jwt-bearer" => json!({"grant": "jwt_bearer", "assertion": said["valid_jwt"]}),
+        "auth/enterprise-managed-authorization" => json!({
+            "grant": "enterprise", "client_secret": said["client_secret"],
+            "idp_token_endpoint": said["idp_token_endpoint"],
+            "idp_client_id": said["idp_client_id"], "id_token": said["idp_id_token"]}),
+        "auth/pre-registration" => json!({
+            "client_secret": said["client_secret"], "issuer": said["issuer"],
+            "redirect_uri": REDIRECT_URI}),
+        _ => json!({
+            "redirect_uri": REDIRECT_URI, "client_metadata_url": CLIENT_METADATA_URL}),
+    };
+    settings["type"] = "oauth".into();
+    if let Value::String(id) = &said["client_id"] {
+        settings["client_id"] = id.as_str().into();
+    }
+    serde_json::from_value(settings).map_err(Failure::Context)
+}
+
+/// A browser whose user consents to everything at once: the suite's authorization server
+/// redirects without a page.
+struct Browser;
+
+impl AuthorizationPrompt for Browser {
+    fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
+        Box::pin(async move {
+            let redirect = redirect(request).await;
+            let redirect = redirect.map_err(|error| {
+                PromptError::Unavailable(std::io::Error::other(error.without_url()))
+            })?;
+            let redirect = redirect.ok_or(PromptError::Abandoned)?;
+            Ok(AuthorizationResponse::from_redirect(&redirect)?)
+        })
+    }
+}
+
+/// Where the authorization server sends the browser.
+async fn redirect(request: AuthorizationRequest) -> reqwest::Result<Option<String>> {
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .build()?;
+    let response = client.get(request.url).send().await?;
+    let location = response.headers().get("location");
+    Ok(location
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned))
+}
