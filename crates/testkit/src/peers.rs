@@ -26,19 +26,29 @@ impl Peer {
     /// `1`.
     #[must_use]
     pub fn start(name: &str) -> Option<Self> {
-        let installed = Command::new(script())
-            .args(["--check", name])
-            .status()
-            .unwrap();
-        if !installed.success() {
-            let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
-            assert!(!required, "The packages of '{name}' are not installed");
-            eprintln!("SKIPPED: the packages of '{name}' are not installed: scripts/setup test");
-            return None;
-        }
-        // Somebody else may take the port before the server does: then the next one.
-        let started = (0..5).find_map(|_| Self::try_start(name, free_port()));
-        Some(started.unwrap_or_else(|| panic!("'{name}' does not start")))
+        is_installed(name).then(|| {
+            // Somebody else may take the port before the server does: then the next one.
+            let started = (0..5).find_map(|_| Self::try_start(name, free_port()));
+            started.unwrap_or_else(|| panic!("'{name}' does not start"))
+        })
+    }
+
+    /// The program and the arguments of a server that speaks over its standard streams;
+    /// whoever asks runs it. None as for [`start`](Self::start).
+    ///
+    /// # Panics
+    /// When the server speaks over HTTP; and when it is not installed and
+    /// `PILLION_REQUIRE_PEERS` is `1`.
+    #[must_use]
+    pub fn command(name: &str) -> Option<(String, Vec<String>)> {
+        is_installed(name).then(|| {
+            let output = Command::new(script()).args(["--command", name]).output();
+            let output = String::from_utf8(output.unwrap().stdout).unwrap();
+            let mut lines = output.lines().map(str::to_owned);
+            let program = lines.next();
+            let program = program.unwrap_or_else(|| panic!("'{name}' has no command line"));
+            (program, lines.collect())
+        })
     }
 
     /// Ends the server and starts it again at the same URL: it has then forgotten every
@@ -74,8 +84,19 @@ impl Peer {
             port,
             process,
         };
-        peer.url.starts_with("http://").then_some(peer)
+        (!peer.url.is_empty()).then_some(peer)
     }
+}
+
+fn is_installed(name: &str) -> bool {
+    let check = Command::new(script()).args(["--check", name]).status();
+    let installed = check.unwrap().success();
+    if !installed {
+        let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
+        assert!(!required, "The packages of '{name}' are not installed");
+        eprintln!("SKIPPED: the packages of '{name}' are not installed: scripts/setup test");
+    }
+    installed
 }
 
 fn script() -> PathBuf {

@@ -124,7 +124,7 @@ async fn e7_everything_over_legacy_sse() {
 
 #[tokio::test]
 async fn e7_python_over_legacy_sse() {
-    let Some(peer) = Peer::start("python-sse") else {
+    let Some(peer) = Peer::start("mcp1-sse") else {
         return;
     };
     check_python(&client(&peer.url, TransportKind::LegacySse)).await;
@@ -133,7 +133,7 @@ async fn e7_python_over_legacy_sse() {
 
 #[tokio::test]
 async fn e7_python_over_streamable_http() {
-    let Some(peer) = Peer::start("python-streamable") else {
+    let Some(peer) = Peer::start("mcp2-http") else {
         return;
     };
     check_python(&client(&peer.url, TransportKind::StreamableHttp)).await;
@@ -142,7 +142,7 @@ async fn e7_python_over_streamable_http() {
 
 #[tokio::test]
 async fn e8_python_behind_a_bearer_token() {
-    let Some(peer) = Peer::start("python-bearer") else {
+    let Some(peer) = Peer::start("fastmcp-bearer") else {
         return;
     };
     for transport in [TransportKind::StreamableHttp, TransportKind::Auto] {

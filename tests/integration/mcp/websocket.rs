@@ -236,10 +236,10 @@ fn e7_the_scheme_decides_and_a_transport_that_does_not_fit_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e7_a_real_server_of_the_official_python_sdk() {
-    let Some(peer) = Peer::start("python-websocket") else {
+    let Some(peer) = Peer::start("mcp1-websocket") else {
         return;
     };
-    let client = client(&peer.url.replace("http://", "ws://"));
+    let client = client(&peer.url);
     let tools = client.list_tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.get().contains("\"roll\"")));
     let rolled = call(&client, "roll", json!({"dice": "2d6"})).await;
