@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{Fault, FaultServer, UntrustedServer};
+use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{
     EVENT_STREAM, Failure, JSON, client, config, dialects, fails_then_works_with, faulty_once,
@@ -196,7 +196,7 @@ async fn a_server_that_comes_up_later_is_reached() {
 
 #[tokio::test]
 async fn an_untrusted_certificate_is_refused() {
-    let server = UntrustedServer::start();
+    let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&server.url, transport)).await.unwrap_err();
         assert!(
