@@ -64,6 +64,20 @@ impl Peer {
         started.unwrap_or_else(|| panic!("'{name}' does not start again"))
     }
 
+    /// The same with SIGKILL: the server finishes nothing first.
+    ///
+    /// # Panics
+    /// When it does not start again.
+    #[must_use]
+    pub fn kill_and_restart(self) -> Self {
+        killpg(self.group(), Signal::SIGKILL).unwrap();
+        self.restart()
+    }
+
+    fn group(&self) -> Pid {
+        Pid::from_raw(self.process.id().cast_signed())
+    }
+
     fn try_start(name: &str, port: u16) -> Option<Self> {
         let mut process = Command::new(script())
             .args([name, &port.to_string()])
@@ -110,9 +124,8 @@ fn free_port() -> u16 {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let group = Pid::from_raw(self.process.id().cast_signed());
         // It may have ended on its own.
-        let _ = killpg(group, Signal::SIGTERM);
+        let _ = killpg(self.group(), Signal::SIGTERM);
         let _ = self.process.wait();
     }
 }
