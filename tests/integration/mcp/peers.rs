@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::mcp::{Authentication, McpClient, McpTool, TransportKind};
+use pillion_core::mcp::{Authentication, McpClient, McpErrorKind, McpTool, TransportKind};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall};
 use pillion_testkit::Peer;
@@ -153,4 +153,39 @@ async fn e8_python_behind_a_bearer_token() {
         config.authentication = Authentication::bearer("let-me-in");
         check_python(&McpClient::new(config)).await;
     }
+}
+
+#[tokio::test]
+async fn e8_a_server_with_oauth_says_where_to_ask() {
+    for name in ["sdk-oauth", "fastmcp-oauth"] {
+        let Some(peer) = Peer::start(name) else {
+            return;
+        };
+        let error = client(&peer.url, TransportKind::Auto).list_tools().await;
+        let error = error.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Denied, "{name}");
+        let McpErrorKind::HttpStatus {
+            status: 401,
+            challenge: Some(challenge),
+            ..
+        } = error.kind()
+        else {
+            panic!("{name}: {error:?}");
+        };
+        let (_, url) = challenge.split_once("resource_metadata=\"").unwrap();
+        let metadata = get_json(url.split('"').next().unwrap()).await;
+        assert_eq!(metadata["resource"], peer.url, "{name}");
+        let issuer = metadata["authorization_servers"][0].as_str().unwrap();
+        let issuer = issuer.trim_end_matches('/');
+        let server = format!("{issuer}/.well-known/oauth-authorization-server");
+        let server = get_json(&server).await;
+        assert!(server["token_endpoint"].is_string(), "{name}: {server}");
+        assert!(server["registration_endpoint"].is_string(), "{name}");
+    }
+}
+
+async fn get_json(url: &str) -> Value {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.get(url).send().await.unwrap();
+    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
 }

@@ -14,9 +14,14 @@ mod table;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use server::SERVERS;
+use server::{SERVERS, Server};
 use table::Row;
+use tokio::sync::Semaphore;
+
+/// Servers that run at the same time.
+const AT_ONCE: usize = 4;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -25,18 +30,22 @@ async fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted =
+        |server: &&Server| wanted.is_empty() || wanted.iter().any(|name| name == server.name);
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let tasks: Vec<_> = SERVERS
+        .iter()
+        .filter(is_wanted)
+        .map(|server| tokio::spawn(row(server, Arc::clone(&places))))
+        .collect();
     let mut rows: Vec<Row> = Vec::new();
-    for server in SERVERS {
-        if !wanted.is_empty() && !wanted.iter().any(|name| name == server.name) {
-            continue;
-        }
-        eprintln!("{}", server.name);
-        let Some(running) = server.start() else {
+    for task in tasks {
+        let Ok(Some(row)) = task.await else {
+            eprintln!("compatibility: not every server could be started");
             return ExitCode::FAILURE;
         };
-        let row = running.row().await;
         for failure in row.failures() {
-            eprintln!("  {failure}");
+            eprintln!("{}: {failure}", row.name);
         }
         rows.push(row);
     }
@@ -50,4 +59,12 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// Starts a server when its turn has come, and does everything with it.
+async fn row(server: &'static Server, places: Arc<Semaphore>) -> Option<Row> {
+    let _place = places.acquire_owned().await.ok()?;
+    let running = tokio::task::spawn_blocking(|| server.start());
+    let running = running.await.ok()??;
+    Some(running.row().await)
 }

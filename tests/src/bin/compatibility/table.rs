@@ -4,7 +4,7 @@ use crate::check::{CHECKS, Check, Outcome};
 
 /// What came of one server.
 pub struct Row {
-    name: &'static str,
+    pub name: &'static str,
     package: &'static str,
     /// What was found out, or what was found instead.
     pub found: Result<(TransportKind, Option<&'static str>), String>,
