@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use pillion_core::mcp::{
     Authentication, Callbacks, McpClient, ProtocolVersion, ServerConfig, ServerConfigError,
-    TransportKind,
+    StdioCommand, TransportKind,
 };
 use pillion_testkit::Peer;
 use serde_json::json;
@@ -53,10 +53,18 @@ const fn sse(name: &'static str, package: &'static str, offer: &'static Offer) -
     }
 }
 
+const fn stdio(name: &'static str, package: &'static str, offer: &'static Offer) -> Server {
+    Server {
+        transport: TransportKind::Stdio,
+        ..http(name, package, offer)
+    }
+}
+
 /// Those that need no more than a client has by itself; one with OAuth needs a user.
 pub const SERVERS: &[Server] = &[
     http("everything", EVERYTHING, &offer::EVERYTHING),
     sse("everything-sse", EVERYTHING, &offer::EVERYTHING),
+    stdio("everything-stdio", EVERYTHING, &offer::EVERYTHING),
     http("sdk-json", SDK, &offer::SDK_JSON),
     http("sdk-stateless", SDK, &offer::SDK_STATELESS),
     http("sdk-polling", SDK, &offer::SDK_POLLING),
@@ -65,26 +73,50 @@ pub const SERVERS: &[Server] = &[
     sse("sdk-compatible-sse", SDK, &offer::SDK_COMPATIBLE),
     http("mcp1-http", MCP1, &offer::PYTHON),
     sse("mcp1-sse", MCP1, &offer::PYTHON),
+    stdio("mcp1-stdio", MCP1, &offer::PYTHON),
+    Server {
+        transport: TransportKind::WebSocket,
+        ..http("mcp1-websocket", MCP1, &offer::PYTHON)
+    },
     http("mcp2-http", MCP2, &offer::PYTHON),
     sse("mcp2-sse", MCP2, &offer::PYTHON),
+    stdio("mcp2-stdio", MCP2, &offer::PYTHON),
     http("fastmcp-http", FASTMCP, &offer::PYTHON),
     sse("fastmcp-sse", FASTMCP, &offer::PYTHON),
+    stdio("fastmcp-stdio", FASTMCP, &offer::PYTHON),
     Server {
         token: Some("let-me-in"),
         ..http("fastmcp-bearer", FASTMCP, &offer::PYTHON)
     },
 ];
 
-/// The server's process, or none when its packages are not installed.
+/// A server that can be connected to.
 pub struct Running {
     server: &'static Server,
-    peer: Peer,
+    place: Place,
+}
+
+enum Place {
+    Process(Peer),
+    /// Started by each client anew.
+    Command(StdioCommand),
 }
 
 impl Server {
+    /// None when its packages are not installed.
     pub fn start(&'static self) -> Option<Running> {
-        let peer = Peer::start(self.name)?;
-        Some(Running { server: self, peer })
+        let place = if self.transport == TransportKind::Stdio {
+            let (program, args) = Peer::command(self.name)?;
+            let mut command = StdioCommand::new(program);
+            command.args = args;
+            Place::Command(command)
+        } else {
+            Place::Process(Peer::start(self.name)?)
+        };
+        Some(Running {
+            server: self,
+            place,
+        })
     }
 }
 
@@ -144,8 +176,13 @@ impl Running {
         transport: TransportKind,
         version: Option<ProtocolVersion>,
     ) -> Result<McpClient, ServerConfigError> {
-        let mut config = ServerConfig::new(self.server.name, &self.peer.url)?;
-        config.transport = transport;
+        let mut config = match &self.place {
+            Place::Process(peer) => ServerConfig::new(self.server.name, &peer.url)?,
+            Place::Command(command) => ServerConfig::of_command(self.server.name, command.clone()),
+        };
+        if transport != TransportKind::Auto {
+            config.transport = transport;
+        }
         config.protocol_version = version;
         config.timeout = Duration::from_secs(20);
         if let Some(token) = self.server.token {

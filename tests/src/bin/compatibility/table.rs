@@ -75,6 +75,8 @@ fn name(transport: TransportKind) -> &'static str {
     match transport {
         TransportKind::StreamableHttp => "Streamable HTTP",
         TransportKind::LegacySse => "HTTP+SSE",
+        TransportKind::Stdio => "stdio",
+        TransportKind::WebSocket => "WebSocket",
         _ => "another",
     }
 }
