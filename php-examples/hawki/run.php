@@ -9,7 +9,7 @@ declare(strict_types=1);
  *   php run.php URL
  *
  * URL is an MCP server with a tool `roll` that takes {dice}, such as
- * `tests/peers/start python-sse 8000`, which prints it.
+ * `tests/peers/start mcp1-sse 8000`, which prints it.
  */
 
 use App\Services\AI\Tools\Implementations\MyMcpTool;

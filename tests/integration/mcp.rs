@@ -8,6 +8,7 @@ mod bad_streams;
 mod concurrency;
 mod egress;
 mod errors;
+mod faults;
 mod finding_out;
 mod handshake;
 mod handshake_era;

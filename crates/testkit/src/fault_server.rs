@@ -15,6 +15,8 @@ use crate::{Recorded, Recorder};
 pub enum Fault {
     /// These bytes.
     Send(Vec<u8>),
+    /// These bytes so many times.
+    Times(usize, Vec<u8>),
     /// These bytes again and again, until the client goes away.
     Forever(Vec<u8>),
     /// A pause.
@@ -126,6 +128,14 @@ async fn serve(mut stream: TcpStream, script: Arc<Script>, recorder: Recorder) {
 async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
     match fault {
         Fault::Send(bytes) => stream.write_all(&bytes).await.is_ok(),
+        Fault::Times(times, bytes) => {
+            for _ in 0..times {
+                if stream.write_all(&bytes).await.is_err() {
+                    return false;
+                }
+            }
+            true
+        }
         Fault::Forever(bytes) => {
             while stream.write_all(&bytes).await.is_ok() {}
             false

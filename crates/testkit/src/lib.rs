@@ -1,5 +1,5 @@
 //! Servers for the tests: fake MCP servers in every dialect, one that breaks the rules of
-//! HTTP as told, one with a certificate that nobody trusts, and the real ones of
+//! HTTP as told, one with a certificate that is expired or that nobody trusts, and the real ones of
 //! `tests/peers`.
 //!
 //! All but [`fake_stdio`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
@@ -18,7 +18,7 @@ mod fault_server;
 mod peers;
 mod recorder;
 mod reply;
-mod untrusted;
+mod tls_server;
 
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
 pub use fake_oauth::{FakeOAuth, OAuthRules};
@@ -28,4 +28,4 @@ pub use fault_server::{Fault, FaultServer};
 pub use peers::Peer;
 pub use recorder::{Recorded, Recorder};
 pub use reply::Reply;
-pub use untrusted::UntrustedServer;
+pub use tls_server::{CertificateAuthority, TlsServer};

@@ -26,19 +26,29 @@ impl Peer {
     /// `1`.
     #[must_use]
     pub fn start(name: &str) -> Option<Self> {
-        let installed = Command::new(script())
-            .args(["--check", name])
-            .status()
-            .unwrap();
-        if !installed.success() {
-            let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
-            assert!(!required, "The packages of '{name}' are not installed");
-            eprintln!("SKIPPED: the packages of '{name}' are not installed: scripts/setup test");
-            return None;
-        }
-        // Somebody else may take the port before the server does: then the next one.
-        let started = (0..5).find_map(|_| Self::try_start(name, free_port()));
-        Some(started.unwrap_or_else(|| panic!("'{name}' does not start")))
+        is_installed(name).then(|| {
+            // Somebody else may take the port before the server does: then the next one.
+            let started = (0..5).find_map(|_| Self::try_start(name, free_port()));
+            started.unwrap_or_else(|| panic!("'{name}' does not start"))
+        })
+    }
+
+    /// The program and the arguments of a server that speaks over its standard streams;
+    /// whoever asks runs it. None as for [`start`](Self::start).
+    ///
+    /// # Panics
+    /// When the server speaks over HTTP; and when it is not installed and
+    /// `PILLION_REQUIRE_PEERS` is `1`.
+    #[must_use]
+    pub fn command(name: &str) -> Option<(String, Vec<String>)> {
+        is_installed(name).then(|| {
+            let output = Command::new(script()).args(["--command", name]).output();
+            let output = String::from_utf8(output.unwrap().stdout).unwrap();
+            let mut lines = output.lines().map(str::to_owned);
+            let program = lines.next();
+            let program = program.unwrap_or_else(|| panic!("'{name}' has no command line"));
+            (program, lines.collect())
+        })
     }
 
     /// Ends the server and starts it again at the same URL: it has then forgotten every
@@ -52,6 +62,20 @@ impl Peer {
         drop(self);
         let started = Self::try_start(&name, port);
         started.unwrap_or_else(|| panic!("'{name}' does not start again"))
+    }
+
+    /// The same with SIGKILL: the server finishes nothing first.
+    ///
+    /// # Panics
+    /// When it does not start again.
+    #[must_use]
+    pub fn kill_and_restart(self) -> Self {
+        killpg(self.group(), Signal::SIGKILL).unwrap();
+        self.restart()
+    }
+
+    fn group(&self) -> Pid {
+        Pid::from_raw(self.process.id().cast_signed())
     }
 
     fn try_start(name: &str, port: u16) -> Option<Self> {
@@ -74,8 +98,19 @@ impl Peer {
             port,
             process,
         };
-        peer.url.starts_with("http://").then_some(peer)
+        (!peer.url.is_empty()).then_some(peer)
     }
+}
+
+fn is_installed(name: &str) -> bool {
+    let check = Command::new(script()).args(["--check", name]).status();
+    let installed = check.unwrap().success();
+    if !installed {
+        let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
+        assert!(!required, "The packages of '{name}' are not installed");
+        eprintln!("SKIPPED: the packages of '{name}' are not installed: scripts/setup test");
+    }
+    installed
 }
 
 fn script() -> PathBuf {
@@ -89,9 +124,8 @@ fn free_port() -> u16 {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let group = Pid::from_raw(self.process.id().cast_signed());
         // It may have ended on its own.
-        let _ = killpg(group, Signal::SIGTERM);
+        let _ = killpg(self.group(), Signal::SIGTERM);
         let _ = self.process.wait();
     }
 }

@@ -41,13 +41,13 @@ final class PeersTest extends TestCase
         yield 'server-everything over Streamable HTTP' => ['everything', 'echo', ['message' => 'hi'], 'Echo: hi'];
         yield 'server-everything over legacy SSE' => ['everything-sse', 'echo', ['message' => 'hi'], 'Echo: hi'];
         yield 'the SDK with JSON answers' => ['sdk-json', 'greet', ['name' => 'Ada'], 'Hello, Ada!'];
-        yield 'Python over legacy SSE' => ['python-sse', 'add', ['a' => 1, 'b' => 2], '3'];
-        yield 'Python over Streamable HTTP' => ['python-streamable', 'add', ['a' => 1, 'b' => 2], '3'];
+        yield 'Python over legacy SSE' => ['mcp1-sse', 'add', ['a' => 1, 'b' => 2], '3'];
+        yield 'Python over Streamable HTTP' => ['mcp2-http', 'add', ['a' => 1, 'b' => 2], '3'];
     }
 
     public function testE8AServerThatWantsABearerToken(): void
     {
-        $url = self::url('python-bearer');
+        $url = self::url('fastmcp-bearer');
         self::assertFalse((new MCPSSEClient($url, timeout: 20))->isAvailable());
         $this->expectException(PillionException::class);
         (new MCPSSEClient($url, timeout: 20, apiKey: 'wrong'))->callTool('add', ['a' => 1, 'b' => 2]);
@@ -55,7 +55,7 @@ final class PeersTest extends TestCase
 
     public function testE10AFailingToolOfARealServer(): void
     {
-        $url = self::url('python-sse');
+        $url = self::url('mcp1-sse');
         self::assertTrue((new MCPSSEClient($url))->callTool('fail', ['message' => 'broken'])['isError']);
         $registry = new ToolRegistry();
         $registry->registerMcpServer(['server_label' => 'python', 'server_url' => $url]);
@@ -68,8 +68,8 @@ final class PeersTest extends TestCase
     public function testC1ToolsOfTwoServersRunSideBySide(): void
     {
         $registry = ToolRegistry::withBuiltins();
-        $registry->registerMcpServer(['server_label' => 'a', 'server_url' => self::url('python-sse')], prefix: 'a_');
-        $registry->registerMcpServer(['server_label' => 'b', 'server_url' => self::url('python-streamable')], prefix: 'b_');
+        $registry->registerMcpServer(['server_label' => 'a', 'server_url' => self::url('mcp1-sse')], prefix: 'a_');
+        $registry->registerMcpServer(['server_label' => 'b', 'server_url' => self::url('mcp2-http')], prefix: 'b_');
         $started = microtime(true);
         $results = (new ToolExecutor($registry))->executeParallel([
             new ToolCall('1', 'a_slow', ['seconds' => 0.5]),

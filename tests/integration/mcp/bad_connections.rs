@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{Fault, FaultServer, UntrustedServer};
+use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{
     EVENT_STREAM, Failure, JSON, client, config, dialects, fails_then_works_with, faulty_once,
@@ -183,6 +183,21 @@ async fn a_refused_port_is_an_error_over_every_transport() {
 }
 
 #[tokio::test]
+async fn a_host_without_an_address_is_an_error() {
+    for transport in [TransportKind::Auto, TransportKind::LegacySse] {
+        let client = client("http://no-such-host.invalid/mcp", transport);
+        let (first, second) = tokio::join!(roll(&client), client.list_tools());
+        for error in [first.map(drop).unwrap_err(), second.map(drop).unwrap_err()] {
+            assert_eq!(error.code(), ErrorCode::Unavailable, "{error:?}");
+            assert!(
+                matches!(error.kind(), McpErrorKind::Connect(_)),
+                "{error:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_comes_up_later_is_reached() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -196,7 +211,7 @@ async fn a_server_that_comes_up_later_is_reached() {
 
 #[tokio::test]
 async fn an_untrusted_certificate_is_refused() {
-    let server = UntrustedServer::start();
+    let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&server.url, transport)).await.unwrap_err();
         assert!(

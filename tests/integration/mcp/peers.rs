@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::mcp::{Authentication, McpClient, McpTool, TransportKind};
+use pillion_core::mcp::{Authentication, McpClient, McpErrorKind, McpTool, TransportKind};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall};
 use pillion_testkit::Peer;
@@ -124,7 +124,7 @@ async fn e7_everything_over_legacy_sse() {
 
 #[tokio::test]
 async fn e7_python_over_legacy_sse() {
-    let Some(peer) = Peer::start("python-sse") else {
+    let Some(peer) = Peer::start("mcp1-sse") else {
         return;
     };
     check_python(&client(&peer.url, TransportKind::LegacySse)).await;
@@ -133,7 +133,7 @@ async fn e7_python_over_legacy_sse() {
 
 #[tokio::test]
 async fn e7_python_over_streamable_http() {
-    let Some(peer) = Peer::start("python-streamable") else {
+    let Some(peer) = Peer::start("mcp2-http") else {
         return;
     };
     check_python(&client(&peer.url, TransportKind::StreamableHttp)).await;
@@ -142,7 +142,7 @@ async fn e7_python_over_streamable_http() {
 
 #[tokio::test]
 async fn e8_python_behind_a_bearer_token() {
-    let Some(peer) = Peer::start("python-bearer") else {
+    let Some(peer) = Peer::start("fastmcp-bearer") else {
         return;
     };
     for transport in [TransportKind::StreamableHttp, TransportKind::Auto] {
@@ -153,4 +153,39 @@ async fn e8_python_behind_a_bearer_token() {
         config.authentication = Authentication::bearer("let-me-in");
         check_python(&McpClient::new(config)).await;
     }
+}
+
+#[tokio::test]
+async fn e8_a_server_with_oauth_says_where_to_ask() {
+    for name in ["sdk-oauth", "fastmcp-oauth"] {
+        let Some(peer) = Peer::start(name) else {
+            return;
+        };
+        let error = client(&peer.url, TransportKind::Auto).list_tools().await;
+        let error = error.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Denied, "{name}");
+        let McpErrorKind::HttpStatus {
+            status: 401,
+            challenge: Some(challenge),
+            ..
+        } = error.kind()
+        else {
+            panic!("{name}: {error:?}");
+        };
+        let (_, url) = challenge.split_once("resource_metadata=\"").unwrap();
+        let metadata = get_json(url.split('"').next().unwrap()).await;
+        assert_eq!(metadata["resource"], peer.url, "{name}");
+        let issuer = metadata["authorization_servers"][0].as_str().unwrap();
+        let issuer = issuer.trim_end_matches('/');
+        let server = format!("{issuer}/.well-known/oauth-authorization-server");
+        let server = get_json(&server).await;
+        assert!(server["token_endpoint"].is_string(), "{name}: {server}");
+        assert!(server["registration_endpoint"].is_string(), "{name}");
+    }
+}
+
+async fn get_json(url: &str) -> Value {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.get(url).send().await.unwrap();
+    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
 }

@@ -12,8 +12,8 @@ async fn e9_a_restarted_server_is_met_with_a_new_session() {
         ("everything", TransportKind::Auto),
         ("everything-sse", TransportKind::Auto),
         ("sdk-json", TransportKind::StreamableHttp),
-        ("python-sse", TransportKind::LegacySse),
-        ("python-streamable", TransportKind::Auto),
+        ("mcp1-sse", TransportKind::LegacySse),
+        ("mcp2-http", TransportKind::Auto),
     ] {
         let Some(peer) = Peer::start(name) else {
             return;

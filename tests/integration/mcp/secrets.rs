@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use pillion_core::mcp::{Authentication, McpClient, McpError, TransportKind, Wording};
-use pillion_testkit::{Fault, FaultServer, UntrustedServer};
+use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{EVENT_STREAM, JSON, config, dialects, roll};
 
@@ -69,7 +69,7 @@ async fn l1_no_secret_in_any_error_or_debug_text() {
 
 #[tokio::test]
 async fn l1_no_secret_in_the_error_of_a_connection_that_fails() {
-    let untrusted = UntrustedServer::start();
+    let untrusted = TlsServer::untrusted();
     for url in [
         "http://127.0.0.1:1/mcp",
         "https://no-such-host.invalid/mcp",

@@ -6,7 +6,7 @@ use pillion_core::mcp::{
     Authentication, McpClient, McpErrorKind, ServerConfig, ServerConfigError, TransportKind,
 };
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Peer, Subprotocol, UntrustedServer};
+use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Peer, Subprotocol, TlsServer};
 use serde_json::{Value, json};
 
 use super::{JSON, config, eventually, roll};
@@ -207,7 +207,7 @@ async fn e7_what_is_no_websocket_is_an_error_that_says_so() {
 
 #[tokio::test]
 async fn e8_a_certificate_that_nobody_trusts_is_refused() {
-    let server = UntrustedServer::start();
+    let server = TlsServer::untrusted();
     let url = server.url.replace("https://", "wss://");
     let error = client(&url).list_tools().await.unwrap_err();
     assert!(matches!(error.kind(), McpErrorKind::Connect(_)), "{error}");
@@ -236,10 +236,10 @@ fn e7_the_scheme_decides_and_a_transport_that_does_not_fit_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e7_a_real_server_of_the_official_python_sdk() {
-    let Some(peer) = Peer::start("python-websocket") else {
+    let Some(peer) = Peer::start("mcp1-websocket") else {
         return;
     };
-    let client = client(&peer.url.replace("http://", "ws://"));
+    let client = client(&peer.url);
     let tools = client.list_tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.get().contains("\"roll\"")));
     let rolled = call(&client, "roll", json!({"dice": "2d6"})).await;

@@ -1,5 +1,6 @@
 // Loaded before a peer with `node --require`: the published servers listen on every
-// interface, and some on a fixed port. Here they get 127.0.0.1 and PILLION_PEER_PORT.
+// interface, and some on a fixed port. Here they get 127.0.0.1 and PILLION_PEER_PORT, or
+// MCP_AUTH_PORT where they ask for just that one.
 "use strict";
 
 const net = require("node:net");
@@ -7,14 +8,15 @@ const net = require("node:net");
 // Node 18, which Debian 12 has, does not yet give programs this global; the SDK uses it.
 globalThis.crypto ??= require("node:crypto").webcrypto;
 
-const port = Number(process.env.PILLION_PEER_PORT);
-if (!Number.isInteger(port) || port < 1 || port > 65535) {
-  throw new Error("PILLION_PEER_PORT must be a port number");
-}
-
+const ports = [process.env.PILLION_PEER_PORT, process.env.MCP_AUTH_PORT].map(Number);
 const listen = net.Server.prototype.listen;
 
 net.Server.prototype.listen = function (...given) {
   const callback = given.find((argument) => typeof argument === "function");
+  const [first, second] = ports;
+  const port = Number(given[0]) === second ? second : first;
+  if (!Number.isInteger(port) || port < 1 || port > 65535) {
+    throw new Error("PILLION_PEER_PORT must be a port number");
+  }
   return listen.call(this, { port, host: "127.0.0.1" }, callback);
 };

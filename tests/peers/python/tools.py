@@ -4,8 +4,18 @@ import asyncio
 import random
 import re
 
+from pydantic import BaseModel
 
-def register(server) -> None:
+
+class Rolled(BaseModel):
+    """What `roll` gives, as structured content."""
+
+    dice: str
+    rolls: list[int]
+    total: int
+
+
+def register(server, Context) -> None:
     """Adds the tools to an `MCPServer` (mcp 2) or a `FastMCP` (mcp 1, fastmcp)."""
 
     @server.tool()
@@ -19,9 +29,11 @@ def register(server) -> None:
         return text
 
     @server.tool()
-    async def slow(seconds: float = 1.0) -> str:
-        """Waits, then answers."""
-        await asyncio.sleep(seconds)
+    async def slow(ctx: Context, seconds: float = 1.0) -> str:
+        """Waits, saying four times how far it is, then answers."""
+        for step in range(4):
+            await asyncio.sleep(seconds / 4)
+            await ctx.report_progress(step + 1, 4, f"step {step + 1}")
         return f"waited {seconds} s"
 
     @server.tool()
@@ -35,13 +47,13 @@ def register(server) -> None:
         return "grüße 世界 🎲 \u2028 end"
 
     @server.tool()
-    def roll(dice: str) -> dict:
+    def roll(dice: str) -> Rolled:
         """Rolls dice such as 2d6 and gives {dice, rolls, total}."""
         match = re.fullmatch(r"(\d{0,2})d(\d{1,4})", dice.strip().lower())
         if not match or int(match[2]) == 0:
             raise ValueError(f"Invalid dice notation: {dice}")
         rolls = [random.randint(1, int(match[2])) for _ in range(int(match[1] or "1"))]
-        return {"dice": dice, "rolls": rolls, "total": sum(rolls)}
+        return Rolled(dice=dice, rolls=rolls, total=sum(rolls))
 
     @server.tool()
     def nothing() -> None:

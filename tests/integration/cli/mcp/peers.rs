@@ -67,7 +67,7 @@ async fn progress_has_a_line_each_where_it_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn python_of_2026_07_28_and_behind_a_token() {
-    if let Some(peer) = Peer::start("python-streamable") {
+    if let Some(peer) = Peer::start("mcp2-http") {
         let output = mcp(&["probe", &peer.url]);
         assert!(
             stdout(&output).contains("revision      2026-07-28\n"),
@@ -79,7 +79,7 @@ async fn python_of_2026_07_28_and_behind_a_token() {
             "3\n"
         );
     }
-    if let Some(peer) = Peer::start("python-bearer") {
+    if let Some(peer) = Peer::start("fastmcp-bearer") {
         let output = mcp(&["list", "tools", &peer.url]);
         assert_eq!(output.status.code(), Some(1));
         assert!(

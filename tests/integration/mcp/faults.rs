@@ -1,0 +1,107 @@
+//! What goes wrong below MCP: servers that die or go silent, answers of any size,
+//! certificates that have expired. A call that meets it fails in time and alone, and
+//! nothing is left over.
+
+mod certificates;
+mod killed;
+mod large;
+mod leaks;
+mod siblings;
+
+use std::process::Command;
+use std::time::Duration;
+
+use pillion_testkit::{Fault, Recorded, Reply};
+use serde_json::json;
+
+use super::{EVENT_STREAM, JSON};
+
+/// Runs one of the ignored tests in this directory in a process of its own, with one more
+/// variable in its environment: it must succeed.
+fn alone(name: &str, variable: (&str, &str)) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([&format!("mcp::faults::{name}"), "--exact", "--ignored"])
+        .env(variable.0, variable.1)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+fn send(text: &str) -> Fault {
+    Fault::Send(text.as_bytes().to_vec())
+}
+
+/// Answers as a server with sessions does, every tool with its arguments.
+fn in_session(request: &Recorded) -> Vec<Fault> {
+    let message = request.json();
+    let result = match request.rpc_method().as_str() {
+        "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
+        "tools/call" => message["params"]["arguments"].clone(),
+        "" | "notifications/initialized" | "notifications/cancelled" => {
+            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+        }
+        _ => json!({}),
+    };
+    let response = Reply::result(&result).response(&request.rpc_id());
+    let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
+    vec![Fault::answer_with("200 OK", &headers, response)]
+}
+
+/// What may go wrong with one answer.
+fn faults() -> Vec<(&'static str, Vec<Fault>)> {
+    let drip = b"data: {\"jsonrpc\"".iter().flat_map(|&byte| {
+        let pause = Duration::from_millis(100);
+        [Fault::Send(vec![byte]), Fault::Wait(pause)]
+    });
+    let mut slow_drip = vec![Fault::head(EVENT_STREAM)];
+    slow_drip.extend(drip.clone());
+    slow_drip.push(Fault::Hang);
+    vec![
+        ("closed at once", vec![Fault::Close]),
+        (
+            "cut after the head",
+            vec![Fault::head(EVENT_STREAM), Fault::Close],
+        ),
+        (
+            "cut within the head",
+            vec![send("HTTP/1.1 200 OK\r\nContent-"), Fault::Close],
+        ),
+        (
+            "cut within an event",
+            vec![
+                Fault::head(EVENT_STREAM),
+                send("data: {\"jsonrpc\":\"2.0\",\"id\":"),
+                Fault::Close,
+            ],
+        ),
+        (
+            "cut within JSON",
+            vec![
+                send(
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{",
+                ),
+                Fault::Close,
+            ],
+        ),
+        ("half-open", vec![Fault::Hang]),
+        (
+            "half-open after the head",
+            vec![Fault::head(EVENT_STREAM), Fault::Hang],
+        ),
+        ("slow drip", slow_drip),
+        (
+            "without end",
+            vec![Fault::head(JSON), Fault::Forever(vec![b' '; 65_536])],
+        ),
+        (
+            "an error page",
+            vec![Fault::answer(
+                "500 Internal Server Error",
+                "text/html",
+                "<h1>",
+            )],
+        ),
+    ]
+}

@@ -1,0 +1,44 @@
+//! Certificates of a trusted authority: a current one is good, an expired one is not.
+
+use pillion_core::mcp::{McpErrorKind, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::CertificateAuthority;
+
+use super::super::{client, roll};
+use super::alone;
+
+#[test]
+fn l1_an_expired_certificate_is_refused() {
+    let authority = CertificateAuthority::new();
+    let (current, expired) = (authority.server(), authority.expired_server());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("trusted.pem");
+    std::fs::write(&file, authority.pem()).unwrap();
+    // The client reads the URLs from where the test's own process has put them.
+    std::fs::write(file.with_extension("current"), &current.url).unwrap();
+    std::fs::write(file.with_extension("expired"), &expired.url).unwrap();
+    let trusted = ("SSL_CERT_FILE", file.to_str().unwrap());
+    alone("certificates::inner_connect_to_both", trusted);
+    assert_eq!(expired.handshakes(), 0);
+    assert!(current.handshakes() > 0);
+}
+
+#[tokio::test]
+#[ignore = "run by l1_an_expired_certificate_is_refused, in a process that trusts the authority"]
+async fn inner_connect_to_both() {
+    let file = std::path::PathBuf::from(std::env::var("SSL_CERT_FILE").unwrap());
+    let url = |which| std::fs::read_to_string(file.with_extension(which)).unwrap();
+    // A handshake is all that this server does.
+    let error = roll(&client(&url("current"), TransportKind::StreamableHttp)).await;
+    let error = error.unwrap_err();
+    assert!(!error.to_string().contains("certificate"), "{error}");
+    for transport in [TransportKind::Auto, TransportKind::LegacySse] {
+        let error = roll(&client(&url("expired"), transport)).await.unwrap_err();
+        assert!(
+            matches!(error.kind(), McpErrorKind::Connect(_)),
+            "{error:?}"
+        );
+        assert_eq!(error.code(), ErrorCode::Unavailable);
+        assert!(error.to_string().contains("expired"), "{error}");
+    }
+}

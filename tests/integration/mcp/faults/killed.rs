@@ -1,0 +1,69 @@
+//! Real servers that are killed in the middle of a call, and come back.
+
+use std::time::{Duration, Instant};
+
+use pillion_core::mcp::TransportKind;
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::Peer;
+use serde_json::{Value, json};
+
+use super::super::{client, eventually};
+
+/// A tool that works, one that takes very long, both with arguments.
+type Tools = [(&'static str, Value); 2];
+
+fn everything() -> Tools {
+    let long = json!({"duration": 600, "steps": 2});
+    [
+        ("echo", json!({"message": "hi"})),
+        ("trigger-long-running-operation", long),
+    ]
+}
+
+fn python() -> Tools {
+    [
+        ("echo", json!({"text": "hi"})),
+        ("slow", json!({"seconds": 600})),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e9_a_server_that_is_killed_in_a_call_fails_that_call_and_is_met_again() {
+    for (name, transport, tools) in [
+        ("everything", TransportKind::StreamableHttp, everything()),
+        ("everything-sse", TransportKind::LegacySse, everything()),
+        ("mcp1-sse", TransportKind::Auto, python()),
+        ("mcp2-http", TransportKind::Auto, python()),
+    ] {
+        let Some(peer) = Peer::start(name) else {
+            return;
+        };
+        let [(good, good_arguments), (long, long_arguments)] = tools;
+        let client = client(&peer.url, transport);
+        client.call_tool(good, &good_arguments).await.unwrap();
+        let calling = client.clone();
+        let call =
+            tokio::spawn(async move { calling.call_tool(long, &long_arguments).await.map(drop) });
+        // It is under way, and others get through beside it.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.call_tool(good, &good_arguments).await.unwrap();
+        assert!(!call.is_finished(), "{name}");
+        let killed = Instant::now();
+        let peer = peer.kill_and_restart();
+        eventually("the call's end", || call.is_finished()).await;
+        let error = call.await.unwrap().unwrap_err();
+        assert!(killed.elapsed() < Duration::from_secs(15), "{name}");
+        assert!(
+            matches!(
+                error.code(),
+                ErrorCode::Unavailable | ErrorCode::InternalError
+            ),
+            "{name}: {error:?}"
+        );
+        // A connection that the old process closed may be met first; not a second time.
+        if client.call_tool(good, &good_arguments).await.is_err() {
+            client.call_tool(good, &good_arguments).await.unwrap();
+        }
+        drop(peer);
+    }
+}

@@ -1,0 +1,87 @@
+//! Nothing is left over: no file descriptor, no task.
+
+use std::time::Duration;
+
+use pillion_core::mcp::{Callbacks, McpClient, SubscriptionFilter, TransportKind};
+use pillion_testkit::{Dialect, FakeMcp, FaultServer, Reply};
+use serde_json::json;
+
+use super::super::{client, config, dialects, eventually, roll};
+use super::{alone, faults, in_session};
+
+#[test]
+fn nothing_is_left_over() {
+    alone("leaks::inner_meet_every_fault", ("RUST_BACKTRACE", "0"));
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks()
+}
+
+#[tokio::test]
+#[ignore = "run by nothing_is_left_over, in a process of its own"]
+async fn inner_meet_every_fault() {
+    let before = (descriptors(), tasks());
+    for round in 0..3 {
+        for (_, faults) in faults() {
+            let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
+                "tools/call" => faults.clone(),
+                _ => in_session(request),
+            })
+            .await;
+            for transport in [TransportKind::StreamableHttp, TransportKind::Auto] {
+                let mut config = config(&server.url, transport);
+                config.timeout = Duration::from_millis(400);
+                let client = McpClient::new(config);
+                let (first, second) = tokio::join!(roll(&client), roll(&client));
+                assert!(first.is_err() && second.is_err());
+                if round == 1 {
+                    client.disconnect().await;
+                }
+            }
+        }
+        meet_good_servers(round == 1).await;
+    }
+    eventually("the end of all tasks", || tasks() == before.1).await;
+    eventually("all closed", || descriptors() == before.0).await;
+}
+
+/// Calls that work, calls that are given up, and what a client listens to.
+async fn meet_good_servers(disconnect: bool) {
+    for (dialect, transport) in dialects() {
+        let server = FakeMcp::builder(dialect)
+            .on("slow", |_| {
+                Reply::raw_result("1").after(Duration::from_secs(3))
+            })
+            .start();
+        let callbacks = Callbacks::new().on_notification(|_| {});
+        let client = McpClient::with_callbacks(config(&server.url, transport), callbacks);
+        roll(&client).await.unwrap();
+        let no_params = json!({});
+        let slow = client.request("slow", &no_params);
+        tokio::time::timeout(Duration::from_millis(50), slow)
+            .await
+            .unwrap_err();
+        roll(&client).await.unwrap();
+        if disconnect {
+            client.disconnect().await;
+        }
+    }
+    let server = FakeMcp::start(Dialect::Stateless);
+    let client = client(&server.url, TransportKind::Auto);
+    let filter = SubscriptionFilter {
+        tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    };
+    let subscription = client.subscribe(filter).await.unwrap();
+    roll(&client).await.unwrap();
+    eventually("the stream", || server.open_streams() == 1).await;
+    drop(subscription);
+    eventually("the stream's end", || server.open_streams() == 0).await;
+}

@@ -1,0 +1,111 @@
+//! One call meets a fault; those beside it, on the same session, do not notice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pillion_core::mcp::{McpClient, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Fault, FaultServer};
+use serde_json::{Value, json};
+
+use super::super::config;
+use super::{faults, in_session};
+
+const SIBLINGS: usize = 12;
+
+/// Whether a request is the one call that meets the fault.
+fn is_bad(message: &Value) -> bool {
+    message["params"]["arguments"]["bad"] == true
+}
+
+#[tokio::test]
+async fn a_fault_is_met_alone() {
+    for (case, faults) in faults() {
+        let server = FaultServer::start(move |request| {
+            if is_bad(&request.json()) {
+                return faults.clone();
+            }
+            let mut answer = in_session(request);
+            if request.rpc_method() == "tools/call" {
+                answer.insert(0, Fault::Wait(Duration::from_millis(150)));
+            }
+            answer
+        })
+        .await;
+        let mut config = config(&server.url, TransportKind::StreamableHttp);
+        config.timeout = Duration::from_secs(2);
+        let client = McpClient::new(config);
+        let started = Instant::now();
+        let calls = (0..=SIBLINGS).map(|n| {
+            let client = client.clone();
+            let arguments = json!({"n": n, "bad": n == SIBLINGS / 2});
+            tokio::spawn(async move {
+                let result = client.call_tool("echo", &arguments).await;
+                (arguments, result)
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            let (arguments, result) = call.await.unwrap();
+            if arguments["bad"] == true {
+                let error = result.unwrap_err();
+                let expected = [
+                    ErrorCode::Unavailable,
+                    ErrorCode::Timeout,
+                    ErrorCode::InternalError,
+                ];
+                assert!(expected.contains(&error.code()), "{case}: {error:?}");
+                continue;
+            }
+            let result = result.unwrap_or_else(|error| panic!("{case}: {error}"));
+            assert_eq!(result.get(), arguments.to_string(), "{case}");
+        }
+        assert!(started.elapsed() < Duration::from_secs(10), "{case}");
+        // Every call was sent once, in one session.
+        assert_eq!(
+            server.requests.calls("tools/call").len(),
+            SIBLINGS + 1,
+            "{case}"
+        );
+        assert_eq!(server.requests.calls("initialize").len(), 1, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn connections_that_went_dark_are_left_behind() {
+    let dark = Arc::new(AtomicBool::new(false));
+    let is_dark = Arc::clone(&dark);
+    let server = FaultServer::start(move |request| {
+        if is_dark.load(Ordering::SeqCst) {
+            return vec![Fault::Hang];
+        }
+        let mut answer = in_session(request);
+        answer.insert(0, Fault::Wait(Duration::from_millis(50)));
+        answer
+    })
+    .await;
+    let mut config = config(&server.url, TransportKind::StreamableHttp);
+    config.timeout = Duration::from_millis(700);
+    let client = McpClient::new(config);
+    let five_calls = async || {
+        let calls = (0..5).map(|n| {
+            let client = client.clone();
+            tokio::spawn(async move { client.call_tool("echo", &json!({"n": n})).await })
+        });
+        let mut outcomes = Vec::new();
+        for call in calls.collect::<Vec<_>>() {
+            outcomes.push(call.await.unwrap());
+        }
+        outcomes
+    };
+    assert!(five_calls().await.iter().all(Result::is_ok));
+    // Five connections are open by now, and none will ever answer again.
+    dark.store(true, Ordering::SeqCst);
+    for outcome in five_calls().await {
+        assert!(outcome.unwrap_err().is_timeout());
+    }
+    dark.store(false, Ordering::SeqCst);
+    for outcome in five_calls().await {
+        outcome.unwrap();
+    }
+}

@@ -1,0 +1,70 @@
+//! Connects to every real server of `tests/peers`, in every transport that it has, does what
+//! it offers, and prints what came of it as a page of Markdown, `docs/COMPATIBILITY.md`.
+//! Ends with exit code 1 when something did not work.
+//!
+//! ```text
+//! cargo run -p pillion-tests --bin compatibility            # every server
+//! cargo run -p pillion-tests --bin compatibility -- NAME... # only these
+//! ```
+
+mod check;
+mod offer;
+mod server;
+mod table;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use server::{SERVERS, Server};
+use table::Row;
+use tokio::sync::Semaphore;
+
+/// Servers that run at the same time.
+const AT_ONCE: usize = 4;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted =
+        |server: &&Server| wanted.is_empty() || wanted.iter().any(|name| name == server.name);
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let tasks: Vec<_> = SERVERS
+        .iter()
+        .filter(is_wanted)
+        .map(|server| tokio::spawn(row(server, Arc::clone(&places))))
+        .collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for task in tasks {
+        let Ok(Some(row)) = task.await else {
+            eprintln!("compatibility: not every server could be started");
+            return ExitCode::FAILURE;
+        };
+        for failure in row.failures() {
+            eprintln!("{}: {failure}", row.name);
+        }
+        rows.push(row);
+    }
+    let page = table::page(&rows);
+    if let Err(error) = std::io::stdout().write_all(page.as_bytes()) {
+        eprintln!("compatibility: the page cannot be written: {error}");
+        return ExitCode::FAILURE;
+    }
+    let failed = rows.iter().any(|row| row.failures().next().is_some());
+    if failed || rows.is_empty() {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Starts a server when its turn has come, and does everything with it.
+async fn row(server: &'static Server, places: Arc<Semaphore>) -> Option<Row> {
+    let _place = places.acquire_owned().await.ok()?;
+    let running = tokio::task::spawn_blocking(|| server.start());
+    let running = running.await.ok()??;
+    Some(running.row().await)
+}

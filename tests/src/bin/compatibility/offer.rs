@@ -1,0 +1,130 @@
+use serde_json::{Value, json};
+
+/// What a server offers, and by which words one knows that it worked. Where it does not
+/// offer something there is nothing to check.
+pub struct Offer {
+    /// A tool that works.
+    pub call: Call,
+    /// A call that fails.
+    pub error: Call,
+    /// A tool that says how far it is.
+    pub progress: Option<Call>,
+    /// A tool with an `outputSchema`.
+    pub structured: Option<Call>,
+    /// The URI of a resource, and a part of it.
+    pub resource: Option<(&'static str, &'static str)>,
+    /// A prompt with its arguments, and a part of it.
+    pub prompt: Option<Call>,
+    /// A prompt, an argument of it, the beginning of a value, and a value.
+    pub completion: Option<[&'static str; 4]>,
+    /// A tool that asks the user, who is called Ada.
+    pub elicitation: Option<Call>,
+    /// A tool that asks the client's model, which answers with [`MODEL_SAYS`].
+    pub sampling: Option<Call>,
+}
+
+/// Something with a name and arguments, and a part of what it answers.
+pub struct Call {
+    pub name: &'static str,
+    arguments: &'static str,
+    pub answer: &'static str,
+}
+
+/// What the model answers that servers may ask for.
+pub const MODEL_SAYS: &str = "Hello from the model";
+
+const fn call(name: &'static str, arguments: &'static str, answer: &'static str) -> Call {
+    Call {
+        name,
+        arguments,
+        answer,
+    }
+}
+
+impl Call {
+    pub fn arguments(&self) -> Value {
+        serde_json::from_str(self.arguments).unwrap_or_else(|_| json!({}))
+    }
+}
+
+/// A server that offers tools alone.
+const fn tools_alone(call: Call, error: Call) -> Offer {
+    Offer {
+        call,
+        error,
+        progress: None,
+        structured: None,
+        resource: None,
+        prompt: None,
+        completion: None,
+        elicitation: None,
+        sampling: None,
+    }
+}
+
+const GREET: Call = call("greet", r#"{"name": "Ada"}"#, "Hello, Ada!");
+const GREETING: Call = call("greeting-template", r#"{"name": "Ada"}"#, "greet Ada");
+const GREETING_RESOURCE: (&str, &str) = ("https://example.com/greetings/default", "Hello, world!");
+const NOTICES: Call = call(
+    "start-notification-stream",
+    r#"{"interval": 10, "count": 2}"#,
+    "every 10ms",
+);
+const UNKNOWN: Call = call("no-such-tool", "{}", "not found");
+
+pub const EVERYTHING: Offer = Offer {
+    call: call("echo", r#"{"message": "hi 🎲"}"#, "Echo: hi 🎲"),
+    error: call("echo", r#"{"message": 7}"#, "expected string"),
+    progress: Some(call(
+        "trigger-long-running-operation",
+        r#"{"duration": 0.4, "steps": 4}"#,
+        "Steps: 4",
+    )),
+    structured: Some(call(
+        "get-structured-content",
+        r#"{"location": "Chicago"}"#,
+        "temperature",
+    )),
+    resource: Some(("demo://resource/dynamic/text/1", "Resource 1")),
+    prompt: Some(call("args-prompt", r#"{"city": "Oslo"}"#, "Oslo")),
+    completion: Some(["completable-prompt", "department", "E", "Engineering"]),
+    elicitation: Some(call("trigger-elicitation-request", "{}", "Ada")),
+    sampling: Some(call(
+        "trigger-sampling-request",
+        r#"{"prompt": "Say hello", "maxTokens": 20}"#,
+        MODEL_SAYS,
+    )),
+};
+
+pub const SDK_JSON: Offer = tools_alone(GREET, UNKNOWN);
+pub const SDK_POLLING: Offer = tools_alone(call("long-task", "{}", "complete"), UNKNOWN);
+pub const SDK_COMPATIBLE: Offer = tools_alone(NOTICES, UNKNOWN);
+
+pub const SDK_STATELESS: Offer = Offer {
+    resource: Some(GREETING_RESOURCE),
+    prompt: Some(GREETING),
+    ..tools_alone(NOTICES, UNKNOWN)
+};
+
+pub const SDK_SESSIONS: Offer = Offer {
+    resource: Some(GREETING_RESOURCE),
+    prompt: Some(GREETING),
+    elicitation: Some(call(
+        "collect-user-info",
+        r#"{"infoType": "contact"}"#,
+        "Ada",
+    )),
+    ..tools_alone(GREET, UNKNOWN)
+};
+
+pub const PYTHON: Offer = Offer {
+    call: call("echo", r#"{"text": "grüße 世界 🎲"}"#, "grüße 世界 🎲"),
+    error: call("fail", "{}", "fail"),
+    progress: Some(call("slow", r#"{"seconds": 0.4}"#, "waited")),
+    structured: Some(call("roll", r#"{"dice": "2d6"}"#, "total")),
+    resource: Some(("memo://for/Ada", "A memo for Ada")),
+    prompt: Some(call("greet", r#"{"name": "Ada"}"#, "Please greet Ada.")),
+    completion: Some(["greet", "name", "Al", "Alan"]),
+    elicitation: Some(call("ask", "{}", "Hello, Ada!")),
+    sampling: Some(call("sample", "{}", MODEL_SAYS)),
+};

@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use pillion_core::mcp::{
+    Authentication, Callbacks, McpClient, ProtocolVersion, ServerConfig, ServerConfigError,
+    StdioCommand, TransportKind,
+};
+use pillion_testkit::Peer;
+use serde_json::json;
+
+use crate::check::{CHECKS, Outcome, check};
+use crate::offer::{self, MODEL_SAYS, Offer};
+use crate::table::Row;
+
+/// One of the real servers, in one transport.
+pub struct Server {
+    /// Its name in `tests/peers`.
+    pub name: &'static str,
+    /// Package and version.
+    package: &'static str,
+    transport: TransportKind,
+    token: Option<&'static str>,
+    offer: &'static Offer,
+}
+
+const EVERYTHING: &str = "npm server-everything 2026.8.31";
+const SDK: &str = "npm sdk 1.32.2";
+const MCP1: &str = "PyPI mcp 1.30.0";
+const MCP2: &str = "PyPI mcp 2.3.0";
+const FASTMCP: &str = "PyPI fastmcp 4.1.2";
+
+const REVISIONS: [ProtocolVersion; 5] = [
+    ProtocolVersion::V2024_11_05,
+    ProtocolVersion::V2025_03_26,
+    ProtocolVersion::V2025_06_18,
+    ProtocolVersion::V2025_11_25,
+    ProtocolVersion::V2026_07_28,
+];
+
+const fn http(name: &'static str, package: &'static str, offer: &'static Offer) -> Server {
+    Server {
+        name,
+        package,
+        transport: TransportKind::StreamableHttp,
+        token: None,
+        offer,
+    }
+}
+
+const fn sse(name: &'static str, package: &'static str, offer: &'static Offer) -> Server {
+    Server {
+        transport: TransportKind::LegacySse,
+        ..http(name, package, offer)
+    }
+}
+
+const fn stdio(name: &'static str, package: &'static str, offer: &'static Offer) -> Server {
+    Server {
+        transport: TransportKind::Stdio,
+        ..http(name, package, offer)
+    }
+}
+
+/// Those that need no more than a client has by itself; one with OAuth needs a user.
+pub const SERVERS: &[Server] = &[
+    http("everything", EVERYTHING, &offer::EVERYTHING),
+    sse("everything-sse", EVERYTHING, &offer::EVERYTHING),
+    stdio("everything-stdio", EVERYTHING, &offer::EVERYTHING),
+    http("sdk-json", SDK, &offer::SDK_JSON),
+    http("sdk-stateless", SDK, &offer::SDK_STATELESS),
+    http("sdk-polling", SDK, &offer::SDK_POLLING),
+    http("sdk-sessions", SDK, &offer::SDK_SESSIONS),
+    http("sdk-compatible", SDK, &offer::SDK_COMPATIBLE),
+    sse("sdk-compatible-sse", SDK, &offer::SDK_COMPATIBLE),
+    http("mcp1-http", MCP1, &offer::PYTHON),
+    sse("mcp1-sse", MCP1, &offer::PYTHON),
+    stdio("mcp1-stdio", MCP1, &offer::PYTHON),
+    Server {
+        transport: TransportKind::WebSocket,
+        ..http("mcp1-websocket", MCP1, &offer::PYTHON)
+    },
+    http("mcp2-http", MCP2, &offer::PYTHON),
+    sse("mcp2-sse", MCP2, &offer::PYTHON),
+    stdio("mcp2-stdio", MCP2, &offer::PYTHON),
+    http("fastmcp-http", FASTMCP, &offer::PYTHON),
+    sse("fastmcp-sse", FASTMCP, &offer::PYTHON),
+    stdio("fastmcp-stdio", FASTMCP, &offer::PYTHON),
+    Server {
+        token: Some("let-me-in"),
+        ..http("fastmcp-bearer", FASTMCP, &offer::PYTHON)
+    },
+];
+
+/// A server that can be connected to.
+pub struct Running {
+    server: &'static Server,
+    place: Place,
+}
+
+enum Place {
+    Process(Peer),
+    /// Started by each client anew.
+    Command(StdioCommand),
+}
+
+impl Server {
+    /// None when its packages are not installed.
+    pub fn start(&'static self) -> Option<Running> {
+        let place = if self.transport == TransportKind::Stdio {
+            let (program, args) = Peer::command(self.name)?;
+            let mut command = StdioCommand::new(program);
+            command.args = args;
+            Place::Command(command)
+        } else {
+            Place::Process(Peer::start(self.name)?)
+        };
+        Some(Running {
+            server: self,
+            place,
+        })
+    }
+}
+
+impl Running {
+    /// Everything about the server: first found out, then with its transport pinned, then
+    /// with each revision pinned.
+    pub async fn row(&self) -> Row {
+        let server = self.server;
+        let mut row = Row::new(server.name, server.package);
+        let found = self.client(TransportKind::Auto, None);
+        let pinned = self.client(server.transport, None);
+        let (Ok(found), Ok(pinned)) = (found, pinned) else {
+            row.found = Err("the configuration is refused".to_owned());
+            return row;
+        };
+        row.found = match found.connection().await {
+            Ok(info) if info.transport == server.transport => Ok((
+                info.transport,
+                info.protocol_version.map(ProtocolVersion::as_str),
+            )),
+            Ok(info) => Err(format!("{:?}", info.transport)),
+            Err(error) => Err(error.to_string()),
+        };
+        for column in CHECKS {
+            let mut outcome = check(column, &found, server.offer).await;
+            if matches!(outcome, Outcome::Works) {
+                outcome = check(column, &pinned, server.offer).await.with("pinned");
+            }
+            row.checks.push((column, outcome));
+        }
+        found.disconnect().await;
+        pinned.disconnect().await;
+        for version in REVISIONS {
+            if self.speaks(version).await {
+                row.revisions.push(version.as_str());
+            }
+        }
+        row
+    }
+
+    /// Whether the server answers and a tool can be called in just this revision.
+    async fn speaks(&self, version: ProtocolVersion) -> bool {
+        let Ok(client) = self.client(self.server.transport, Some(version)) else {
+            return false;
+        };
+        let call = &self.server.offer.call;
+        let called = client.call_tool(call.name, &call.arguments()).await;
+        let spoken = client.connection().await.map(|info| info.protocol_version);
+        // In revisions without handshake this asks the server what it speaks.
+        let alive = client.ping().await;
+        client.disconnect().await;
+        called.is_ok() && alive.is_ok() && spoken.is_ok_and(|spoken| spoken == Some(version))
+    }
+
+    fn client(
+        &self,
+        transport: TransportKind,
+        version: Option<ProtocolVersion>,
+    ) -> Result<McpClient, ServerConfigError> {
+        let mut config = match &self.place {
+            Place::Process(peer) => ServerConfig::new(self.server.name, &peer.url)?,
+            Place::Command(command) => ServerConfig::of_command(self.server.name, command.clone()),
+        };
+        if transport != TransportKind::Auto {
+            config.transport = transport;
+        }
+        config.protocol_version = version;
+        config.timeout = Duration::from_secs(20);
+        if let Some(token) = self.server.token {
+            config.authentication = Authentication::bearer(token);
+        }
+        let callbacks = Callbacks::new()
+            .on_elicitation(|_| async {
+                let content = json!({"name": "Ada", "email": "ada@example.com"});
+                Ok(json!({"action": "accept", "content": content}))
+            })
+            .on_sampling(|_| async {
+                let content = json!({"type": "text", "text": MODEL_SAYS});
+                Ok(json!({"role": "assistant", "content": content, "model": "none"}))
+            });
+        Ok(McpClient::with_callbacks(config, callbacks))
+    }
+}
