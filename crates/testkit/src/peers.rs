@@ -22,8 +22,8 @@ impl Peer {
     /// when its packages are not installed.
     ///
     /// # Panics
-    /// When it does not start; and when it is not installed and `PILLION_REQUIRE_PEERS` is
-    /// `1`.
+    /// When there is no server of that name; when it does not start; and when it is not
+    /// installed and `PILLION_REQUIRE_PEERS` is `1`.
     #[must_use]
     pub fn start(name: &str) -> Option<Self> {
         is_installed(name).then(|| {
@@ -37,8 +37,8 @@ impl Peer {
     /// whoever asks runs it. None as for [`start`](Self::start).
     ///
     /// # Panics
-    /// When the server speaks over HTTP; and when it is not installed and
-    /// `PILLION_REQUIRE_PEERS` is `1`.
+    /// When there is no server of that name, or it does not speak over its standard streams;
+    /// and when it is not installed and `PILLION_REQUIRE_PEERS` is `1`.
     #[must_use]
     pub fn command(name: &str) -> Option<(String, Vec<String>)> {
         is_installed(name).then(|| {
@@ -104,7 +104,11 @@ impl Peer {
 
 fn is_installed(name: &str) -> bool {
     let check = Command::new(script()).args(["--check", name]).status();
-    let installed = check.unwrap().success();
+    // A name that does not exist must not pass for a server that is not installed: its test
+    // would be skipped for ever.
+    let code = check.unwrap().code();
+    assert!(matches!(code, Some(0 | 3)), "There is no server '{name}'");
+    let installed = code == Some(0);
     if !installed {
         let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
         assert!(!required, "The packages of '{name}' are not installed");
@@ -127,5 +131,16 @@ impl Drop for Peer {
         // It may have ended on its own.
         let _ = killpg(self.group(), Signal::SIGTERM);
         let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "There is no server 'no-such-server'")]
+    fn a_name_that_does_not_exist_is_not_skipped() {
+        let _ = Peer::start("no-such-server");
     }
 }
