@@ -5,6 +5,7 @@
 mod asking;
 mod faults;
 mod grants;
+mod peers;
 mod renewal;
 mod secrets;
 mod stored;

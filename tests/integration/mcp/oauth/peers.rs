@@ -1,0 +1,79 @@
+//! The real servers that want OAuth.
+
+use std::sync::Arc;
+
+use pillion_core::mcp::{
+    Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
+    InMemoryTokenStore, McpClient, OAuthCredentials, PromptError, PromptFuture, ServerConfig,
+    TokenKey, TokenStore, TransportKind,
+};
+use pillion_testkit::Peer;
+use serde_json::{Value, json};
+
+use super::{REDIRECT_URI, config};
+
+/// A browser: these servers agree to everything and redirect at once.
+struct Browser;
+
+impl AuthorizationPrompt for Browser {
+    fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
+        Box::pin(async move {
+            let redirects = reqwest::redirect::Policy::none();
+            let client = reqwest::Client::builder().no_proxy().redirect(redirects);
+            let page = client
+                .build()
+                .unwrap()
+                .get(request.url)
+                .send()
+                .await
+                .unwrap();
+            let location = page
+                .headers()
+                .get("location")
+                .ok_or(PromptError::Abandoned)?;
+            Ok(AuthorizationResponse::from_redirect(
+                location.to_str().unwrap(),
+            )?)
+        })
+    }
+}
+
+#[tokio::test]
+async fn e8_real_servers_give_tokens_and_refresh_them() {
+    for (name, refreshes) in [("sdk-oauth", false), ("fastmcp-oauth", true)] {
+        let Some(peer) = Peer::start(name) else {
+            return;
+        };
+        let store = Arc::new(InMemoryTokenStore::default());
+        let mut config = config(&peer.url, TransportKind::Auto);
+        let settings = json!({"type": "oauth", "redirect_uri": REDIRECT_URI});
+        config.authentication = serde_json::from_value(settings).unwrap();
+        config.authorization.token_store = Some(Arc::<InMemoryTokenStore>::clone(&store));
+        let mut asking = config.clone();
+        asking.authorization.prompt = Some(Arc::new(Browser));
+        let client = McpClient::new(asking);
+        assert!(!client.list_tools().await.unwrap().is_empty(), "{name}");
+        client.disconnect().await;
+        if refreshes {
+            end_access_token(&store, &config).await;
+        }
+        // Nobody is there to be asked now.
+        let client = McpClient::new(config);
+        assert!(!client.list_tools().await.unwrap().is_empty(), "{name}");
+        client.disconnect().await;
+    }
+}
+
+/// As if the hour of the token were over.
+async fn end_access_token(store: &InMemoryTokenStore, config: &ServerConfig) {
+    let Authentication::OAuth(oauth) = &config.authentication else {
+        panic!()
+    };
+    let key = TokenKey::new(config.url().unwrap(), oauth);
+    let stored = store.load(&key).await.unwrap().unwrap();
+    let mut stored: Value = serde_json::to_value(stored).unwrap();
+    stored["tokens"]["expires_at"] = 1.into();
+    stored["tokens"]["access_token"] = "ended".into();
+    let stored: OAuthCredentials = serde_json::from_value(stored).unwrap();
+    store.save(&key, stored).await.unwrap();
+}
