@@ -185,7 +185,7 @@ async fn a_refused_port_is_an_error_over_every_transport() {
 #[tokio::test]
 async fn a_host_without_an_address_is_an_error() {
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
-        let client = client("http://no-such-host.invalid/mcp", transport);
+        let client = client("https://no-such-host.invalid/mcp", transport);
         let (first, second) = tokio::join!(roll(&client), client.list_tools());
         for error in [first.map(drop).unwrap_err(), second.map(drop).unwrap_err()] {
             assert_eq!(error.code(), ErrorCode::Unavailable, "{error:?}");

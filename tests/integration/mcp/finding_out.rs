@@ -144,15 +144,23 @@ async fn e6_a_refused_credential_is_the_end_of_the_search() {
 #[tokio::test]
 async fn e6_a_server_that_offers_older_revisions_gets_the_newest_of_them() {
     let supported = json!(["2025-03-26", "2025-06-18", "1999-01-01"]);
-    let result = json!({"supportedVersions": supported}).to_string();
-    let result = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+    let result = json!({"supportedVersions": supported});
     let error = json!({"code": -32022, "message": "No", "data": {"supported": supported}});
-    let error = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
-    for answer in [
-        Fault::answer("200 OK", JSON, result),
-        Fault::answer("400 Bad Request", JSON, error),
+    for (status, reply) in [
+        ("200 OK", Reply::result(&result)),
+        ("400 Bad Request", Reply::raw_error(&error)),
     ] {
-        let server = older_server(vec![answer]).await;
+        let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
+            "server/discover" => {
+                vec![Fault::answer(
+                    status,
+                    JSON,
+                    reply.response(&request.rpc_id()),
+                )]
+            }
+            _ => older_answer(request),
+        })
+        .await;
         roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap();

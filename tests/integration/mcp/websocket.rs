@@ -224,6 +224,8 @@ fn e7_the_scheme_decides_and_a_transport_that_does_not_fit_is_refused() {
         ("https://h.example/", TransportKind::Stdio, false),
     ] {
         let mut config = ServerConfig::new("x", url).unwrap();
+        let address = config.url().unwrap().clone();
+        config.egress.allow_http_to(&address);
         config.transport = transport;
         let expected = if fits {
             Ok(())

@@ -6,7 +6,7 @@ use super::http::HttpLink;
 use super::peer::Peer;
 use super::probe::Steps;
 use super::transport::StdioLink;
-use super::{Endpoint, McpErrorKind, ServerConfig, TransportKind};
+use super::{Endpoint, McpErrorKind, ServerConfig, ServerConfigError, TransportKind};
 
 /// What opens one client's connections.
 pub(super) enum Opener {
@@ -18,7 +18,10 @@ pub(super) enum Opener {
 
 impl Opener {
     pub(super) fn new(config: &Arc<ServerConfig>, peer: &Arc<Peer>) -> Result<Self, McpErrorKind> {
-        config.validate()?;
+        config.validate().map_err(|error| match error {
+            ServerConfigError::Egress(refusal) => McpErrorKind::Egress(refusal),
+            other => McpErrorKind::Config(other),
+        })?;
         let link = match &config.endpoint {
             Endpoint::Url(_) => {
                 let link = HttpLink::new(config)?;

@@ -130,9 +130,13 @@ impl Session {
         params: &RawValue,
         extras: Extras,
     ) -> Result<Outgoing, McpErrorKind> {
-        let id = match self.ids {
-            IdStyle::Number => RequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed)),
-            IdStyle::Mcp => RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple())),
+        let id = match (self.ids, method) {
+            // A server that answers on a stream may answer this one late, on the stream of
+            // the session that took the place of the one it was asked in.
+            (IdStyle::Mcp, _) | (_, "server/discover") => {
+                RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))
+            }
+            (IdStyle::Number, _) => RequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed)),
         };
         let Extras {
             meta,

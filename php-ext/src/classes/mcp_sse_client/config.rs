@@ -109,8 +109,7 @@ impl Server {
                     error.inner()
                 ))
             })?;
-        if allow_http {
-            let url = config.url.clone();
+        if let (true, Some(url)) = (allow_http, config.url().cloned()) {
             config.egress.allow_http_to(&url);
         }
         config
