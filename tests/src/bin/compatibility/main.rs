@@ -7,6 +7,7 @@
 //! cargo run -p pillion-tests --bin compatibility -- NAME... # only these
 //! ```
 
+mod browser;
 mod check;
 mod offer;
 mod server;

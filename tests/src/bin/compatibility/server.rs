@@ -1,12 +1,14 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::mcp::{
-    Authentication, Callbacks, McpClient, ProtocolVersion, ServerConfig, ServerConfigError,
-    StdioCommand, TransportKind,
+    Authentication, Callbacks, McpClient, OAuthConfig, ProtocolVersion, ServerConfig,
+    ServerConfigError, StdioCommand, TransportKind,
 };
 use pillion_testkit::Peer;
 use serde_json::json;
 
+use crate::browser::{Browser, REDIRECT_URI};
 use crate::check::{CHECKS, Outcome, check};
 use crate::offer::{self, MODEL_SAYS, Offer};
 use crate::table::Row;
@@ -18,8 +20,16 @@ pub struct Server {
     /// Package and version.
     package: &'static str,
     transport: TransportKind,
-    token: Option<&'static str>,
+    credential: Credential,
     offer: &'static Offer,
+}
+
+/// What a server wants to see.
+enum Credential {
+    None,
+    Bearer(&'static str),
+    /// A token of its authorization server, for which the client registers itself.
+    OAuth,
 }
 
 const EVERYTHING: &str = "npm server-everything 2026.8.31";
@@ -41,7 +51,7 @@ const fn http(name: &'static str, package: &'static str, offer: &'static Offer) 
         name,
         package,
         transport: TransportKind::StreamableHttp,
-        token: None,
+        credential: Credential::None,
         offer,
     }
 }
@@ -60,7 +70,7 @@ const fn stdio(name: &'static str, package: &'static str, offer: &'static Offer)
     }
 }
 
-/// Those that need no more than a client has by itself; one with OAuth needs a user.
+/// All of `tests/peers`.
 pub const SERVERS: &[Server] = &[
     http("everything", EVERYTHING, &offer::EVERYTHING),
     sse("everything-sse", EVERYTHING, &offer::EVERYTHING),
@@ -69,6 +79,10 @@ pub const SERVERS: &[Server] = &[
     http("sdk-stateless", SDK, &offer::SDK_STATELESS),
     http("sdk-polling", SDK, &offer::SDK_POLLING),
     http("sdk-sessions", SDK, &offer::SDK_SESSIONS),
+    Server {
+        credential: Credential::OAuth,
+        ..http("sdk-oauth", SDK, &offer::SDK_SESSIONS)
+    },
     http("sdk-compatible", SDK, &offer::SDK_COMPATIBLE),
     sse("sdk-compatible-sse", SDK, &offer::SDK_COMPATIBLE),
     http("mcp1-http", MCP1, &offer::PYTHON),
@@ -85,8 +99,12 @@ pub const SERVERS: &[Server] = &[
     sse("fastmcp-sse", FASTMCP, &offer::PYTHON),
     stdio("fastmcp-stdio", FASTMCP, &offer::PYTHON),
     Server {
-        token: Some("let-me-in"),
+        credential: Credential::Bearer("let-me-in"),
         ..http("fastmcp-bearer", FASTMCP, &offer::PYTHON)
+    },
+    Server {
+        credential: Credential::OAuth,
+        ..http("fastmcp-oauth", FASTMCP, &offer::PYTHON)
     },
 ];
 
@@ -185,8 +203,15 @@ impl Running {
         }
         config.protocol_version = version;
         config.timeout = Duration::from_secs(20);
-        if let Some(token) = self.server.token {
-            config.authentication = Authentication::bearer(token);
+        match self.server.credential {
+            Credential::None => {}
+            Credential::Bearer(token) => config.authentication = Authentication::bearer(token),
+            Credential::OAuth => {
+                let mut oauth = OAuthConfig::default();
+                oauth.redirect_uri = Some(REDIRECT_URI.to_owned());
+                config.authentication = Authentication::OAuth(Box::new(oauth));
+                config.authorization.prompt = Some(Arc::new(Browser));
+            }
         }
         let callbacks = Callbacks::new()
             .on_elicitation(|_| async {

@@ -1,0 +1,25 @@
+use pillion_core::mcp::{
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, PromptError, PromptFuture,
+};
+
+/// Where the browser is sent back to; nobody listens there, the redirect itself says enough.
+pub const REDIRECT_URI: &str = "http://127.0.0.1:9/callback";
+
+/// A user with a browser, in front of a server that agrees to everything at once.
+pub struct Browser;
+
+impl AuthorizationPrompt for Browser {
+    fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
+        Box::pin(async move {
+            let redirects = reqwest::redirect::Policy::none();
+            let client = reqwest::Client::builder().no_proxy().redirect(redirects);
+            let client = client.build().map_err(|_| PromptError::Abandoned)?;
+            let page = client.get(request.url).send().await;
+            let page = page.map_err(|_| PromptError::Abandoned)?;
+            let location = page.headers().get("location");
+            let location = location.and_then(|location| location.to_str().ok());
+            let location = location.ok_or(PromptError::Abandoned)?;
+            Ok(AuthorizationResponse::from_redirect(location)?)
+        })
+    }
+}
