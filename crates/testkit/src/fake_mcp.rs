@@ -79,7 +79,7 @@ impl FakeMcp {
     pub fn builder(dialect: Dialect) -> FakeMcpBuilder {
         FakeMcpBuilder {
             dialect,
-            listener: TcpListener::bind("127.0.0.1:0").unwrap(),
+            listener: crate::listen(),
             handlers: server::Handlers::new(),
         }
     }

@@ -60,7 +60,7 @@ impl FakeOAuth {
     /// # Panics
     /// When there is no free port.
     pub async fn start(rules: OAuthRules) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::from_std(crate::listen()).unwrap();
         let issuer = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State {
             rules,

@@ -52,7 +52,7 @@ impl FakeWebSocket {
     /// # Panics
     /// When there is no free port.
     pub async fn start(subprotocol: Subprotocol) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::from_std(crate::listen()).unwrap();
         let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
         let (requests, open) = (Recorder::default(), Arc::new(AtomicUsize::new(0)));
         let goodbyes = Arc::new(AtomicUsize::new(0));

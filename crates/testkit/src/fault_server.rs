@@ -75,7 +75,7 @@ impl FaultServer {
     /// # Panics
     /// When there is no free port.
     pub async fn start(script: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static) -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), script)
+        Self::on(TcpListener::from_std(crate::listen()).unwrap(), script)
     }
 
     /// The same on a socket that is bound already.

@@ -203,7 +203,7 @@ async fn e7_what_is_tried_and_in_which_order() {
 
 #[tokio::test]
 async fn e7_what_is_remembered_is_forgotten_when_it_does_not_fit() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::from_std(pillion_testkit::listen()).unwrap();
     let address = listener.local_addr().unwrap();
     let first = FaultServer::on(listener, older_answer);
     roll(&client(&first.url, TransportKind::Auto))
@@ -227,7 +227,7 @@ async fn e7_what_is_remembered_is_forgotten_when_it_does_not_fit() {
 
 #[tokio::test]
 async fn a_server_that_is_known_to_be_down_is_left_alone_for_a_while() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::from_std(pillion_testkit::listen()).unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let client = client(&format!("http://{address}/sse"), TransportKind::Auto);
