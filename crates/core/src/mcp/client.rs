@@ -51,6 +51,8 @@ pub struct McpClient {
 
 struct Shared {
     config: Arc<ServerConfig>,
+    /// Where the server is, for logs.
+    display_url: String,
     peer: Arc<Peer>,
     connections: Connections,
     tools: KnownTools,
@@ -73,6 +75,7 @@ impl McpClient {
         Self {
             shared: Arc::new(Shared {
                 connections: Connections::new(Arc::clone(&config), Arc::clone(&peer)),
+                display_url: config.display_url(),
                 config,
                 peer,
                 tools: KnownTools::default(),

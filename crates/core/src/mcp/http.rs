@@ -18,6 +18,9 @@ use super::{
 use crate::egress::{EgressClient, EgressError, Purpose, Trust};
 pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer, read_body};
 
+const CONTENT_IS: HeaderValue = HeaderValue::from_static("application/json");
+const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
 /// A connection pool for one server and one credential. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct HttpLink {
@@ -68,8 +71,8 @@ impl HttpLink {
             .request(Method::POST, url)?
             .headers(self.headers.clone())
             .headers(extra)
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, text/event-stream")
+            .header(CONTENT_TYPE, CONTENT_IS)
+            .header(ACCEPT, ACCEPTED)
             .body(body);
         self.send(request).await
     }

@@ -18,21 +18,18 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The parameters of a request, open for additions to `_meta`; all else stays raw.
 pub(super) struct Metadata<'a> {
-    params: IndexMap<Cow<'a, str>, Cow<'a, RawValue>>,
-    meta: IndexMap<String, Box<RawValue>>,
+    params: IndexMap<Cow<'a, str>, &'a RawValue>,
+    meta: IndexMap<Cow<'a, str>, Cow<'a, RawValue>>,
 }
 
-type Entries<'a> = IndexMap<Cow<'a, str>, &'a RawValue>;
+/// Entries of `_meta` that many requests share, written once.
+pub(super) type Shared = Vec<(String, Box<RawValue>)>;
 
 impl<'a> Metadata<'a> {
     /// # Errors
     /// When `params` or its `_meta` is no object.
     pub(super) fn of(params: &'a RawValue) -> Result<Self, serde_json::Error> {
-        let entries: Entries<'a> = serde_json::from_str(params.get())?;
-        let mut params: IndexMap<_, _> = entries
-            .into_iter()
-            .map(|(key, value)| (key, Cow::Borrowed(value)))
-            .collect();
+        let mut params: IndexMap<_, &'a RawValue> = serde_json::from_str(params.get())?;
         let meta = match params.shift_remove("_meta") {
             Some(meta) => serde_json::from_str(meta.get())?,
             None => IndexMap::new(),
@@ -43,35 +40,42 @@ impl<'a> Metadata<'a> {
     /// Adds entries to `_meta`; one that is there already stays.
     pub(super) fn add(&mut self, entries: Map<String, Value>) -> Result<(), serde_json::Error> {
         for (key, value) in entries {
-            if let indexmap::map::Entry::Vacant(entry) = self.meta.entry(key) {
-                entry.insert(to_raw_value(&value)?);
+            if let indexmap::map::Entry::Vacant(entry) = self.meta.entry(Cow::Owned(key)) {
+                entry.insert(Cow::Owned(to_raw_value(&value)?));
             }
         }
         Ok(())
     }
 
-    /// `Mcp-Method`, and `Mcp-Name` for methods that name what they are about.
-    pub(super) fn mirrored_headers(&self, method: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
+    /// Adds entries to `_meta`; one that is there already stays.
+    pub(super) fn add_shared(&mut self, entries: &'a Shared) {
+        for (key, value) in entries {
+            let entry = self.meta.entry(Cow::Borrowed(key));
+            entry.or_insert(Cow::Borrowed(value));
+        }
+    }
+
+    /// Adds `Mcp-Method`, and `Mcp-Name` for methods that name what they are about.
+    pub(super) fn mirror(&self, method: &str, headers: &mut HeaderMap) {
         headers.insert(METHOD, header_value(method));
         let key = match method {
             "tools/call" | "prompts/get" => "name",
             "resources/read" => "uri",
             "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
-            _ => return headers,
+            _ => return,
         };
         let named = self.params.get(key);
         if let Some(name) = named.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok()) {
             headers.insert(NAME, header_value(&name));
         }
-        headers
     }
 
     /// The parameters with `_meta` at their end.
-    pub(super) fn into_params(mut self) -> Result<Box<RawValue>, serde_json::Error> {
+    pub(super) fn into_params(self) -> Result<Box<RawValue>, serde_json::Error> {
         let meta = to_raw_value(&self.meta)?;
-        self.params.insert(Cow::Borrowed("_meta"), Cow::Owned(meta));
-        to_raw_value(&self.params)
+        let mut params = self.params;
+        params.insert(Cow::Borrowed("_meta"), &meta);
+        to_raw_value(&params)
     }
 }
 
@@ -84,14 +88,19 @@ pub(super) fn client_info() -> Value {
 pub(super) fn per_request(
     version: ProtocolVersion,
     capabilities: Map<String, Value>,
-) -> Map<String, Value> {
-    let mut meta = Map::new();
-    let mut add =
-        |key: &str, value: Value| meta.insert(format!("io.modelcontextprotocol/{key}"), value);
-    add("protocolVersion", json!(version.as_str()));
-    add("clientInfo", client_info());
-    add("clientCapabilities", Value::Object(capabilities));
-    meta
+) -> Result<Shared, serde_json::Error> {
+    let entries = [
+        ("protocolVersion", json!(version.as_str())),
+        ("clientInfo", client_info()),
+        ("clientCapabilities", Value::Object(capabilities)),
+    ];
+    entries
+        .into_iter()
+        .map(|(key, value)| {
+            let key = format!("io.modelcontextprotocol/{key}");
+            Ok((key, to_raw_value(&value)?))
+        })
+        .collect()
 }
 
 /// Text as a header's value: as it is where a header can hold it, else in Base64 between
@@ -131,10 +140,15 @@ mod tests {
         more.insert("a".to_owned(), json!(2));
         more.insert("b".to_owned(), json!([]));
         request.add(more).unwrap();
+        let shared = vec![
+            ("b".to_owned(), raw("2")),
+            ("c".to_owned(), raw(r#"{"d":1}"#)),
+        ];
+        request.add_shared(&shared);
         let params = request.into_params().unwrap();
         assert_eq!(
             params.get(),
-            r#"{"name":"x","arguments":{"n":1.50,"big":18446744073709551617},"_meta":{"a":1,"b":[]}}"#
+            r#"{"name":"x","arguments":{"n":1.50,"big":18446744073709551617},"_meta":{"a":1,"b":[],"c":{"d":1}}}"#
         );
         assert!(Metadata::of(&raw("[1]")).is_err());
         assert!(Metadata::of(&raw(r#"{"_meta":3}"#)).is_err());
@@ -144,7 +158,8 @@ mod tests {
     fn headers_mirror_the_method_and_what_it_is_about() {
         let name = |method, params: &str| {
             let params = raw(params);
-            let headers = Metadata::of(&params).unwrap().mirrored_headers(method);
+            let mut headers = HeaderMap::new();
+            Metadata::of(&params).unwrap().mirror(method, &mut headers);
             assert_eq!(headers["mcp-method"], method);
             headers
                 .get("mcp-name")

@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -21,6 +21,8 @@ pub(super) struct Session {
     ids: IdStyle,
     next_id: AtomicI64,
     version: Option<ProtocolVersion>,
+    /// What every request says in `_meta` in that revision, once one has been made.
+    per_request: OnceLock<metadata::Shared>,
     hello: Option<Box<RawValue>>,
 }
 
@@ -52,6 +54,7 @@ impl Session {
             ids,
             next_id: AtomicI64::new(1),
             version: None,
+            per_request: OnceLock::new(),
             hello: None,
         }
     }
@@ -74,6 +77,7 @@ impl Session {
     /// Speaks a revision without handshake from the start.
     pub(super) fn speak(&mut self, version: ProtocolVersion) {
         self.version = Some(version);
+        self.per_request = OnceLock::new();
         self.transport.negotiated(version);
     }
 
@@ -159,11 +163,9 @@ impl Session {
         let mut request = Metadata::of(params).map_err(McpErrorKind::Encode)?;
         request.add(meta).map_err(McpErrorKind::Encode)?;
         if let Some(version) = stateless {
-            let capabilities = self.capabilities();
-            request
-                .add(metadata::per_request(version, capabilities))
-                .map_err(McpErrorKind::Encode)?;
-            mirrored.extend(request.mirrored_headers(method));
+            let per_request = self.per_request(version).map_err(McpErrorKind::Encode)?;
+            request.add_shared(per_request);
+            request.mirror(method, &mut mirrored);
         } else {
             mirrored.clear();
         }
@@ -175,6 +177,17 @@ impl Session {
             mirrored,
             endless,
         })
+    }
+
+    fn per_request(
+        &self,
+        version: ProtocolVersion,
+    ) -> Result<&metadata::Shared, serde_json::Error> {
+        if let Some(made) = self.per_request.get() {
+            return Ok(made);
+        }
+        let made = metadata::per_request(version, self.capabilities())?;
+        Ok(self.per_request.get_or_init(|| made))
     }
 
     fn capabilities(&self) -> Map<String, Value> {

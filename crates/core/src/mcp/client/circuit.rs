@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,6 +16,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// refused at once.
 #[derive(Default)]
 pub(super) struct Circuit {
+    /// There was a failure since the last success: only then `state` says anything, and
+    /// only then a request looks at it. Written under its lock.
+    troubled: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -28,6 +32,9 @@ impl Circuit {
     /// Lets an attempt through, or says when the next one may be made. One that is let
     /// through although the server is down keeps others away for as long as `trial`.
     pub(super) fn check(&self, trial: Duration) -> Result<(), McpErrorKind> {
+        if !self.troubled.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut state = self.state.lock();
         let now = Instant::now();
         match state.not_before {
@@ -43,11 +50,17 @@ impl Circuit {
     }
 
     pub(super) fn succeeded(&self) {
-        *self.state.lock() = State::default();
+        if !self.troubled.load(Ordering::Acquire) {
+            return;
+        }
+        let mut state = self.state.lock();
+        *state = State::default();
+        self.troubled.store(false, Ordering::Release);
     }
 
     pub(super) fn failed(&self) {
         let mut state = self.state.lock();
+        self.troubled.store(true, Ordering::Release);
         state.failures = state.failures.saturating_add(1);
         if let Some(more) = state.failures.checked_sub(TRIP) {
             let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));

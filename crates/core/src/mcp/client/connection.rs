@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Mutex;
@@ -26,14 +27,16 @@ pub(super) struct Connections {
     standing: Standing,
     /// Disconnected on purpose: operations fail until somebody connects.
     closed: AtomicBool,
-    state: Mutex<State>,
+    /// The connection. Written only by who holds `opening`; read without it, so that
+    /// requests on an open connection do not queue.
+    open: RwLock<Option<Arc<Connected>>>,
+    opening: Mutex<Opening>,
     /// What the last attempt to connect has tried.
     tried: parking_lot::Mutex<Steps>,
 }
 
 #[derive(Default)]
-struct State {
-    open: Option<Connected>,
+struct Opening {
     /// An attempt to connect. Whoever waits for it may give up, and the next goes on
     /// waiting for the same attempt.
     attempt: Option<AbortOnDropHandle<Result<Opened, McpErrorKind>>>,
@@ -96,7 +99,8 @@ impl Connections {
             circuit: Circuit::default(),
             standing: Standing::default(),
             closed: AtomicBool::new(false),
-            state: Mutex::default(),
+            open: RwLock::default(),
+            opening: Mutex::default(),
             tried: parking_lot::Mutex::default(),
         }
     }
@@ -104,19 +108,17 @@ impl Connections {
     /// The open session, or a new one. While one is being opened all callers wait for the
     /// same attempt, each under its own deadline.
     pub(super) async fn session(&self) -> Result<Arc<Session>, McpErrorKind> {
-        let mut state = self.state.lock().await;
-        self.connected(&mut state)
-            .await
-            .map(|connected| Arc::clone(&connected.session))
+        let connected = self.connected().await?;
+        Ok(Arc::clone(&connected.session))
     }
 
     pub(super) async fn info(&self) -> Result<ConnectionInfo, McpErrorKind> {
-        let mut state = self.state.lock().await;
+        let connected = self.connected().await?;
         let Connected {
             session,
             dialect,
             steps,
-        } = self.connected(&mut state).await?;
+        } = &*connected;
         Ok(ConnectionInfo {
             transport: dialect.transport,
             protocol_version: session.version(),
@@ -125,38 +127,56 @@ impl Connections {
         })
     }
 
-    async fn connected<'a>(&self, state: &'a mut State) -> Result<&'a Connected, McpErrorKind> {
+    async fn connected(&self) -> Result<Arc<Connected>, McpErrorKind> {
+        if let Some(connected) = self.current() {
+            self.admit()?;
+            return Ok(connected);
+        }
+        let mut opening = self.opening.lock().await;
+        self.admit()?;
+        // Whoever held it may have connected.
+        if let Some(connected) = self.current() {
+            return Ok(connected);
+        }
+        let stale = self.open.write().take();
+        drop(stale);
+        let opened = self.open(&mut opening).await?;
+        let connected = Arc::new(Connected {
+            session: Arc::new(opened.session),
+            dialect: opened.dialect,
+            steps: opened.steps,
+        });
+        self.repeat_standing(&connected.session);
+        *self.open.write() = Some(Arc::clone(&connected));
+        Ok(connected)
+    }
+
+    fn current(&self) -> Option<Arc<Connected>> {
+        let open = self.open.read().clone();
+        open.filter(|connected| connected.session.is_open())
+    }
+
+    /// Lets a request through, or says why not. Each asks once: one that is let through
+    /// to a server that was down keeps others away.
+    fn admit(&self) -> Result<(), McpErrorKind> {
         if self.closed.load(Ordering::Acquire) {
             return Err(McpErrorKind::Disconnected);
         }
-        self.circuit.check(self.config.timeout)?;
-        let is_open = |connected: &Connected| connected.session.is_open();
-        if !state.open.as_ref().is_some_and(is_open) {
-            state.open = None;
-            let opened = self.open(state).await?;
-            let session = Arc::new(opened.session);
-            self.repeat_standing(&session);
-            state.open = Some(Connected {
-                session,
-                dialect: opened.dialect,
-                steps: opened.steps,
-            });
-        }
-        state.open.as_ref().ok_or(McpErrorKind::Disconnected)
+        self.circuit.check(self.config.timeout)
     }
 
     /// Waits for the attempt that is under way, or makes one. Whoever comes upon the
     /// attempt of another, which then fails, makes one of his own.
-    async fn open(&self, state: &mut State) -> Result<Opened, McpErrorKind> {
-        let joined = state.attempt.is_some();
-        match self.attempt(state).await {
-            Err(error) if joined && says_down(&error) => self.attempt(state).await,
+    async fn open(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
+        let joined = opening.attempt.is_some();
+        match self.attempt(opening).await {
+            Err(error) if joined && says_down(&error) => self.attempt(opening).await,
             outcome => outcome,
         }
     }
 
-    async fn attempt(&self, state: &mut State) -> Result<Opened, McpErrorKind> {
-        let attempt = match &mut state.attempt {
+    async fn attempt(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
+        let attempt = match &mut opening.attempt {
             Some(attempt) => attempt,
             None => {
                 let opener = self.opener()?;
@@ -167,11 +187,11 @@ impl Connections {
                     let opened = tokio::time::timeout(after, opener.open(steps)).await;
                     opened.unwrap_or_else(|_| Err(opener.out_of_time(after)))
                 });
-                state.attempt.insert(AbortOnDropHandle::new(attempt))
+                opening.attempt.insert(AbortOnDropHandle::new(attempt))
             }
         };
         let outcome = attempt.await;
-        state.attempt = None;
+        opening.attempt = None;
         // The attempt was aborted, or it panicked: either way there is no connection.
         let outcome = outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
         match &outcome {
@@ -226,11 +246,10 @@ impl Connections {
 
     /// Gives up a session that is of no use any more, unless another took its place.
     pub(super) async fn forget(&self, session: &Arc<Session>) {
-        let mut state = self.state.lock().await;
-        let is_it = |connected: &Connected| Arc::ptr_eq(&connected.session, session);
-        if state.open.as_ref().is_some_and(is_it) {
-            state.open = None;
-        }
+        let _opening = self.opening.lock().await;
+        let is_it = |connected: &mut Arc<Connected>| Arc::ptr_eq(&connected.session, session);
+        let forgotten = self.open.write().take_if(is_it);
+        drop(forgotten);
     }
 
     /// Gives up a session and what is remembered of how the server speaks.
@@ -261,10 +280,10 @@ impl Connections {
 
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let mut state = self.state.lock().await;
-        state.attempt = None;
-        let open = state.open.take();
-        drop(state);
+        let mut opening = self.opening.lock().await;
+        opening.attempt = None;
+        let open = self.open.write().take();
+        drop(opening);
         if let Some(connected) = open {
             connected.session.close().await;
         }

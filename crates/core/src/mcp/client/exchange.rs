@@ -58,7 +58,7 @@ impl McpClient {
         params: &RawValue,
         meta: &Map<String, Value>,
     ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
-        let url = self.config().display_url();
+        let url = &self.shared.display_url;
         let mut tried = Vec::new();
         loop {
             let session = self.shared.connections.session().await?;

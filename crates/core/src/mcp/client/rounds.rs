@@ -247,14 +247,14 @@ impl Drop for CancelTask {
 }
 
 /// `complete` when the result does not say.
-fn result_type(result: &RawValue) -> Cow<'static, str> {
+fn result_type(result: &RawValue) -> Cow<'_, str> {
     #[derive(Deserialize)]
-    struct Typed {
-        #[serde(rename = "resultType")]
-        result_type: String,
+    struct Typed<'a> {
+        #[serde(rename = "resultType", borrow)]
+        result_type: Cow<'a, str>,
     }
-    match serde_json::from_str::<Typed>(result.get()) {
-        Ok(typed) => Cow::Owned(typed.result_type),
+    match serde_json::from_str::<Typed<'_>>(result.get()) {
+        Ok(typed) => typed.result_type,
         Err(_) => Cow::Borrowed("complete"),
     }
 }

@@ -59,11 +59,9 @@ pub(in crate::mcp) fn content_type(response: &reqwest::Response) -> String {
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let essence = text.split(';').next().unwrap_or_default().trim();
-    essence
-        .chars()
-        .take(100)
-        .collect::<String>()
-        .to_ascii_lowercase()
+    // A header's text is ASCII.
+    let shortened = essence.get(..100).unwrap_or(essence);
+    shortened.to_ascii_lowercase()
 }
 
 /// Reads a body of at most `limit` bytes.
