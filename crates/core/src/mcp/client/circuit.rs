@@ -12,8 +12,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Keeps calls from waiting for a server that is known to be down: after some failed
-/// attempts to connect, one attempt is made every now and then, and all other calls are
-/// refused at once.
+/// attempts to connect, calls are refused at once, but for those that come when a pause is
+/// over. They share one attempt to connect; if it fails, the next pause is longer.
 #[derive(Default)]
 pub(super) struct Circuit {
     /// There was a failure since the last success: only then `state` says anything, and
@@ -29,22 +29,15 @@ struct State {
 }
 
 impl Circuit {
-    /// Lets an attempt through, or says when the next one may be made. One that is let
-    /// through although the server is down keeps others away for as long as `trial`.
-    pub(super) fn check(&self, trial: Duration) -> Result<(), McpErrorKind> {
+    /// Lets a call through, or says when the next may come.
+    pub(super) fn check(&self) -> Result<(), McpErrorKind> {
         if !self.troubled.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut state = self.state.lock();
-        let now = Instant::now();
-        match state.not_before {
-            Some(until) if now < until => Err(McpErrorKind::KnownDown {
-                retry_after: until - now,
-            }),
-            Some(_) => {
-                state.not_before = Some(now + trial);
-                Ok(())
-            }
+        let until = self.state.lock().not_before;
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match left.filter(|left| !left.is_zero()) {
+            Some(retry_after) => Err(McpErrorKind::KnownDown { retry_after }),
             None => Ok(()),
         }
     }
@@ -77,22 +70,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_three_failures_one_attempt_at_a_time_is_let_through() {
+    fn after_three_failures_calls_are_refused_until_a_pause_is_over() {
         let circuit = Circuit::default();
-        let trial = Duration::from_secs(60);
         for _ in 0..TRIP {
-            circuit.check(trial).unwrap();
+            circuit.check().unwrap();
             circuit.failed();
         }
-        let Err(McpErrorKind::KnownDown { retry_after }) = circuit.check(trial) else {
+        let Err(McpErrorKind::KnownDown { retry_after }) = circuit.check() else {
             panic!()
         };
         assert!(retry_after <= FIRST_PAUSE);
         std::thread::sleep(FIRST_PAUSE);
-        circuit.check(trial).unwrap();
-        circuit.check(trial).unwrap_err();
+        circuit.check().unwrap();
+        circuit.failed();
+        circuit.check().unwrap_err();
         circuit.succeeded();
-        circuit.check(trial).unwrap();
-        circuit.check(trial).unwrap();
+        circuit.check().unwrap();
     }
 }

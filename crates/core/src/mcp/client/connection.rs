@@ -156,13 +156,12 @@ impl Connections {
         open.filter(|connected| connected.session.is_open())
     }
 
-    /// Lets a request through, or says why not. Each asks once: one that is let through
-    /// to a server that was down keeps others away.
+    /// Lets a request through, or says why not.
     fn admit(&self) -> Result<(), McpErrorKind> {
         if self.closed.load(Ordering::Acquire) {
             return Err(McpErrorKind::Disconnected);
         }
-        self.circuit.check(self.config.timeout)
+        self.circuit.check()
     }
 
     /// Waits for the attempt that is under way, or makes one. Whoever comes upon the
