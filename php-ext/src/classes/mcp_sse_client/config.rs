@@ -112,9 +112,6 @@ impl Server {
         if let (true, Some(url)) = (allow_http, config.url().cloned()) {
             config.egress.allow_http_to(&url);
         }
-        config
-            .validate()
-            .map_err(|error| exception::invalid_input(error.to_string()))?;
         if !config
             .url()
             .is_some_and(|url| url.scheme().starts_with("http"))
@@ -123,6 +120,9 @@ impl Server {
                 "Invalid MCP server option 'url': use http:// or https://",
             ));
         }
+        config
+            .validate()
+            .map_err(|error| exception::invalid_input(error.to_string()))?;
         config.wording = Some(Wording::Sse);
         Ok(Self { config, key })
     }
