@@ -5,7 +5,7 @@
 //! The server is this same program in a process of its own, so that neither its work nor
 //! its memory counts as the client's. Both sides send the same bytes (the server tells what
 //! the client sent) over connections that stay open, and take turns, so that a busy moment
-//! of the machine hits both. Ratios of medians are what counts; times are for orientation.
+//! of the machine hits both. Medians of ratios are what counts; times are for orientation.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -15,7 +15,7 @@ mod server;
 
 use std::error::Error;
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pillion_core::mcp::{McpClient, ProtocolVersion, ServerConfig, TransportKind};
 use raw::RawPeer;
@@ -28,12 +28,12 @@ type BenchError = Box<dyn Error + Send + Sync>;
 
 /// Calls of each side before anything is measured.
 const WARM_UP: usize = 500;
-/// Calls of each side, one after the other.
-const CALLS: usize = 5_000;
+/// Rounds; each side has its turn in each.
+const ROUNDS: usize = 41;
+/// Calls of each side in a round of calls one after the other.
+const PAIRS_PER_ROUND: usize = 100;
 const CALLERS: usize = 32;
-/// Rounds of each side with all callers at once.
-const ROUNDS: usize = 21;
-/// Calls that one caller makes in a round.
+/// Calls that each of these makes in a round of all at once.
 const CALLS_PER_ROUND: usize = 50;
 
 fn main() -> Result<(), BenchError> {
@@ -42,7 +42,7 @@ fn main() -> Result<(), BenchError> {
     }
     let server = ServerProcess::start()?;
     memory::report(&server)?;
-    println!("\nOne tools/call after the other; medians, and the ratio client / raw");
+    println!("\nOne tools/call after the other; medians of time and of client / raw");
     println!(
         "{:<34} {:>10} {:>10} {:>7}",
         "", "client us", "raw us", "ratio"
@@ -52,7 +52,7 @@ fn main() -> Result<(), BenchError> {
             runtime.measured(way, &server, one_by_one)?;
         }
     }
-    println!("\n{CALLERS} callers on one session; medians, and the ratio of throughput");
+    println!("\n{CALLERS} callers on one session; medians of throughput and of client / raw");
     println!(
         "{:<34} {:>10} {:>10} {:>7}",
         "", "client /s", "raw /s", "ratio"
@@ -101,11 +101,11 @@ fn runtimes() -> Result<[NamedRuntime; 2], BenchError> {
 }
 
 impl NamedRuntime {
-    /// Prints one row: both sides warm, then `measure`, which gives client and raw.
+    /// Prints one row: both sides warm, then `measure`.
     fn measured<F, M>(&self, way: Way, server: &ServerProcess, measure: M) -> Result<(), BenchError>
     where
         M: FnOnce(McpClient, RawPeer) -> F,
-        F: Future<Output = Result<(f64, f64), BenchError>> + Send + 'static,
+        F: Future<Output = Result<Rounds, BenchError>> + Send + 'static,
     {
         let Way { version, form } = way;
         let url = server.url(form);
@@ -122,12 +122,11 @@ impl NamedRuntime {
         let (client, raw) = prepared?;
         // A task, as callers of both sides are: the thread of `block_on` is not a worker.
         let task = self.runtime.spawn(measure(client, raw));
-        let (client, raw) = self.runtime.block_on(task)??;
-        println!(
-            "{:<34} {client:>10.1} {raw:>10.1} {:>7.3}",
-            format!("{version}, {form}, {}", self.name),
-            client / raw
-        );
+        let rounds = self.runtime.block_on(task)??;
+        let ratio = rounds.ratio();
+        let (client, raw) = (median(rounds.client), median(rounds.raw));
+        let name = format!("{version}, {form}, {}", self.name);
+        println!("{name:<34} {client:>10.1} {raw:>10.1} {ratio:>7.2}");
         Ok(())
     }
 }
@@ -139,23 +138,65 @@ fn client(url: &str, version: ProtocolVersion) -> Result<McpClient, BenchError> 
     Ok(McpClient::new(config))
 }
 
-/// Microseconds per call.
-async fn one_by_one(client: McpClient, raw: RawPeer) -> Result<(f64, f64), BenchError> {
-    let mut times = (Vec::new(), Vec::new());
-    for round in 0..CALLS {
-        // Whoever comes second finds the caches warm: they change places each round.
-        for side in [round % 2, 1 - round % 2] {
-            let start = Instant::now();
-            if side == 0 {
-                client.call().await?;
-                times.0.push(micros(start.elapsed()));
-            } else {
-                raw.call().await?;
-                times.1.push(micros(start.elapsed()));
+/// What came out of many rounds, in each of which both sides had their turn.
+#[derive(Default)]
+struct Rounds {
+    client: Vec<f64>,
+    raw: Vec<f64>,
+}
+
+impl Rounds {
+    fn add(&mut self, [client, raw]: [f64; 2]) {
+        self.client.push(client);
+        self.raw.push(raw);
+    }
+
+    /// The median of the rounds' ratios: what changes slowly on the machine is in both
+    /// sides of each.
+    fn ratio(&self) -> f64 {
+        let pairs = self.client.iter().zip(&self.raw);
+        median(pairs.map(|(client, raw)| client / raw).collect())
+    }
+}
+
+/// Microseconds per call; a round is the median of some.
+async fn one_by_one(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchError> {
+    let mut rounds = Rounds::default();
+    for _ in 0..ROUNDS {
+        let mut times = [Vec::new(), Vec::new()];
+        for pair in 0..PAIRS_PER_ROUND {
+            // Whoever comes second finds the caches warm: they change places each time.
+            for side in [pair % 2, 1 - pair % 2] {
+                let start = Instant::now();
+                match side {
+                    0 => client.call().await?,
+                    _ => raw.call().await?,
+                }
+                times[side].push(start.elapsed().as_secs_f64() * 1e6);
             }
         }
+        rounds.add(times.map(median));
     }
-    Ok((median(times.0), median(times.1)))
+    Ok(rounds)
+}
+
+/// Calls per second.
+async fn all_at_once(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchError> {
+    let mut rounds = Rounds::default();
+    // The first round of each side opens its connections and is not counted.
+    for round in 0..=ROUNDS {
+        let mut rates = [0.0; 2];
+        for side in [round % 2, 1 - round % 2] {
+            rates[side] = match side {
+                0 => rate(&client).await?,
+                _ => rate(&raw).await?,
+            };
+        }
+        if round > 0 {
+            rounds.add(rates);
+        }
+    }
+    Ok(rounds)
 }
 
 /// Somebody who can make the call that is measured.
@@ -168,27 +209,6 @@ impl Caller for McpClient {
         let result = self.call_tool("echo", &json!({"message": "hello"})).await?;
         server::check(&result)
     }
-}
-
-/// Calls per second.
-async fn all_at_once(client: McpClient, raw: RawPeer) -> Result<(f64, f64), BenchError> {
-    let mut rates = (Vec::new(), Vec::new());
-    // The first round of each side opens its connections and is not counted.
-    for round in 0..=ROUNDS {
-        for side in [round % 2, 1 - round % 2] {
-            let rate = if side == 0 {
-                rate(&client).await?
-            } else {
-                rate(&raw).await?
-            };
-            match (round, side) {
-                (0, _) => {}
-                (_, 0) => rates.0.push(rate),
-                _ => rates.1.push(rate),
-            }
-        }
-    }
-    Ok((median(rates.0), median(rates.1)))
 }
 
 async fn rate(peer: &impl Caller) -> Result<f64, BenchError> {
@@ -208,10 +228,6 @@ async fn rate(peer: &impl Caller) -> Result<f64, BenchError> {
     }
     let calls = u32::try_from(CALLERS * CALLS_PER_ROUND)?;
     Ok(f64::from(calls) / start.elapsed().as_secs_f64())
-}
-
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

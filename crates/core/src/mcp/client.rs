@@ -117,11 +117,12 @@ impl McpClient {
         params: &P,
         options: &RequestOptions,
     ) -> Result<Box<RawValue>, McpError> {
-        self.in_time(options, async {
+        // In its place once and for all: it is large, and would be copied at every step.
+        let operation = std::pin::pin!(async {
             let params = as_object(params)?;
             self.run(method, &params, options).await
-        })
-        .await
+        });
+        self.in_time(options, operation).await
     }
 
     /// Whether the server answers: any JSON-RPC answer counts, an error too (E5).

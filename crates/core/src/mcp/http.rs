@@ -4,6 +4,8 @@
 mod answer;
 
 use bytes::Bytes;
+use futures_util::TryFutureExt;
+use futures_util::future::Either;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::sync::Arc;
@@ -134,13 +136,13 @@ impl HttpLink {
         }
     }
 
-    async fn send(
+    fn send(
         &self,
         request: reqwest::RequestBuilder,
-    ) -> Result<reqwest::Response, McpErrorKind> {
+    ) -> impl Future<Output = Result<reqwest::Response, McpErrorKind>> {
         match &self.authorizer {
-            Some(authorizer) => Box::pin(authorizer.send(request)).await,
-            None => request.send().await.map_err(sending),
+            Some(authorizer) => Either::Left(Box::pin(authorizer.send(request))),
+            None => Either::Right(request.send().map_err(sending)),
         }
     }
 }
@@ -164,7 +166,7 @@ pub(super) async fn check_status(
     if response.status().is_success() {
         Ok(response)
     } else {
-        Err(status_error(response).await)
+        Err(Box::pin(status_error(response)).await)
     }
 }
 

@@ -173,13 +173,13 @@ fn lenient_error(raw: &RawValue) -> RpcError {
 }
 
 /// A request as it goes out.
-pub(crate) fn request(id: &RequestId, method: &str, params: &RawValue) -> Bytes {
+pub(crate) fn request(id: &RequestId, method: &str, params: &(impl Serialize + ?Sized)) -> Bytes {
     #[derive(Serialize)]
-    struct Request<'a> {
+    struct Request<'a, P: ?Sized> {
         jsonrpc: &'static str,
         id: &'a RequestId,
         method: &'a str,
-        params: &'a RawValue,
+        params: &'a P,
     }
     encode(&Request {
         jsonrpc: "2.0",

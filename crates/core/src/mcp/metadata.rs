@@ -8,6 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use indexmap::IndexMap;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
@@ -19,11 +20,23 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The parameters of a request, open for additions to `_meta`; all else stays raw.
 pub(super) struct Metadata<'a> {
     params: IndexMap<Cow<'a, str>, &'a RawValue>,
-    meta: IndexMap<Cow<'a, str>, Cow<'a, RawValue>>,
+    meta: IndexMap<String, Box<RawValue>>,
+    shared: Option<&'a Shared>,
 }
 
 /// Entries of `_meta` that many requests share, written once.
-pub(super) type Shared = Vec<(String, Box<RawValue>)>;
+pub(super) struct Shared {
+    entries: IndexMap<String, Box<RawValue>>,
+    /// All of them, as most requests have them and nothing else.
+    object: Box<RawValue>,
+}
+
+impl Shared {
+    fn new(entries: IndexMap<String, Box<RawValue>>) -> Result<Self, serde_json::Error> {
+        let object = to_raw_value(&entries)?;
+        Ok(Self { entries, object })
+    }
+}
 
 impl<'a> Metadata<'a> {
     /// # Errors
@@ -34,25 +47,27 @@ impl<'a> Metadata<'a> {
             Some(meta) => serde_json::from_str(meta.get())?,
             None => IndexMap::new(),
         };
-        Ok(Self { params, meta })
+        Ok(Self {
+            params,
+            meta,
+            shared: None,
+        })
     }
 
     /// Adds entries to `_meta`; one that is there already stays.
     pub(super) fn add(&mut self, entries: Map<String, Value>) -> Result<(), serde_json::Error> {
         for (key, value) in entries {
-            if let indexmap::map::Entry::Vacant(entry) = self.meta.entry(Cow::Owned(key)) {
-                entry.insert(Cow::Owned(to_raw_value(&value)?));
+            if let indexmap::map::Entry::Vacant(entry) = self.meta.entry(key) {
+                entry.insert(to_raw_value(&value)?);
             }
         }
         Ok(())
     }
 
-    /// Adds entries to `_meta`; one that is there already stays.
-    pub(super) fn add_shared(&mut self, entries: &'a Shared) {
-        for (key, value) in entries {
-            let entry = self.meta.entry(Cow::Borrowed(key));
-            entry.or_insert(Cow::Borrowed(value));
-        }
+    /// Adds entries to `_meta` that other requests have, too; one that is there already,
+    /// or is [added](Self::add) later, stays.
+    pub(super) fn share(&mut self, entries: &'a Shared) {
+        self.shared = Some(entries);
     }
 
     /// Adds `Mcp-Method`, and `Mcp-Name` for methods that name what they are about.
@@ -69,13 +84,29 @@ impl<'a> Metadata<'a> {
             headers.insert(NAME, header_value(&name));
         }
     }
+}
 
-    /// The parameters with `_meta` at their end.
-    pub(super) fn into_params(self) -> Result<Box<RawValue>, serde_json::Error> {
-        let meta = to_raw_value(&self.meta)?;
-        let mut params = self.params;
-        params.insert(Cow::Borrowed("_meta"), &meta);
-        to_raw_value(&params)
+/// The parameters with `_meta` at their end.
+impl Serialize for Metadata<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Meta<'a>(&'a Metadata<'a>);
+        impl Serialize for Meta<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let Metadata { meta, shared, .. } = self.0;
+                if let (true, Some(shared)) = (meta.is_empty(), shared) {
+                    return shared.object.serialize(serializer);
+                }
+                let shared = shared.iter().flat_map(|shared| &shared.entries);
+                let shared = shared.filter(|(key, _)| !meta.contains_key(*key));
+                serializer.collect_map(meta.iter().chain(shared))
+            }
+        }
+        let mut params = serializer.serialize_map(None)?;
+        for (key, value) in &self.params {
+            params.serialize_entry(key, value)?;
+        }
+        params.serialize_entry("_meta", &Meta(self))?;
+        params.end()
     }
 }
 
@@ -94,13 +125,11 @@ pub(super) fn per_request(
         ("clientInfo", client_info()),
         ("clientCapabilities", Value::Object(capabilities)),
     ];
-    entries
-        .into_iter()
-        .map(|(key, value)| {
-            let key = format!("io.modelcontextprotocol/{key}");
-            Ok((key, to_raw_value(&value)?))
-        })
-        .collect()
+    let written = entries.into_iter().map(|(key, value)| {
+        let key = format!("io.modelcontextprotocol/{key}");
+        Ok((key, to_raw_value(&value)?))
+    });
+    Shared::new(written.collect::<Result<_, serde_json::Error>>()?)
 }
 
 /// Text as a header's value: as it is where a header can hold it, else in Base64 between
@@ -140,15 +169,20 @@ mod tests {
         more.insert("a".to_owned(), json!(2));
         more.insert("b".to_owned(), json!([]));
         request.add(more).unwrap();
-        let shared = vec![
-            ("b".to_owned(), raw("2")),
-            ("c".to_owned(), raw(r#"{"d":1}"#)),
-        ];
-        request.add_shared(&shared);
-        let params = request.into_params().unwrap();
+        let shared = [("b", "2"), ("c", r#"{"d":1}"#)];
+        let shared = shared.map(|(key, value)| (key.to_owned(), raw(value)));
+        let shared = Shared::new(shared.into()).unwrap();
+        request.share(&shared);
         assert_eq!(
-            params.get(),
+            serde_json::to_string(&request).unwrap(),
             r#"{"name":"x","arguments":{"n":1.50,"big":18446744073709551617},"_meta":{"a":1,"b":[],"c":{"d":1}}}"#
+        );
+        let params = raw("{}");
+        let mut request = Metadata::of(&params).unwrap();
+        request.share(&shared);
+        assert_eq!(
+            serde_json::to_string(&request).unwrap(),
+            r#"{"_meta":{"b":2,"c":{"d":1}}}"#
         );
         assert!(Metadata::of(&raw("[1]")).is_err());
         assert!(Metadata::of(&raw(r#"{"_meta":3}"#)).is_err());

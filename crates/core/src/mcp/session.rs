@@ -164,13 +164,12 @@ impl Session {
         request.add(meta).map_err(McpErrorKind::Encode)?;
         if let Some(version) = stateless {
             let per_request = self.per_request(version).map_err(McpErrorKind::Encode)?;
-            request.add_shared(per_request);
+            request.share(per_request);
             request.mirror(method, &mut mirrored);
         } else {
             mirrored.clear();
         }
-        let params = request.into_params().map_err(McpErrorKind::Encode)?;
-        let message = jsonrpc::request(&id, method, &params);
+        let message = jsonrpc::request(&id, method, &request);
         Ok(Outgoing {
             id,
             message,

@@ -51,7 +51,8 @@ impl McpClient {
         Ok((outcome, session))
     }
 
-    /// One request and its response. It is sent again only where that can do no harm.
+    /// One request and its response. What happens seldom is boxed here and below, so that
+    /// it does not make every exchange larger. It is sent again only where that can do no harm.
     pub(super) async fn exchange(
         &self,
         method: &str,
@@ -83,7 +84,7 @@ impl McpClient {
                 }
                 Again::RevisionRefused => {}
                 Again::DialectChanged => self.shared.connections.forget_dialect(&session).await,
-                Again::HeadersChanged => self.learn_tools(&session).await?,
+                Again::HeadersChanged => Box::pin(self.learn_tools(&session)).await?,
             }
             tried.push(again);
         }

@@ -82,11 +82,11 @@ impl McpClient {
             match &*result_type(&result) {
                 "complete" => return Ok(result),
                 "input_required" => {
-                    let more = self.answer_questions(&result).await?;
+                    let more = Box::pin(self.answer_questions(&result)).await?;
                     sent = Cow::Owned(with_entries(params, more)?);
                 }
                 "task" if method == "tools/call" => {
-                    return self.follow_task(&result, options).await;
+                    return Box::pin(self.follow_task(&result, options)).await;
                 }
                 other => {
                     return Err(McpErrorKind::UnknownResultType {

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
@@ -183,7 +184,7 @@ impl AnswerReader {
         let Some(mut response) = self.response else {
             return;
         };
-        tokio::spawn(tokio::time::timeout(PATIENCE, async move {
+        let mut rest = Box::pin(async move {
             let mut bytes = 0;
             while let Ok(Some(chunk)) = response.chunk().await {
                 bytes += chunk.len();
@@ -191,7 +192,11 @@ impl AnswerReader {
                     break;
                 }
             }
-        }));
+        });
+        // Where the end is there already the connection is free before the next request.
+        if (&mut rest).now_or_never().is_none() {
+            tokio::spawn(tokio::time::timeout(PATIENCE, rest));
+        }
     }
 }
 

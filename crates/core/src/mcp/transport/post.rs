@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use futures_util::future::Either;
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
@@ -121,7 +122,7 @@ impl Line {
                 if request.endless {
                     reader.without_totals();
                 }
-                self.read_stream(&request.id, *reader, &mut answers).await
+                self.read_stream(&request.id, reader, &mut answers).await
             }
         }
     }
@@ -130,7 +131,7 @@ impl Line {
     async fn read_stream(
         self: &Arc<Self>,
         id: &RequestId,
-        mut reader: AnswerReader,
+        mut reader: Box<AnswerReader>,
         answers: &mut Answers,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let mut resumption = Resumption::new(self.has(Feature::Handshake));
@@ -156,10 +157,17 @@ impl Line {
                 let headers = self.headers(wait.await);
                 self.check_session(self.link.get_stream(headers).await)
             };
-            tokio::select! {
-                biased;
-                Ok(outcome) = answered => return Ok(outcome),
-                stream = resumed => reader.resume(stream?),
+            // Boxed because it is seldom, and every exchange would be larger for it.
+            let next = Box::pin(async {
+                tokio::select! {
+                    biased;
+                    Ok(outcome) = answered => Ok(Either::Left(outcome)),
+                    stream = resumed => stream.map(Either::Right),
+                }
+            });
+            match next.await? {
+                Either::Left(outcome) => return Ok(outcome),
+                Either::Right(stream) => reader.resume(stream),
             }
         }
     }
