@@ -105,7 +105,8 @@ impl CompiledSchema {
         let error = self.validator.iter_errors(value).next()?;
         let path = error.instance_path().to_string();
         let place = if path.is_empty() { "/" } else { &path };
-        Some(format!("at '{place}': {error}"))
+        // Without the value itself, which may be large or nobody's business.
+        Some(format!("at '{place}': {}", error.masked()))
     }
 
     fn first_violation(&self, instance: &Value) -> InvalidArguments {

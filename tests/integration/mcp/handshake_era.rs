@@ -340,3 +340,21 @@ async fn structured_output_that_does_not_fit_is_reported_beside_the_result() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_call_whose_session_is_gone_when_its_stream_is_resumed_is_not_sent_again() {
+    let server = FaultServer::start(|request| {
+        if request.method == "GET" {
+            return vec![Fault::answer("404 Not Found", "text/plain", "")];
+        }
+        if request.rpc_method() == "tools/call" {
+            let prime = Fault::Send(b"id: 1\nretry: 1\ndata:\n\n".to_vec());
+            return vec![Fault::head(EVENT_STREAM), prime, Fault::Close];
+        }
+        in_session(request)
+    })
+    .await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    roll(&client).await.unwrap_err();
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+}

@@ -448,3 +448,14 @@ async fn a_dropped_call_closes_its_connection_and_says_no_word() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.requests.calls("notifications/cancelled").is_empty());
 }
+
+#[tokio::test]
+async fn an_error_of_the_tools_own_is_not_taken_for_another_revision() {
+    let server = stateless()
+        .on("tools/call", |_| Reply::error(-32001, "upstream timed out"))
+        .start();
+    let client = auto(&server);
+    let error = roll(&client).await.unwrap_err();
+    assert_eq!(error.rpc_error().unwrap().code, -32001);
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+}

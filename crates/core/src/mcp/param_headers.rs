@@ -9,6 +9,9 @@ use super::metadata::header_value;
 
 const ANNOTATION: &str = "x-mcp-header";
 
+/// Headers of one call at most; servers bound what they take as well.
+const MOST_HEADERS: usize = 64;
+
 /// One parameter that is repeated in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParamHeader {
@@ -23,6 +26,8 @@ pub(super) struct ParamHeader {
 pub(super) enum ParamHeaderError {
     #[error("an `x-mcp-header` is no header name")]
     Name,
+    #[error("more than {MOST_HEADERS} parameters have an `x-mcp-header`")]
+    TooMany,
     #[error("two parameters have the `x-mcp-header` '{0}'")]
     Twice(String),
     #[error("the parameter '{0}' has an `x-mcp-header` but is no string, integer or boolean")]
@@ -94,6 +99,9 @@ fn param_header(
     path: &[String],
     found: &[ParamHeader],
 ) -> Result<ParamHeader, ParamHeaderError> {
+    if found.len() >= MOST_HEADERS {
+        return Err(ParamHeaderError::TooMany);
+    }
     let name = annotation.as_str().filter(|name| !name.is_empty());
     let name = name.ok_or(ParamHeaderError::Name)?;
     let header = HeaderName::try_from(format!("mcp-param-{name}"));
@@ -159,6 +167,20 @@ mod tests {
         assert_eq!(map["mcp-param-dry"], "false");
         assert_eq!(of(json!({"region": null, "limits": []})).len(), 0);
         assert_eq!(of(json!({"rows": 1})).len(), 0);
+    }
+
+    #[test]
+    fn a_tool_with_very_many_headers_is_refused_at_once() {
+        let properties: serde_json::Map<_, _> = (0..100_000)
+            .map(|n| {
+                (
+                    n.to_string(),
+                    json!({"type": "string", "x-mcp-header": format!("H{n}")}),
+                )
+            })
+            .collect();
+        let schema = json!({ "properties": properties });
+        assert_eq!(of_schema(&schema), Err(ParamHeaderError::TooMany));
     }
 
     #[test]

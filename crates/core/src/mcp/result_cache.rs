@@ -85,6 +85,20 @@ impl ResultCache {
         kept.results.insert(key, Entry { result, until });
     }
 
+    /// Forgets every page of a list.
+    pub(super) fn forget(&self, method: &str) {
+        let mut kept = self.kept.lock();
+        let stale: Vec<_> = kept
+            .results
+            .keys()
+            .filter(|key| key.0 == method)
+            .cloned()
+            .collect();
+        for key in stale {
+            kept.remove(&key);
+        }
+    }
+
     /// Forgets what a notice says has changed.
     pub(super) fn hear(&self, notice: &Notification) {
         let changed: &[&str] = match notice.method.as_str() {
@@ -96,15 +110,8 @@ impl ResultCache {
             "notifications/resources/updated" => &["resources/read"],
             _ => return,
         };
-        let mut kept = self.kept.lock();
-        let stale: Vec<_> = kept
-            .results
-            .keys()
-            .filter(|(method, _)| changed.contains(&method.as_str()))
-            .cloned()
-            .collect();
-        for key in stale {
-            kept.remove(&key);
+        for method in changed {
+            self.forget(method);
         }
     }
 }

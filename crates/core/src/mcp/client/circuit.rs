@@ -54,6 +54,10 @@ impl Circuit {
     pub(super) fn failed(&self) {
         let mut state = self.state.lock();
         self.troubled.store(true, Ordering::Release);
+        // Calls that fail together say no more than one.
+        if state.not_before.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
         state.failures = state.failures.saturating_add(1);
         if let Some(more) = state.failures.checked_sub(TRIP) {
             let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));

@@ -141,6 +141,11 @@ impl Connections {
         let stale = self.open.write().take();
         drop(stale);
         let opened = self.open(&mut opening).await?;
+        if self.closed.load(Ordering::Acquire) {
+            // Disconnected in the meantime.
+            opened.session.close().await;
+            return Err(McpErrorKind::Disconnected);
+        }
         let connected = Arc::new(Connected {
             session: Arc::new(opened.session),
             dialect: opened.dialect,
@@ -259,7 +264,8 @@ impl Connections {
 
     /// Whether the dialect was found out, so that it can be found out anew.
     pub(super) fn finds_out(&self) -> bool {
-        self.config.transport == TransportKind::Auto && self.config.protocol_version.is_none()
+        self.config.transport_kind() == TransportKind::Auto
+            && self.config.protocol_version.is_none()
     }
 
     /// Listens for what the server says outside of answers, on this and later connections.

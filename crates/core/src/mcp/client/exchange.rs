@@ -79,12 +79,25 @@ impl McpClient {
             };
             tracing::debug!(?again, "The MCP request is sent once more");
             match again {
+                // A session over HTTP outlives its connections.
+                Again::ConnectionBroken if session.is_open() => {}
                 Again::SessionExpired | Again::ConnectionBroken => {
                     self.shared.connections.forget(&session).await;
                 }
                 Again::RevisionRefused => {}
-                Again::DialectChanged => self.shared.connections.forget_dialect(&session).await,
-                Again::HeadersChanged => Box::pin(self.learn_tools(&session)).await?,
+                Again::DialectChanged => {
+                    let before = session.version();
+                    self.shared.connections.forget_dialect(&session).await;
+                    let now = self.shared.connections.session().await?.version();
+                    if now == before && !only_reads(method) {
+                        // It was an error of the tool's own, which may have run.
+                        return Ok((outcome?, session));
+                    }
+                }
+                Again::HeadersChanged => {
+                    self.shared.results.forget("tools/list");
+                    Box::pin(self.learn_tools(&session)).await?;
+                }
             }
             tried.push(again);
         }

@@ -40,6 +40,11 @@ impl Standing {
         was_last
     }
 
+    /// Whether somebody cares for a resource.
+    pub(super) fn has(&self, uri: &str) -> bool {
+        self.resources.lock().contains_key(uri)
+    }
+
     /// The requests that repeat it all.
     pub(super) fn requests(&self) -> Vec<(&'static str, Value)> {
         let level = self

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -200,7 +200,7 @@ impl McpClient {
             uri: uri.to_owned(),
         };
         self.shared.connections.standing().add(uri);
-        subscription.send("resources/subscribe").await?;
+        tell_of_resource(self, "resources/subscribe", uri).await?;
         Ok(subscription)
     }
 }
@@ -211,31 +211,29 @@ struct ResourceSubscription {
     uri: String,
 }
 
-impl ResourceSubscription {
-    async fn send(&self, method: &str) -> Result<(), McpErrorKind> {
-        let params: Value = json!({ "uri": self.uri });
-        let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
-        let (outcome, _) = self.client.exchange(method, &params, &Map::new()).await?;
-        outcome?;
-        Ok(())
-    }
-}
-
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         let was_last = self.client.shared.connections.standing().remove(&self.uri);
         if let (true, Ok(runtime)) = (was_last, tokio::runtime::Handle::try_current()) {
-            let last = Self {
-                client: self.client.clone(),
-                uri: std::mem::take(&mut self.uri),
-            };
+            let client = self.client.clone();
+            let uri = std::mem::take(&mut self.uri);
             runtime.spawn(tokio::time::timeout(PATIENCE, async move {
-                if let Err(error) = last.send("resources/unsubscribe").await {
+                if client.shared.connections.standing().has(&uri) {
+                    return; // Somebody else cares by now.
+                }
+                let outcome = tell_of_resource(&client, "resources/unsubscribe", &uri).await;
+                if let Err(error) = outcome {
                     tracing::debug!(%error, "The server did not take back a subscription");
                 }
-                // Its own drop finds nothing to remove.
             }));
         }
     }
+}
+
+async fn tell_of_resource(client: &McpClient, method: &str, uri: &str) -> Result<(), McpErrorKind> {
+    let params = to_raw_value(&json!({ "uri": uri })).map_err(McpErrorKind::Encode)?;
+    let (outcome, _) = client.exchange(method, &params, &Map::new()).await?;
+    outcome?;
+    Ok(())
 }

@@ -180,7 +180,10 @@ impl Transport for EventStreamTransport {
         Box::pin(async move {
             let poster = &self.poster;
             let id = &request.id;
-            let mut place = poster.waiting.place(id)?;
+            let mut place = poster.waiting.place(id).map_err(|_| {
+                // Nothing has left: it may go out on another connection.
+                McpErrorKind::SessionExpired
+            })?;
             // The response may overtake the answer to the POST.
             let post = poster.post_for(id, request.message);
             tokio::pin!(post);

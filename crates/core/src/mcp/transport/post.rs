@@ -162,7 +162,11 @@ impl Line {
                 tokio::select! {
                     biased;
                     Ok(outcome) = answered => Ok(Either::Left(outcome)),
-                    stream = resumed => stream.map(Either::Right),
+                    stream = resumed => match stream {
+                        // The request itself was taken: to send it again is not safe.
+                        Err(McpErrorKind::SessionExpired) => Err(McpErrorKind::StreamClosed),
+                        stream => stream.map(Either::Right),
+                    },
                 }
             });
             match next.await? {
