@@ -121,7 +121,9 @@ impl McpClient {
             let key = "io.modelcontextprotocol/logLevel".to_owned();
             extras.meta.insert(key, json!(level));
         }
-        if let Some((tool, arguments)) = self.called_tool(method, params) {
+        if self.shared.tools.want_headers()
+            && let Some((tool, arguments)) = self.called_tool(method, params)
+        {
             extras.mirrored = tool.headers(arguments);
         }
         extras

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
 use parking_lot::RwLock;
@@ -14,6 +15,9 @@ use crate::schema::CompiledSchema;
 #[derive(Default)]
 pub(super) struct KnownTools {
     tools: RwLock<HashMap<String, Arc<KnownTool>>>,
+    /// Some tool asks for headers that repeat parameters: only then a call looks for its
+    /// own. Written under the lock of `tools`.
+    want_headers: AtomicBool,
 }
 
 pub(super) struct KnownTool {
@@ -74,12 +78,22 @@ impl KnownTools {
             output,
             harmless_twice: listed.annotations.read_only || listed.annotations.idempotent,
         };
-        self.tools.write().insert(listed.name, Arc::new(tool));
+        let mut tools = self.tools.write();
+        self.want_headers
+            .fetch_or(!tool.headers.is_empty(), Ordering::AcqRel);
+        tools.insert(listed.name, Arc::new(tool));
         Ok(())
     }
 
     pub(super) fn forget_all(&self) {
-        self.tools.write().clear();
+        let mut tools = self.tools.write();
+        tools.clear();
+        self.want_headers.store(false, Ordering::Release);
+    }
+
+    /// Whether some tool asks for headers that repeat parameters.
+    pub(super) fn want_headers(&self) -> bool {
+        self.want_headers.load(Ordering::Acquire)
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {

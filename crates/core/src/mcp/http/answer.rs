@@ -1,7 +1,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
@@ -177,8 +176,9 @@ impl AnswerReader {
     }
 
     /// Lets a stream that has given its answer come to its end, so that the connection can
-    /// be used again; a server that keeps it open loses it after a moment.
-    pub(in crate::mcp) fn finish_in_background(self) {
+    /// be used again: at once, or in the background if the server keeps it open, which then
+    /// loses it after a moment.
+    pub(in crate::mcp) async fn finish(self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         const MOST_BYTES: usize = 64 * 1024;
         let Some(mut response) = self.response else {
@@ -193,9 +193,14 @@ impl AnswerReader {
                 }
             }
         });
-        // Where the end is there already the connection is free before the next request.
-        if (&mut rest).now_or_never().is_none() {
-            tokio::spawn(tokio::time::timeout(PATIENCE, rest));
+        // Most servers end the stream with the answer, and the task that reads from the
+        // connection comes upon that in its next turn: it is free before the next request.
+        tokio::select! {
+            biased;
+            () = &mut rest => {}
+            () = tokio::task::yield_now() => {
+                tokio::spawn(tokio::time::timeout(PATIENCE, rest));
+            }
         }
     }
 }

@@ -140,7 +140,7 @@ impl Line {
                 Ok(Some(event)) => {
                     let messages = messages_of(&event);
                     if let Some(outcome) = self.find_response(id, messages, answers) {
-                        reader.finish_in_background();
+                        reader.finish().await;
                         return Ok(outcome);
                     }
                     continue;
@@ -237,7 +237,7 @@ impl Transport for PostTransport {
             // Whatever the body is, it answers nothing; reading it frees the connection.
             if let Ok(Answer::Stream(reader)) = read_answer(response, &self.line.link.limits).await
             {
-                reader.finish_in_background();
+                reader.finish().await;
             }
             Ok(())
         })
