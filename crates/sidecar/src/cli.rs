@@ -35,7 +35,7 @@ enum Command {
     /// Lists and calls the tools of a running sidecar
     Tools(tools::Tools),
     /// Probes, lists, calls and reads any MCP server
-    Mcp(mcp::Mcp),
+    Mcp(Box<mcp::Mcp>),
 }
 
 /// The socket's path, which every command takes.

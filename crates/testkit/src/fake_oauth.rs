@@ -39,6 +39,8 @@ pub struct OAuthRules {
     pub narrow: bool,
     /// Each refusal for a missing scope names another one.
     pub greedy: bool,
+    /// Whoever opens the authorization page refuses.
+    pub refuses: bool,
     /// Paths that are answered with these faults instead.
     pub faults: HashMap<String, Vec<Fault>>,
     /// The issuer of the metadata's authorization server, where it is another.
@@ -135,6 +137,7 @@ impl State {
                 "client_id": "registered", "client_secret": "hush-registered",
                 "redirect_uris": request.json()["redirect_uris"],
             })),
+            "/authorize" => self.authorize(origin, request),
             "/token" => {
                 let mut answer = vec![Fault::Wait(self.rules.token_delay)];
                 answer.extend(self.token(&form(&request.body)));
@@ -164,10 +167,28 @@ impl State {
         metadata
     }
 
+    /// Sends the browser back at once, with a code that says what was asked for.
+    fn authorize(&self, origin: &str, request: &Recorded) -> Vec<Fault> {
+        let (_, query) = request.path.split_once('?').unwrap_or_default();
+        let asked = form(query.as_bytes());
+        let field = |name: &str| asked.get(name).map(String::as_str).unwrap_or_default();
+        let mut answer = form_urlencoded::Serializer::new(String::new());
+        if self.rules.refuses {
+            answer.append_pair("error", "access_denied");
+        } else {
+            answer.append_pair("code", &format!("hush-code-{}", field("scope")));
+        }
+        answer.append_pair("state", field("state"));
+        answer.append_pair("iss", origin);
+        let location = format!("{}?{}", field("redirect_uri"), answer.finish());
+        let headers = [("Location", location.as_str())];
+        vec![Fault::answer_with("302 Found", &headers, "")]
+    }
+
     fn token(&mut self, form: &HashMap<String, String>) -> Vec<Fault> {
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         let scope = match field("grant_type") {
-            // The code of `code_for` holds what was asked for.
+            // The code holds what was asked for.
             "authorization_code" if !field("code_verifier").is_empty() => {
                 field("code").strip_prefix("hush-code-").map(str::to_owned)
             }
@@ -227,7 +248,10 @@ impl State {
                 refused("403 Forbidden", &challenge)
             }
             _ => {
-                let result = Reply::raw_result(r#"{"content":[]}"#);
+                let result = Reply::raw_result(match request.rpc_method().as_str() {
+                    "tools/list" => r#"{"tools":[{"name":"roll","inputSchema":{}}]}"#,
+                    _ => r#"{"content":[{"type":"text","text":"15"}]}"#,
+                });
                 let response = result.response(&request.rpc_id());
                 let event = format!("data: {response}\n\n");
                 vec![Fault::answer("200 OK", "text/event-stream", event)]

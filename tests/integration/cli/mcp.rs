@@ -6,6 +6,7 @@ mod credentials;
 mod faults;
 mod interrupt;
 mod list;
+mod oauth;
 mod peers;
 mod probe;
 mod read;

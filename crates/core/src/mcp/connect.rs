@@ -210,14 +210,9 @@ impl Connector {
         session.speak(version);
         let patience = LONGEST_WAIT.min(self.config.timeout / 4);
         let params = empty_object();
-        let outcome = loop {
-            let asked = session.ask("server/discover", &params);
-            match tokio::time::timeout(patience, asked).await {
-                Ok(outcome) => break outcome,
-                Err(_) if self.link.authorization_ended().await => {}
-                Err(_) => break Err(McpErrorKind::Timeout { after: patience }),
-            }
-        };
+        let asked = session.ask("server/discover", &params);
+        let outcome = self.link.in_time(patience, asked).await;
+        let outcome = outcome.unwrap_or(Err(McpErrorKind::Timeout { after: patience }));
         let found = discovered(outcome, &mut session);
         let tried = format!("POST server/discover ({version})");
         steps.note(tried, found.as_ref().map(Discovered::describe));
@@ -228,17 +223,12 @@ impl Connector {
     /// deadline would leave no time for another.
     async fn try_out(&self, dialect: Dialect, steps: &mut Steps) -> Result<Session, McpErrorKind> {
         let after = self.config.timeout / 2;
-        loop {
-            match tokio::time::timeout(after, self.step(dialect, steps)).await {
-                Ok(opened) => return opened,
-                Err(_) if self.link.authorization_ended().await => {}
-                Err(_) => {
-                    let error = McpErrorKind::Timeout { after };
-                    steps.note(dialect.describe(), Err(&error));
-                    return Err(error);
-                }
-            }
+        if let Some(opened) = self.link.in_time(after, self.step(dialect, steps)).await {
+            return opened;
         }
+        let error = McpErrorKind::Timeout { after };
+        steps.note(dialect.describe(), Err(&error));
+        Err(error)
     }
 
     /// Opens a session in one way, and says in `steps` how that went.

@@ -8,15 +8,14 @@ use futures_util::TryFutureExt;
 use futures_util::future::Either;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
 use super::jsonrpc::Incoming;
 use super::oauth::OAuthAuthorizer;
-use super::{
-    Authentication, Limits, McpErrorKind, OAuthError, RpcError, ServerConfig, TransportKind,
-};
+use super::{Authentication, Limits, McpErrorKind, RpcError, ServerConfig, TransportKind};
 use crate::egress::{EgressClient, EgressError, Purpose, Trust};
 pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer, read_body};
 
@@ -117,22 +116,30 @@ impl HttpLink {
         };
     }
 
-    /// Waits for an authorization that is under way; false when there is none. The time
-    /// that it takes is not the server's.
-    pub(super) async fn authorization_ended(&self) -> bool {
-        match &self.authorizer {
-            Some(authorizer) => authorizer.ended().await,
-            None => false,
+    /// Gives some work this much time, and as much again after each authorization that it
+    /// needs: the time that a person takes is not the server's. None when the time is up.
+    pub(super) async fn in_time<T>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        // The work goes on where it was: begun again, it would ask a person who has just
+        // refused a second time.
+        let mut work = pin!(work);
+        loop {
+            match tokio::time::timeout(patience, work.as_mut()).await {
+                Ok(outcome) => return Some(outcome),
+                Err(_) if self.authorization_ended().await => {}
+                Err(_) => return None,
+            }
         }
     }
 
-    /// Why an attempt that was given so much time did not succeed.
-    pub(super) fn out_of_time(&self, after: Duration) -> McpErrorKind {
+    /// Waits for an authorization that is under way; false when there is none.
+    async fn authorization_ended(&self) -> bool {
         match &self.authorizer {
-            Some(authorizer) if authorizer.is_busy() => {
-                McpErrorKind::Authorization(Arc::new(OAuthError::Pending))
-            }
-            _ => McpErrorKind::Timeout { after },
+            Some(authorizer) => authorizer.ended().await,
+            None => false,
         }
     }
 

@@ -44,19 +44,13 @@ impl Opener {
         Ok(Self::Channel(ChannelConnector::new(config, link, peer)))
     }
 
-    /// Opens a session in the way that is pinned or known, and otherwise finds out.
-    pub(super) async fn open(&self, steps: Steps) -> Result<Opened, McpErrorKind> {
-        match self {
-            Self::Http(connector) => connector.open(steps).await,
-            Self::Channel(connector) => connector.open(steps).await,
-        }
-    }
-
-    /// Why opening a session did not succeed in the time that it was given.
-    pub(super) fn out_of_time(&self, after: Duration) -> McpErrorKind {
-        match self {
-            Self::Http(connector) => connector.link.out_of_time(after),
-            Self::Channel(_) => McpErrorKind::Timeout { after },
-        }
+    /// Opens a session in the way that is pinned or known, and otherwise finds out, in this
+    /// much time.
+    pub(super) async fn open(&self, steps: Steps, after: Duration) -> Result<Opened, McpErrorKind> {
+        let opened = match self {
+            Self::Http(connector) => connector.link.in_time(after, connector.open(steps)).await,
+            Self::Channel(connector) => connector.open_in(steps, after).await,
+        };
+        opened.unwrap_or(Err(McpErrorKind::Timeout { after }))
     }
 }

@@ -1,6 +1,8 @@
 //! `pillion mcp`: any MCP server from the shell.
 
 mod arguments;
+mod asking;
+mod authorization;
 mod call;
 mod command;
 mod content;
@@ -41,6 +43,7 @@ Examples:
   pillion mcp call echo message=hello -- npx -y @modelcontextprotocol/server-everything
   pillion mcp call --server dice roll '{\"dice\": \"2d6\"}'
   TOKEN=... pillion mcp read https://mcp.example.com/mcp file:///notes.txt --bearer-env TOKEN
+  pillion mcp list https://mcp.example.com/mcp --oauth
 
 Exit codes: 0 when all went well, 1 when the tool or the server failed, 2 when the command \
 line or the configuration is wrong, 130 and 143 after SIGINT and SIGTERM.")]

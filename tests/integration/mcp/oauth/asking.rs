@@ -1,6 +1,7 @@
 //! Who is asked, and what an answer must be.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use pillion_core::mcp::{McpClient, OAuthError, TransportKind};
@@ -236,4 +237,36 @@ async fn a_person_may_take_longer_than_a_call() {
     }
     assert!(calls > 1);
     assert_eq!(person.asked(), 1);
+}
+
+#[tokio::test]
+async fn a_person_who_refuses_late_is_asked_once() {
+    // The first step of finding out waits for a quarter of the deadline, the call for all of it.
+    for timeout in [Duration::from_secs(4), Duration::from_millis(400)] {
+        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let person = Consenting {
+            thinks: Duration::from_millis(1500),
+            redirect: |request| {
+                let (state, iss) = (parameter(request, "state"), issuer(request));
+                let uri = &request.redirect_uri;
+                format!("{uri}?error=access_denied&state={state}&iss={iss}")
+            },
+            asked: AtomicUsize::new(0),
+        };
+        let person = Arc::new(person);
+        let mut config = oauth(&server, &json!({}));
+        config.transport = TransportKind::Auto;
+        config.timeout = timeout;
+        config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
+        let client = McpClient::new(config);
+        let error = loop {
+            match roll(&client).await.unwrap_err() {
+                error if error.code() == ErrorCode::Timeout => {}
+                error => break error,
+            }
+        };
+        assert!(matches!(oauth_error(&error), OAuthError::Refused { .. }));
+        assert_eq!(person.asked(), 1, "{timeout:?}");
+        assert!(server.token_requests().is_empty());
+    }
 }

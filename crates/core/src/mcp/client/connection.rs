@@ -187,10 +187,7 @@ impl Connections {
                 let after = self.config.timeout;
                 let steps = Steps::default();
                 *self.tried.lock() = steps.clone();
-                let attempt = tokio::spawn(async move {
-                    let opened = tokio::time::timeout(after, opener.open(steps)).await;
-                    opened.unwrap_or_else(|_| Err(opener.out_of_time(after)))
-                });
+                let attempt = tokio::spawn(async move { opener.open(steps, after).await });
                 opening.attempt.insert(AbortOnDropHandle::new(attempt))
             }
         };

@@ -50,8 +50,21 @@ impl ChannelConnector {
         }
     }
 
+    /// Opens a session; None when the time is up.
+    pub(in crate::mcp) async fn open_in(
+        &self,
+        steps: Steps,
+        after: Duration,
+    ) -> Option<Result<Opened, McpErrorKind>> {
+        let opened = self.open(steps);
+        match &self.link {
+            ChannelLink::Stdio(_) => tokio::time::timeout(after, opened).await.ok(),
+            ChannelLink::WebSocket(link) => link.in_time(after, opened).await,
+        }
+    }
+
     /// Opens a session in the way that is pinned or known, and otherwise finds out.
-    pub(in crate::mcp) async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
+    async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
         if let Some(opening) = self.pinned() {
             let session = self.start().await?;
             return self.open_as(opening, session, steps).await;

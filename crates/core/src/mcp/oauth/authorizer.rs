@@ -123,12 +123,6 @@ impl OAuthAuthorizer {
         client.execute(request).await.map_err(sending)
     }
 
-    /// Whether an errand is under way.
-    pub(in crate::mcp) fn is_busy(&self) -> bool {
-        let running = self.errand.lock();
-        running.as_ref().is_some_and(Running::is_under_way)
-    }
-
     /// Waits for the errand that is under way; false when there is none.
     pub(in crate::mcp) async fn ended(&self) -> bool {
         let outcome = {

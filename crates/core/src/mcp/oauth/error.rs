@@ -101,9 +101,6 @@ pub enum OAuthError {
     /// The tokens could not be stored or loaded.
     #[error(transparent)]
     Store(#[from] TokenStoreError),
-    /// Somebody has been asked and has not answered yet; a later call finds the answer.
-    #[error("the authorization has not been given yet")]
-    Pending,
     /// The prompt or the token store panicked.
     #[error("the authorization failed inside this program")]
     Panicked,
@@ -147,7 +144,7 @@ impl OAuthError {
                 ErrorCode::Unavailable
             }
             Self::Discovery(error) if error.is_out_of_reach() => ErrorCode::Unavailable,
-            Self::TimedOut | Self::Pending => ErrorCode::Timeout,
+            Self::TimedOut => ErrorCode::Timeout,
             Self::Panicked => ErrorCode::InternalError,
             Self::Config(_) | Self::NoRedirectUri | Self::Assertion(_) | Self::Signing => {
                 ErrorCode::InvalidInput

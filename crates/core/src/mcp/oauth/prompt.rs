@@ -13,8 +13,8 @@ pub type PromptFuture<'a> =
 /// authorization server sends the browser back (OAuth 2.1 section 4.1).
 ///
 /// It may wait for minutes. The call that needed the authorization keeps its own deadline;
-/// when that passes, the prompt goes on, and a later call uses what came of it. One prompt
-/// is shown at a time for each client.
+/// when that passes, the prompt goes on, and a later call waits for it or uses what came of
+/// it. One prompt is shown at a time for each client.
 ///
 /// ```
 /// use pillion_core::mcp::{

@@ -40,7 +40,7 @@ impl Call {
             what: "the name of a tool",
         })?;
         let arguments = Arguments::read(meant.words)?;
-        let server = Server::new(meant.server, options);
+        let server = Server::new(meant.server, options).await?;
         let called = server.during(call(&server, &name, arguments)).await?;
         if let Some(mismatch) = &called.output_mismatch {
             let mismatch = plain::one_line(mismatch);
@@ -77,7 +77,8 @@ async fn call(
     server.connect().await?;
     // The list says what types the arguments have and what the result should look like. A
     // server that gives none can still be called.
-    let tools = Kind::Tools.list(server).await.unwrap_or_default();
+    let tools = server.unless_unauthorized(Kind::Tools.list(server).await)?;
+    let tools = tools.unwrap_or_default();
     let schema = schema_of(&tools, name);
     let arguments = arguments.for_schema(&schema)?;
     let arguments = &arguments;

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pillion_core::mcp::{McpError, McpErrorKind, ProbeStep, ServerConfigError};
+use pillion_core::mcp::{McpError, McpErrorKind, OAuthError, ProbeStep, ServerConfigError};
 use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
 use serde_json::{Value, json};
@@ -81,6 +81,8 @@ pub(in crate::cli) enum McpCommandError {
     },
     #[error("interrupted")]
     Interrupted(StopSignal),
+    #[error("cannot listen at 127.0.0.1:{port} for the browser's return: {source}")]
+    Listen { port: u16, source: std::io::Error },
     #[error("cannot listen for signals: {0}")]
     Signals(#[source] std::io::Error),
     #[error("cannot write to standard output: {0}")]
@@ -122,6 +124,7 @@ impl McpCommandError {
             Self::TimedOut { .. } => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Cancelled,
             Self::Result { .. } | Self::Signals(_) | Self::Output(_) => ErrorCode::InternalError,
+            Self::Listen { .. } => ErrorCode::Unavailable,
             Self::UnknownServer { .. } => ErrorCode::NotFound,
             Self::NoServer
             | Self::TwoServers
@@ -147,6 +150,7 @@ impl McpCommandError {
             Self::Request { .. }
             | Self::TimedOut { .. }
             | Self::Result { .. }
+            | Self::Listen { .. }
             | Self::Signals(_)
             | Self::Output(_) => ExitCode::FAILURE,
             Self::UnknownServer { .. }
@@ -213,8 +217,12 @@ fn hint(error: &McpError, names: &[String]) -> String {
     }
     match error.kind() {
         McpErrorKind::HttpStatus { status: 401, .. } => {
-            "; the server wants a credential: --bearer-env, --bearer-file or --header-env"
+            "; the server wants a credential: --bearer-env, --bearer-file or --header-env, or \
+             --oauth for an authorization in a browser"
                 .to_owned()
+        }
+        McpErrorKind::Authorization(error) if matches!(**error, OAuthError::NobodyToAsk) => {
+            "; --oauth asks you, in a browser".to_owned()
         }
         _ => String::new(),
     }

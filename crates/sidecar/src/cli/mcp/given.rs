@@ -3,7 +3,7 @@ use pillion_core::mcp::{ServerConfig, Wording};
 
 use super::error::McpCommandError;
 use super::options::Options;
-use super::{command, credential};
+use super::{authorization, command, credential};
 use crate::config::Config;
 
 /// The words of a command.
@@ -48,6 +48,7 @@ impl Given {
         };
         command::apply(&mut server, options)?;
         credential::apply(&mut server, options)?;
+        authorization::apply(&mut server, options)?;
         if let Some(transport) = options.transport {
             server.transport = transport;
         }

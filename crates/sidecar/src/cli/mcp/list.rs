@@ -34,7 +34,7 @@ impl List {
             (Some(_), Some(word)) => return Err(McpCommandError::TooMany { word }),
         };
         meant.no_more_words()?;
-        let server = Server::new(meant.server, options);
+        let server = Server::new(meant.server, options).await?;
         let lists = server.during(lists(&server, kind)).await?;
         if options.json {
             print(&as_json(&lists)).map_err(McpCommandError::output)?;

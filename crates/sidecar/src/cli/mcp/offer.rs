@@ -58,12 +58,15 @@ impl Kind {
 
     pub(super) async fn list(self, server: &Server) -> Result<Items, McpError> {
         let client = &server.client;
-        match self {
-            Self::Tools => client.list_tools().await,
-            Self::Resources => client.list_resources().await,
-            Self::Templates => client.list_resource_templates().await,
-            Self::Prompts => client.list_prompts().await,
-        }
+        let list = || async move {
+            match self {
+                Self::Tools => client.list_tools().await,
+                Self::Resources => client.list_resources().await,
+                Self::Templates => client.list_resource_templates().await,
+                Self::Prompts => client.list_prompts().await,
+            }
+        };
+        server.past_authorization(list).await
     }
 
     /// What an item is asked for by: its name, URI or URI template.

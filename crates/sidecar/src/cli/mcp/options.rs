@@ -32,6 +32,24 @@ pub(super) struct Options {
     /// Sends the bearer token in this file
     #[arg(long, global = true, value_name = "FILE")]
     pub(super) bearer_file: Option<PathBuf>,
+    /// Asks you for an authorization in a browser, where the server wants one (OAuth)
+    #[arg(long, global = true, conflicts_with_all = ["bearer_env", "bearer_file"])]
+    pub(super) oauth: bool,
+    /// The port on 127.0.0.1 that the browser comes back to; any free one unless given
+    #[arg(long, global = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) oauth_port: Option<u16>,
+    /// The client's id at the authorization server; registers itself there unless given
+    #[arg(long, global = true, value_name = "ID")]
+    pub(super) client_id: Option<String>,
+    /// The client's secret is in this environment variable
+    #[arg(long, global = true, value_name = "VARIABLE")]
+    pub(super) client_secret_env: Option<String>,
+    /// The https address of a client id metadata document, which serves as the client's id
+    #[arg(long, global = true, value_name = "URL")]
+    pub(super) client_metadata_url: Option<String>,
+    /// A scope to ask for, with any that the server's refusal names; may stand several times
+    #[arg(long = "scope", global = true, value_name = "SCOPE")]
+    pub(super) scopes: Vec<String>,
     /// Sets a variable of the program that is the server; without a value it gets ours
     #[arg(long, global = true, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<String>,

@@ -32,7 +32,7 @@ impl Probe {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let meant = self.given.resolve(options)?;
         meant.no_more_words()?;
-        let server = Server::new(meant.server, options);
+        let server = Server::new(meant.server, options).await?;
         let outcome = server.during(probe(&server)).await;
         let found = match outcome {
             Ok(found) => found,
@@ -62,7 +62,9 @@ async fn probe(server: &Server) -> Result<Found, McpCommandError> {
     let mut offers = Vec::new();
     for kind in Kind::ALL {
         if kind.is_offered(&connection) {
-            offers.push((kind, kind.list(server).await));
+            let items = kind.list(server).await;
+            let items = server.unless_unauthorized(items)?;
+            offers.push((kind, items));
         }
     }
     Ok(Found { connection, offers })

@@ -30,7 +30,7 @@ impl Prompt {
             what: "the name of a prompt",
         })?;
         let arguments = Arguments::read(meant.words)?.of_strings()?;
-        let server = Server::new(meant.server, options);
+        let server = Server::new(meant.server, options).await?;
         let params = json!({"name": name, "arguments": arguments});
         let filling = async {
             server.connect().await?;

@@ -28,7 +28,7 @@ impl Read {
             what: "the URI of a resource",
         })?;
         meant.no_more_words()?;
-        let server = Server::new(meant.server, options);
+        let server = Server::new(meant.server, options).await?;
         let params = json!({ "uri": uri });
         let reading = async {
             server.connect().await?;

@@ -3,13 +3,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::mcp::{
-    Callbacks, McpClient, McpError, Notification, ProbeStep, RequestOptions, ServerConfig,
+    Authentication, Callbacks, McpClient, McpError, McpErrorKind, Notification, OAuthGrant,
+    ProbeStep, RequestOptions, ServerConfig,
 };
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::asking::AskingTime;
+use super::authorization::BrowserPrompt;
 use super::elicitation;
 use super::error::McpCommandError;
 use super::interrupt::{StopSignal, StopSignals};
@@ -27,11 +30,18 @@ pub(super) struct Server {
     pub(super) client: McpClient,
     /// Who answers the server's questions, if there is somebody.
     terminal: Option<Arc<Terminal>>,
+    /// Asks the user for an authorization, if the server may want one.
+    browser: Option<Arc<BrowserPrompt>>,
     progress: Arc<ProgressDisplay>,
 }
 
 impl Server {
-    pub(super) fn new(config: ServerConfig, options: &Options) -> Self {
+    /// # Errors
+    /// [`McpCommandError::Listen`]
+    pub(super) async fn new(
+        mut config: ServerConfig,
+        options: &Options,
+    ) -> Result<Self, McpCommandError> {
         let progress = Arc::new(ProgressDisplay::new(options.verbose));
         let at_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let terminal = at_terminal.then(|| Arc::new(Terminal::new(Arc::clone(&progress))));
@@ -43,14 +53,30 @@ impl Server {
                 async move { Ok(elicitation::answer(&terminal, &server, &question).await) }
             });
         }
+        let browser = match &config.authentication {
+            Authentication::OAuth(oauth)
+                if oauth.grant == OAuthGrant::AuthorizationCode
+                    && (options.oauth || std::io::stderr().is_terminal()) =>
+            {
+                let (port, progress) = (options.oauth_port, Arc::clone(&progress));
+                Some(Arc::new(
+                    BrowserPrompt::listen(oauth, port, progress).await?,
+                ))
+            }
+            _ => None,
+        };
+        if let Some(browser) = &browser {
+            config.authorization.prompt = Some(Arc::<BrowserPrompt>::clone(browser));
+        }
         if options.verbose {
             callbacks = callbacks.on_notification(tell);
         }
-        Self {
+        Ok(Self {
             client: McpClient::with_callbacks(config, callbacks),
             terminal,
+            browser,
             progress,
-        }
+        })
     }
 
     /// Runs what a command has to do, until it is done, time is up or a signal comes; then
@@ -101,7 +127,8 @@ impl Server {
 
     /// Connects, so that what follows need not wonder whether there is a server at all.
     pub(super) async fn connect(&self) -> Result<(), McpCommandError> {
-        self.client.connect().await.map_err(|source| {
+        let connected = self.past_authorization(|| self.client.connect()).await;
+        connected.map_err(|source| {
             let steps = self.client.connection_steps();
             self.failed(source, steps)
         })
@@ -131,7 +158,7 @@ impl Server {
         let progress = Arc::clone(&self.progress);
         let mut options = RequestOptions::default().on_progress(move |told| progress.show(&told));
         let timeout = self.client.config().timeout;
-        if self.terminal.is_some() {
+        if self.asks() {
             options = options.timeout(WITHOUT_END);
         }
         self.progress.begin();
@@ -150,18 +177,71 @@ impl Server {
     /// for then the client keeps the time.
     async fn out_of_patience(&self, timeout: Duration) {
         const LOOK: Duration = Duration::from_millis(100);
-        let Some(terminal) = &self.terminal else {
+        if !self.asks() {
             return std::future::pending().await;
-        };
+        }
         let begun = Instant::now();
-        let before = terminal.time_asking();
+        let before = self.time_asking();
         loop {
-            let asking = terminal.time_asking().saturating_sub(before);
+            let asking = self.time_asking().saturating_sub(before);
             let left = (timeout + asking).saturating_sub(begun.elapsed());
-            if left.is_zero() && !terminal.is_asking() {
+            if left.is_zero() && !self.times().any(AskingTime::is_asking) {
                 return;
             }
             tokio::time::sleep(left.max(LOOK)).await;
+        }
+    }
+
+    /// Whether the user may be asked something.
+    fn asks(&self) -> bool {
+        self.times().next().is_some()
+    }
+
+    fn time_asking(&self) -> Duration {
+        self.times().map(AskingTime::total).sum()
+    }
+
+    fn times(&self) -> impl Iterator<Item = &AskingTime> {
+        let terminal = self.terminal.as_ref().map(|terminal| terminal.time());
+        let browser = self.browser.as_ref().map(|browser| browser.time());
+        terminal.into_iter().chain(browser)
+    }
+
+    /// Attempts what only reads, and again, at once, when its time ran out while the user was
+    /// asked for an authorization: that goes on, and the next attempt waits for it too.
+    pub(super) async fn past_authorization<T, F>(
+        &self,
+        attempt: impl Fn() -> F,
+    ) -> Result<T, McpError>
+    where
+        F: Future<Output = Result<T, McpError>>,
+    {
+        let Some(browser) = &self.browser else {
+            return attempt().await;
+        };
+        loop {
+            let before = browser.time().total();
+            let outcome = attempt().await;
+            let ran_out = outcome
+                .as_ref()
+                .is_err_and(|error| matches!(error.kind(), McpErrorKind::Timeout { .. }));
+            if !ran_out || browser.time().total() == before {
+                return outcome;
+            }
+        }
+    }
+
+    /// What an attempt came to that may fail, except for want of an authorization: the user
+    /// who has refused it is not asked again by the next attempt.
+    pub(super) fn unless_unauthorized<T>(
+        &self,
+        outcome: Result<T, McpError>,
+    ) -> Result<Result<T, McpError>, McpCommandError> {
+        match outcome {
+            Err(error) if matches!(error.kind(), McpErrorKind::Authorization(_)) => {
+                Err(self.failed(error, Vec::new()))
+            }
+            outcome => Ok(outcome),
         }
     }
 

@@ -1,12 +1,10 @@
 use std::io::{BufRead, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
-use parking_lot::Mutex as Lock;
 use tokio::sync::{Mutex, Notify, mpsc};
-use tokio::time::Instant;
 
+use super::asking::{Asking, AskingTime};
 use super::progress::ProgressDisplay;
 
 /// No answer is longer.
@@ -17,21 +15,15 @@ pub(super) struct Terminal {
     progress: Arc<ProgressDisplay>,
     /// One question at a time.
     conversation: Mutex<Option<mpsc::Receiver<String>>>,
-    time: Lock<AskingTime>,
+    time: AskingTime,
     /// Ctrl-C came during a question.
     interrupted: Notify,
-}
-
-/// How long the user has been asked things.
-#[derive(Default)]
-struct AskingTime {
-    since: Option<Instant>,
-    before: Duration,
 }
 
 /// The user's attention, until it is dropped.
 pub(super) struct Conversation<'a> {
     terminal: &'a Terminal,
+    _asking: Asking<'a>,
     lines: tokio::sync::MutexGuard<'a, Option<mpsc::Receiver<String>>>,
 }
 
@@ -44,7 +36,7 @@ impl Terminal {
         Self {
             progress,
             conversation: Mutex::default(),
-            time: Lock::default(),
+            time: AskingTime::default(),
             interrupted: Notify::new(),
         }
     }
@@ -55,30 +47,25 @@ impl Terminal {
         self.progress.finish();
         // A Ctrl-C that came after the last question was answered is not for this one.
         let _ = self.interrupted.notified().now_or_never();
-        self.time.lock().since = Some(Instant::now());
         Conversation {
             terminal: self,
+            _asking: self.time.begin(),
             lines,
         }
     }
 
     /// Takes a Ctrl-C as the answer to the question; false when there is none.
     pub(super) fn interrupt(&self) -> bool {
-        let is_asking = self.is_asking();
+        let is_asking = self.time.is_asking();
         if is_asking {
             self.interrupted.notify_one();
         }
         is_asking
     }
 
-    pub(super) fn is_asking(&self) -> bool {
-        self.time.lock().since.is_some()
-    }
-
     /// How long the user has been asked things so far.
-    pub(super) fn time_asking(&self) -> Duration {
-        let time = self.time.lock();
-        time.before + time.since.map_or(Duration::ZERO, |since| since.elapsed())
+    pub(super) fn time(&self) -> &AskingTime {
+        &self.time
     }
 }
 
@@ -114,10 +101,6 @@ impl Conversation<'_> {
 
 impl Drop for Conversation<'_> {
     fn drop(&mut self) {
-        let mut time = self.terminal.time.lock();
-        if let Some(since) = time.since.take() {
-            time.before += since.elapsed();
-        }
         self.terminal.progress.begin();
     }
 }

@@ -1,0 +1,43 @@
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// How long the user has been asked things: time that is not the server's.
+#[derive(Default)]
+pub(super) struct AskingTime(Mutex<Spans>);
+
+#[derive(Default)]
+struct Spans {
+    since: Option<Instant>,
+    before: Duration,
+}
+
+/// The user is being asked, until it is dropped.
+pub(super) struct Asking<'a>(&'a AskingTime);
+
+impl AskingTime {
+    pub(super) fn begin(&self) -> Asking<'_> {
+        self.0.lock().since = Some(Instant::now());
+        Asking(self)
+    }
+
+    pub(super) fn is_asking(&self) -> bool {
+        self.0.lock().since.is_some()
+    }
+
+    /// All of it so far.
+    pub(super) fn total(&self) -> Duration {
+        let spans = self.0.lock();
+        spans.before + spans.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut spans = self.0.0.lock();
+        if let Some(since) = spans.since.take() {
+            spans.before += since.elapsed();
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! An authorization by the user (OAuth 2.1 section 4.1), in a browser that comes back to this
+//! machine (RFC 8252 section 7.3).
+
+mod redirect;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pillion_core::mcp::{
+    Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthConfig,
+    OAuthGrant, PromptError, PromptFuture, ServerConfig,
+};
+use redirect::Expected;
+use tokio::net::TcpListener;
+use url::Url;
+
+use super::asking::AskingTime;
+use super::credential;
+use super::error::McpCommandError;
+use super::options::Options;
+use super::plain;
+use super::progress::ProgressDisplay;
+
+const PATH: &str = "/callback";
+
+/// Shows the page that the user is to open, and waits for the browser's return.
+pub(super) struct BrowserPrompt {
+    listener: TcpListener,
+    redirect_uri: String,
+    /// The part of `redirect_uri` that requests name.
+    path: String,
+    /// The `state` of each request so far.
+    states: Mutex<Vec<String>>,
+    time: AskingTime,
+    progress: Arc<ProgressDisplay>,
+}
+
+/// Takes over `--oauth` and what belongs to it.
+pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
+    let belonging = options.oauth_port.is_some()
+        || options.client_id.is_some()
+        || options.client_secret_env.is_some()
+        || options.client_metadata_url.is_some()
+        || !options.scopes.is_empty();
+    if !options.oauth {
+        return if belonging {
+            Err(McpCommandError::Misplaced {
+                options: "--oauth-port, --client-id, --client-secret-env, --client-metadata-url and --scope",
+                owner: "--oauth",
+            })
+        } else {
+            Ok(())
+        };
+    }
+    if server.url().is_none() {
+        return Err(McpCommandError::Misplaced {
+            options: "--oauth and its options",
+            owner: "a server behind a URL; a command takes --env",
+        });
+    }
+    let mut oauth = match std::mem::take(&mut server.authentication) {
+        Authentication::OAuth(configured) => configured,
+        _ => Box::<OAuthConfig>::default(),
+    };
+    oauth.grant = OAuthGrant::AuthorizationCode;
+    if let Some(id) = &options.client_id {
+        oauth.client_id = Some(id.clone());
+        // A configured credential belongs to the configured client.
+        oauth.client_secret = None;
+        oauth.private_key = None;
+    }
+    if let Some(variable) = &options.client_secret_env {
+        oauth.client_secret = Some(credential::from_variable(variable)?);
+    }
+    if oauth.client_secret.is_some() && oauth.client_id.is_none() {
+        return Err(McpCommandError::Misplaced {
+            options: "--client-secret-env",
+            owner: "--client-id",
+        });
+    }
+    if let Some(url) = &options.client_metadata_url {
+        oauth.client_metadata_url = Some(url.clone());
+    }
+    if !options.scopes.is_empty() {
+        let scopes = options.scopes.iter();
+        let scopes = scopes.flat_map(|scopes| scopes.split_whitespace());
+        oauth.scopes = scopes.map(str::to_owned).collect();
+    }
+    server.authentication = Authentication::OAuth(oauth);
+    Ok(())
+}
+
+impl BrowserPrompt {
+    /// Listens where the browser will come back to: at the port of `--oauth-port`, or that of
+    /// a configured `redirect_uri` of this machine, or any free one.
+    pub(super) async fn listen(
+        oauth: &OAuthConfig,
+        port: Option<u16>,
+        progress: Arc<ProgressDisplay>,
+    ) -> Result<Self, McpCommandError> {
+        let configured = oauth.redirect_uri.as_deref().filter(|_| port.is_none());
+        let configured = configured.and_then(|uri| Some((uri, here(uri)?)));
+        let port = configured
+            .as_ref()
+            .map_or(port.unwrap_or(0), |(_, (port, _))| *port);
+        let failed = |source| McpCommandError::Listen { port, source };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (redirect_uri, path) = match configured {
+            Some((uri, (_, path))) => (uri.to_owned(), path),
+            None => (format!("http://{address}{PATH}"), PATH.to_owned()),
+        };
+        Ok(Self {
+            listener,
+            redirect_uri,
+            path,
+            states: Mutex::default(),
+            time: AskingTime::default(),
+            progress,
+        })
+    }
+
+    /// How long the user has been asked so far.
+    pub(super) fn time(&self) -> &AskingTime {
+        &self.time
+    }
+
+    async fn ask(
+        &self,
+        request: AuthorizationRequest,
+    ) -> Result<AuthorizationResponse, PromptError> {
+        let _asking = self.time.begin();
+        self.progress.finish();
+        eprint_text(&question(&request));
+        let state = state(&request.url);
+        let past_states = {
+            let mut states = self.states.lock();
+            let past = states.clone();
+            states.push(state.clone());
+            past
+        };
+        let expected = Expected {
+            path: &self.path,
+            state: &state,
+            past_states: &past_states,
+        };
+        let target = redirect::wait(&self.listener, &expected).await;
+        self.progress.begin();
+        let target = target.map_err(PromptError::Unavailable)?;
+        let origin = self.redirect_uri.strip_suffix(&self.path);
+        let address = format!("{}{target}", origin.unwrap_or_default());
+        Ok(AuthorizationResponse::from_redirect(&address)?)
+    }
+}
+
+impl AuthorizationPrompt for BrowserPrompt {
+    fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
+        Box::pin(self.ask(request))
+    }
+
+    fn redirect_uri(&self) -> Option<String> {
+        Some(self.redirect_uri.clone())
+    }
+}
+
+/// The user opens the page himself: nothing here opens what a server names.
+fn question(request: &AuthorizationRequest) -> String {
+    const LONGEST: usize = 1000;
+    let mut server = request.server.clone();
+    server.set_query(None);
+    let mut text = format!(
+        "\n{} asks for an authorization",
+        plain::one_line(server.as_str())
+    );
+    if !request.scopes.is_empty() {
+        let scopes = plain::one_line(&request.scopes.join(" "));
+        text.push_str(&format!(
+            ", for the scopes {}",
+            plain::shortened(&scopes, LONGEST)
+        ));
+    }
+    text.push_str(&format!(
+        ".\nOpen this page in a browser on this machine; Ctrl-C gives up:\n  {}\n\n",
+        plain::one_line(request.url.as_str())
+    ));
+    text
+}
+
+/// What the answer has to repeat.
+fn state(request: &Url) -> String {
+    let mut pairs = request.query_pairs();
+    let state = pairs.find_map(|(name, value)| (name == "state").then(|| value.into_owned()));
+    state.unwrap_or_default()
+}
+
+/// Standard error that is gone is no reason to stop: the page may have been opened before.
+fn eprint_text(text: &str) {
+    use std::io::Write;
+    let mut output = std::io::stderr().lock();
+    drop(
+        output
+            .write_all(text.as_bytes())
+            .and_then(|()| output.flush()),
+    );
+}
+
+/// The port and the path of a redirect address that a listener here can take.
+fn here(redirect_uri: &str) -> Option<(u16, String)> {
+    let uri = Url::parse(redirect_uri).ok()?;
+    let is_here = uri.scheme() == "http"
+        && matches!(uri.host_str(), Some("127.0.0.1" | "localhost"))
+        && uri.query().is_none()
+        // As it is written, too: the authorization server compares letter by letter.
+        && redirect_uri.ends_with(uri.path());
+    is_here.then(|| Some((uri.port()?, uri.path().to_owned())))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_address_of_this_machine_is_listened_at() {
+        let path = |path: &str| Some((8123, path.to_owned()));
+        assert_eq!(here("http://127.0.0.1:8123/callback"), path("/callback"));
+        assert_eq!(here("http://localhost:8123/a/b"), path("/a/b"));
+        for elsewhere in [
+            "http://127.0.0.1/callback",
+            "https://127.0.0.1:8123/callback",
+            "http://example.com:8123/callback",
+            "http://127.0.0.1:8123",
+            "http://127.0.0.1:8123/callback?a=b",
+            "com.example:/callback",
+        ] {
+            assert_eq!(here(elsewhere), None, "{elsewhere}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The one request that the browser makes when it comes back.
+
+use std::io;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use url::form_urlencoded;
+
+/// No browser's request is larger: the line and the headers, in bytes.
+const LARGEST: usize = 32 * 1024;
+
+/// How long a connection has for its request, and again for the answer to leave.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What ends the headers.
+const END: &[u8] = b"\r\n\r\n";
+
+/// How many connections are looked at side by side: browsers open some before they need them.
+const MOST_CONNECTIONS: usize = 64;
+
+/// The answer that is waited for.
+pub(super) struct Expected<'a> {
+    pub(super) path: &'a str,
+    pub(super) state: &'a str,
+    /// The states that were waited for before: a page that is loaded again is no new answer.
+    pub(super) past_states: &'a [String],
+}
+
+/// Waits for the answer to an authorization request; gives its path and query, as they were
+/// sent. An answer with a `state` that is nobody's ends the wait too, for whoever checks it
+/// to say so. Whatever else comes gets an error and is forgotten.
+pub(super) async fn wait(listener: &TcpListener, expected: &Expected<'_>) -> io::Result<String> {
+    let mut visits = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if visits.len() < MOST_CONNECTIONS => match accepted {
+                Ok((stream, _)) => visits.push(visit(stream, expected)),
+                // A connection that has gone again already says nothing about the next.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => return Err(error),
+            },
+            Some(answer) = visits.next() => if let Some(target) = answer {
+                return Ok(target);
+            },
+        }
+    }
+}
+
+/// Serves one connection; gives the path and query of the answer, if that came.
+async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String> {
+    let head = timeout(PATIENCE, head(&mut stream)).await.ok()?.ok()?;
+    let (reply, answer) = match target(&head) {
+        Err(status) => ((status, "This is not a page of Pillion."), None),
+        Ok(target) => {
+            let (reply, is_answer) = judge(target, expected);
+            (reply, is_answer.then(|| target.to_owned()))
+        }
+    };
+    let (status, text) = reply;
+    // The page is a courtesy: what the browser brought counts without it.
+    let _ = timeout(PATIENCE, async {
+        stream.write_all(page(status, text).as_bytes()).await?;
+        stream.shutdown().await
+    })
+    .await;
+    answer
+}
+
+/// The status and the text that a request is answered with, and whether it ends the wait
+/// (RFC 6749 sections 4.1.2 and 4.1.2.1).
+fn judge(target: &str, expected: &Expected<'_>) -> ((&'static str, &'static str), bool) {
+    const BAD: &str = "400 Bad Request";
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if path != expected.path {
+        return (("404 Not Found", "There is nothing here."), false);
+    }
+    let parameter = |wanted: &str| {
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        pairs.find_map(|(name, value)| (name == wanted).then_some(value))
+    };
+    let (state, error) = (parameter("state"), parameter("error"));
+    if error.is_none() && parameter("code").is_none() {
+        return ((BAD, "This answers no authorization request."), false);
+    }
+    match state.as_deref() {
+        Some(state) if state == expected.state => {
+            let text = match error {
+                None => "Pillion has the answer. You can close this window.",
+                Some(_) => "Pillion has got no authorization. You can close this window.",
+            };
+            (("200 OK", text), true)
+        }
+        Some(state) if expected.past_states.iter().any(|past| past == state) => {
+            ((BAD, "This has been answered before."), false)
+        }
+        _ => ((BAD, "This answers another authorization request."), true),
+    }
+}
+
+/// The request's line and headers, or as much as is read of them.
+async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut bytes = [0; 4096];
+    loop {
+        let count = stream.read(&mut bytes).await?;
+        // The end may have begun with what came before.
+        let new = head.len().saturating_sub(END.len());
+        head.extend_from_slice(&bytes[..count]);
+        if count == 0 || head.len() >= LARGEST || is_complete(&head[new..]) {
+            return Ok(head);
+        }
+    }
+}
+
+fn is_complete(head: &[u8]) -> bool {
+    head.windows(END.len()).any(|end| end == END)
+}
+
+/// The path and query that a complete GET asks for, or the status that refuses it.
+fn target(head: &[u8]) -> Result<&str, &'static str> {
+    const BAD: &str = "400 Bad Request";
+    if !is_complete(head) {
+        return Err(if head.len() < LARGEST {
+            BAD
+        } else {
+            "431 Request Header Fields Too Large"
+        });
+    }
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let line = std::str::from_utf8(line).map_err(|_| BAD)?;
+    let words: Vec<_> = line.splitn(4, ' ').collect();
+    match words[..] {
+        [method, target, version] if version.starts_with("HTTP/1.") && target.starts_with('/') => {
+            match method {
+                "GET" => Ok(target),
+                _ => Err("405 Method Not Allowed"),
+            }
+        }
+        _ => Err(BAD),
+    }
+}
+
+/// An answer with a page that repeats nothing of the request, which anybody may have written.
+fn page(status: &str, text: &str) -> String {
+    let body = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Pillion</title><p>{text}</p></html>\n"
+    );
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
+         Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\
+         Content-Security-Policy: default-src 'none'\r\nX-Content-Type-Options: nosniff\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPECTED: Expected<'_> = Expected {
+        path: "/callback",
+        state: "s t",
+        past_states: &[],
+    };
+
+    #[test]
+    fn only_a_whole_get_is_read() {
+        assert_eq!(target(b"GET /a?b=c HTTP/1.1\r\nA: b\r\n\r\n"), Ok("/a?b=c"));
+        for (head, status) in [
+            (&b"POST /a?b HTTP/1.1\r\n\r\n"[..], "405"),
+            (b"GET http://a/b?c HTTP/1.1\r\n\r\n", "400"),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400"),
+            (b"GET /a?b HTTP/1.1\r\n", "400"),
+            (b"GET /a b HTTP/1.1\r\n\r\n", "400"),
+            (b"GET /\xff HTTP/1.1\r\n\r\n", "400"),
+            (b"\x16\x03\x01\r\n\r\n", "400"),
+            (b"", "400"),
+            (&[b'a'; LARGEST], "431"),
+        ] {
+            assert!(target(head).unwrap_err().starts_with(status), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn what_answers_an_authorization_request_ends_the_wait() {
+        let past = ["old".to_owned()];
+        let expected = Expected {
+            past_states: &past,
+            ..EXPECTED
+        };
+        for (target, status, ends) in [
+            ("/callback?code=c&state=s+t", "200", true),
+            ("/callback?state=s%20t&code=c&iss=i", "200", true),
+            ("/callback?error=access_denied&state=s+t", "200", true),
+            ("/callback?code=c&state=other", "400", true),
+            ("/callback?code=c", "400", true),
+            ("/callback?error=server_error", "400", true),
+            ("/callback?code=c&state=old", "400", false),
+            ("/callback?state=s+t", "400", false),
+            ("/callback?a=b", "400", false),
+            ("/callback", "400", false),
+            ("/callback/?code=c&state=s+t", "404", false),
+            ("/favicon.ico", "404", false),
+            ("/?code=c&state=s+t", "404", false),
+        ] {
+            let ((found, _), is_answer) = judge(target, &expected);
+            assert!(found.starts_with(status), "{target}: {found}");
+            assert_eq!(is_answer, ends, "{target}");
+        }
+    }
+
+    /// What the server at `address` answers to these bytes, or as much of it as arrives.
+    async fn tell(stream: &mut TcpStream, bytes: &[u8]) -> String {
+        let mut answer = Vec::new();
+        // It may hang up in the middle of what is too large.
+        let _ = stream.write_all(bytes).await;
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn strays_neither_end_the_wait_nor_hold_it_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let browser = async {
+            let connect = || async { TcpStream::connect(address).await.unwrap() };
+            // Browsers connect before they have anything to ask for.
+            let mut early = connect().await;
+            let mut idle = Vec::new();
+            for _ in 0..5 {
+                idle.push(connect().await);
+            }
+            for _ in 0..2 * MOST_CONNECTIONS {
+                drop(connect().await);
+            }
+            for (bytes, status) in [
+                (&b"GET /favicon.ico HTTP/1.1\r\n\r\n"[..], "404"),
+                (b"\x16\x03\x01\r\n\r\n", "400"),
+                (b"HEAD /callback?code=c&state=s+t HTTP/1.1\r\n\r\n", "405"),
+            ] {
+                let answer = tell(&mut connect().await, bytes).await;
+                assert!(
+                    answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                    "{answer}"
+                );
+            }
+            tell(&mut connect().await, &[b'a'; 10 * LARGEST]).await;
+            early.write_all(b"GET /callback?code=c&st").await.unwrap();
+            let answer = tell(&mut early, b"ate=s+t HTTP/1.1\r\n\r\n").await;
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+            assert!(answer.contains("You can close this window."), "{answer}");
+            assert!(!answer.contains("s+t"), "{answer}");
+        };
+        let (target, ()) = tokio::join!(wait(&listener, &EXPECTED), browser);
+        assert_eq!(target.unwrap(), "/callback?code=c&state=s+t");
+    }
+}

@@ -1,0 +1,166 @@
+//! `--oauth`: the command asks for an authorization and a browser brings the answer.
+
+mod answers;
+mod clients;
+mod command_line;
+mod peers;
+mod strays;
+
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pillion_testkit::FakeOAuth;
+use reqwest::{Client, Response, Url, redirect};
+
+use crate::program::{eventually, pillion};
+
+/// What begins the name of every secret that [`FakeOAuth`] gives.
+const SECRET: &str = "hush-";
+
+/// A command that runs until it has been answered; killed if a test ends before.
+struct Running {
+    child: Option<Child>,
+    told: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// Where the question shows.
+#[derive(Clone, Copy)]
+enum Shown {
+    OnStderr,
+    /// A terminal is one for both.
+    OnStdout,
+}
+
+impl Running {
+    /// `pillion mcp ...` with these variables.
+    fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = pillion(&["mcp"]);
+        Self::of(command.args(arguments), variables, Shown::OnStderr)
+    }
+
+    fn of(command: &mut Command, variables: &[(&str, &str)], shown: Shown) -> Self {
+        let mut child = command
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let told = Arc::<Mutex<Vec<u8>>>::default();
+        let told_by: Box<dyn Read + Send> = match shown {
+            Shown::OnStderr => Box::new(child.stderr.take().unwrap()),
+            Shown::OnStdout => Box::new(child.stdout.take().unwrap()),
+        };
+        let reader = read_all(told_by, Arc::clone(&told));
+        Self {
+            child: Some(child),
+            told,
+            reader: Some(reader),
+        }
+    }
+
+    /// What has been shown so far: standard error.
+    fn told(&self) -> String {
+        String::from_utf8_lossy(&self.told.lock().unwrap()).into_owned()
+    }
+
+    /// Waits for the page that the user is to open.
+    fn page(&self) -> Url {
+        self.page_number(0)
+    }
+
+    /// Waits for one page after others.
+    fn page_number(&self, number: usize) -> Url {
+        let mut page = None;
+        eventually("there is a page to open", || {
+            let told = self.told();
+            let whole = told.rsplit_once('\n').map_or("", |(lines, _)| lines);
+            let mut pages = whole.lines().filter(|line| line.starts_with("  http"));
+            page = pages
+                .nth(number)
+                .map(|line| Url::parse(line.trim()).unwrap());
+            page.is_some()
+        });
+        page.unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.child.as_ref().unwrap().id();
+        kill(Pid::from_raw(id.cast_signed()), signal).unwrap();
+    }
+
+    /// Waits for the end.
+    fn output(mut self) -> Output {
+        eventually("the command has ended", || {
+            let child = self.child.as_mut().unwrap();
+            child.try_wait().unwrap().is_some()
+        });
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        self.reader.take().unwrap().join().unwrap();
+        let stderr = self.told.lock().unwrap().clone();
+        Output { stderr, ..output }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+fn read_all(mut from: impl Read + Send + 'static, told: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            told.lock().unwrap().extend_from_slice(&bytes[..count]);
+        }
+    })
+}
+
+/// A browser, which follows redirects or stops at the first.
+fn browser(follows: bool) -> Client {
+    let redirects = if follows {
+        redirect::Policy::default()
+    } else {
+        redirect::Policy::none()
+    };
+    // No client can be built without; another test may have been first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let browser = Client::builder().no_proxy().redirect(redirects);
+    browser.build().unwrap()
+}
+
+/// Opens a page and goes wherever it leads.
+async fn open(page: Url) -> Response {
+    browser(true).get(page).send().await.unwrap()
+}
+
+/// Where the authorization server sends the browser back to.
+async fn way_back(page: Url) -> Url {
+    let answer = browser(false).get(page).send().await.unwrap();
+    let location = answer.headers()["location"].to_str().unwrap();
+    Url::parse(location).unwrap()
+}
+
+fn parameter(url: &Url, wanted: &str) -> String {
+    let mut pairs = url.query_pairs();
+    let value = pairs.find_map(|(name, value)| (name == wanted).then(|| value.into_owned()));
+    value.unwrap_or_default()
+}
+
+/// `pillion mcp WORDS... URL --oauth`, with a browser that goes wherever it is led.
+async fn with_browser(server: &FakeOAuth, words: &[&str]) -> Output {
+    let command = words[0];
+    let arguments = [&[command, &server.url, "--oauth"], &words[1..]].concat();
+    let running = Running::start(&arguments, &[]);
+    open(running.page()).await;
+    running.output()
+}

@@ -1,0 +1,196 @@
+//! What the browser may come back with, and when.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use pillion_testkit::{FakeOAuth, OAuthRules};
+use serde_json::Value;
+
+use super::{Running, SECRET, open, parameter, way_back, with_browser};
+use crate::program::{stderr, stdout};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e8_every_command_goes_on_after_the_authorization() {
+    let cases: [(&[&str], &str); 3] = [
+        (&["probe"], "1 tools      roll"),
+        (&["list", "tools"], "roll  roll"),
+        (&["call", "roll"], "15"),
+    ];
+    for (words, expected) in cases {
+        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let output = with_browser(&server, words).await;
+        let shown = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(
+            shown.lines().any(|line| line.trim() == expected),
+            "{words:?}: {shown}"
+        );
+        assert_eq!(server.token_requests().len(), 1, "{words:?}");
+        let redirect_uri = &server.token_requests()[0]["redirect_uri"];
+        assert!(
+            redirect_uri.starts_with("http://127.0.0.1:"),
+            "{redirect_uri}"
+        );
+        let registration = server.requests_to("/register")[0].json();
+        assert_eq!(registration["redirect_uris"][0], redirect_uri.as_str());
+        let requests = server.requests_to("/sse");
+        let last = requests.last().unwrap();
+        assert_eq!(last.header("authorization"), "Bearer hush-access-1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_nothing_that_is_shown_holds_a_credential() {
+    let server = FakeOAuth::start(OAuthRules {
+        refresh: true,
+        ..OAuthRules::default()
+    })
+    .await;
+    for option in ["--verbose", "--json"] {
+        let output = with_browser(&server, &["call", "roll", option]).await;
+        let shown = stdout(&output) + &stderr(&output);
+        assert!(output.status.success(), "{shown}");
+        assert!(shown.contains("Open this page in a browser"), "{shown}");
+        assert!(!shown.contains(SECRET), "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_ends_the_command_and_nobody_is_asked_again() {
+    for words in [&["probe"][..], &["list"], &["call", "roll"]] {
+        let server = FakeOAuth::start(OAuthRules {
+            refuses: true,
+            ..OAuthRules::default()
+        })
+        .await;
+        let output = with_browser(&server, words).await;
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        let line = format!(
+            "pillion: {}: MCP request failed: the authorization was refused: access_denied (denied)\n",
+            server.url
+        );
+        assert!(told.ends_with(&line), "{told}");
+        assert_eq!(told.matches("Open this page").count(), 1, "{told}");
+        assert!(server.token_requests().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_browser_is_told_how_it_went_and_gets_nothing_of_the_answer() {
+    for (refuses, expected) in [
+        (false, "has the answer"),
+        (true, "has got no authorization"),
+    ] {
+        let server = FakeOAuth::start(OAuthRules {
+            refuses,
+            ..OAuthRules::default()
+        })
+        .await;
+        let running = Running::start(&["call", &server.url, "roll", "--oauth", "--json"], &[]);
+        let page = open(running.page()).await;
+        assert_eq!(page.status(), 200);
+        assert_eq!(page.headers()["cache-control"], "no-store");
+        let state = parameter(page.url(), "state");
+        let text = page.text().await.unwrap();
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains(&state) && !text.contains(SECRET), "{text}");
+        let output = running.output();
+        assert_eq!(output.status.success(), !refuses);
+        if refuses {
+            let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+            assert_eq!(error["error_code"], "denied");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_with_another_state_or_issuer_is_refused() {
+    for (name, value, expected) in [
+        ("state", "forged", "belongs to another request"),
+        ("iss", "https://evil.example", "is not of the issuer"),
+    ] {
+        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
+        let genuine = way_back(running.page()).await;
+        let mut forged = genuine.clone();
+        forged.set_query(None);
+        for (key, genuine) in genuine.query_pairs() {
+            let value = if key == name { value } else { &genuine };
+            forged.query_pairs_mut().append_pair(&key, value);
+        }
+        open(forged).await;
+        let output = running.output();
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        let last = told.lines().last().unwrap();
+        assert!(
+            last.contains(expected) && last.ends_with(" (denied)"),
+            "{told}"
+        );
+        assert!(server.token_requests().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_the_wait() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let server = FakeOAuth::start(OAuthRules::default()).await;
+        let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
+        running.page();
+        running.signal(signal);
+        let output = running.output();
+        assert_eq!(output.status.code(), Some(code));
+        let told = stderr(&output);
+        assert!(
+            told.ends_with("\npillion: interrupted (cancelled)\n"),
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_that_the_user_takes_does_not_count() {
+    for transport in ["streamable-http", "post-sse"] {
+        for refuses in [false, true] {
+            let server = FakeOAuth::start(OAuthRules {
+                refuses,
+                ..OAuthRules::default()
+            })
+            .await;
+            let arguments = ["call", &server.url, "roll", "--oauth", "--timeout", "1"];
+            let options = ["--transport", transport];
+            let running = Running::start(&[&arguments[..], &options].concat(), &[]);
+            let page = running.page();
+            tokio::time::sleep(Duration::from_millis(2500)).await;
+            open(page).await;
+            let output = running.output();
+            let told = stderr(&output);
+            assert_eq!(output.status.success(), !refuses, "{told}");
+            assert_eq!(told.matches("Open this page").count(), 1, "{told}");
+            assert_eq!(told.contains("access_denied (denied)"), refuses, "{told}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_for_more_is_asked_for_more() {
+    let server = FakeOAuth::start(OAuthRules {
+        scope: Some("read".to_owned()),
+        call_scope: Some("write".to_owned()),
+        ..OAuthRules::default()
+    })
+    .await;
+    let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
+    let first = running.page();
+    assert_eq!(parameter(&first, "scope"), "read");
+    let back = way_back(first.clone()).await;
+    open(back.clone()).await;
+    let second = running.page_number(1);
+    // The first page, loaded again, answers nothing now.
+    assert_eq!(open(back).await.status(), 400);
+    assert_eq!(parameter(&second, "scope"), "read write more-0");
+    open(second).await;
+    let output = running.output();
+    assert_eq!(stdout(&output), "15\n", "{}", stderr(&output));
+}

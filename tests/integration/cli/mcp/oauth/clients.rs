@@ -1,0 +1,124 @@
+//! Who the command says that it is.
+
+use std::io::Write;
+use std::process::Command;
+
+use pillion_testkit::{FakeOAuth, OAuthRules};
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use super::{Running, SECRET, Shown, open, parameter};
+use crate::cli::mcp::mcp_with;
+use crate::program::{pillion, stderr, stdout};
+
+const VARIABLES: [(&str, &str); 1] = [("CLIENT_SECRET", "hush-mine")];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e8_a_client_that_is_registered_already_shows_its_secret_to_the_token_endpoint_alone() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let arguments = [
+        "call",
+        &server.url,
+        "roll",
+        "--oauth",
+        "--client-id",
+        "me",
+        "--client-secret-env",
+        "CLIENT_SECRET",
+        "--scope",
+        "read",
+        "--scope",
+        "write",
+        "--verbose",
+    ];
+    let running = Running::start(&arguments, &VARIABLES);
+    let page = running.page();
+    assert_eq!(parameter(&page, "client_id"), "me");
+    assert_eq!(parameter(&page, "scope"), "read write");
+    assert!(!page.as_str().contains(SECRET), "{page}");
+    open(page).await;
+    let output = running.output();
+    assert_eq!(stdout(&output), "15\n", "{}", stderr(&output));
+    assert!(!stderr(&output).contains(SECRET), "{}", stderr(&output));
+    assert!(server.requests_to("/register").is_empty());
+    let token = &server.requests_to("/token")[0];
+    // me:hush-mine
+    assert_eq!(token.header("authorization"), "Basic bWU6aHVzaC1taW5l");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_metadata_document_stands_for_the_client() {
+    let server = FakeOAuth::start(OAuthRules {
+        metadata: json!({"client_id_metadata_document_supported": true}),
+        ..OAuthRules::default()
+    })
+    .await;
+    let document = "https://app.example/client.json";
+    let arguments = ["call", &server.url, "roll", "--oauth"];
+    let options = ["--client-metadata-url", document];
+    let running = Running::start(&[&arguments[..], &options].concat(), &[]);
+    let page = running.page();
+    assert_eq!(parameter(&page, "client_id"), document);
+    open(page).await;
+    assert!(running.output().status.success());
+    assert!(server.requests_to("/register").is_empty());
+}
+
+/// A file with the server `dice`.
+fn configuration(server: &FakeOAuth) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    writeln!(
+        file,
+        "[[mcp_servers]]\nlabel = \"dice\"\nurl = \"{}\"\nauthentication = {{ type = \"oauth\", \
+         client_id = \"me\", client_secret_env = \"CLIENT_SECRET\" }}",
+        server.url
+    )
+    .unwrap();
+    file
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_server_says_what_its_client_is() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let file = configuration(&server);
+    let file = file.path().to_str().unwrap();
+    let arguments = ["call", "--server", "dice", "roll", "--config", file];
+    // Where standard error is no terminal, nobody is asked unasked.
+    let output = mcp_with(&arguments, &VARIABLES);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.ends_with("; --oauth asks you, in a browser (denied)\n"),
+        "{told}"
+    );
+
+    let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &VARIABLES);
+    let page = running.page();
+    assert_eq!(parameter(&page, "client_id"), "me");
+    open(page).await;
+    let output = running.output();
+    assert_eq!(stdout(&output), "15\n", "{}", stderr(&output));
+    let token = &server.requests_to("/token")[0];
+    assert_eq!(token.header("authorization"), "Basic bWU6aHVzaC1taW5l");
+}
+
+/// The terminal is one that `script` of util-linux brings.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_terminal_the_configuration_is_enough() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let file = configuration(&server);
+    let program = pillion(&[]);
+    let line = format!(
+        "{} mcp call --server dice roll --config {}",
+        program.get_program().display(),
+        file.path().display()
+    );
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    let script = Running::of(&mut script, &VARIABLES, Shown::OnStdout);
+    open(script.page()).await;
+    let output = script.output();
+    let shown = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("15\r\n"), "{shown}");
+}

@@ -1,0 +1,76 @@
+use std::net::TcpListener;
+
+use pillion_testkit::{FakeOAuth, OAuthRules};
+
+use super::{Running, open, parameter};
+use crate::cli::mcp::{mcp, mcp_with};
+use crate::program::{stderr, stdout};
+
+#[test]
+fn a_wrong_command_line_is_told_before_anything_is_sent() {
+    let url = "http://127.0.0.1:9/mcp";
+    let cases: [(&[&str], &str); 8] = [
+        (&[url, "--client-id", "me"], "belong to --oauth"),
+        (&[url, "--scope", "read"], "belong to --oauth"),
+        (&[url, "--oauth-port", "8123"], "belong to --oauth"),
+        (
+            &[url, "--oauth", "--client-secret-env", "SECRET"],
+            "--client-secret-env belong",
+        ),
+        (
+            &[
+                url,
+                "--oauth",
+                "--client-id",
+                "me",
+                "--client-secret-env",
+                "NOPE",
+            ],
+            "the environment variable NOPE is not set, or empty",
+        ),
+        (
+            &[url, "--oauth", "--client-metadata-url", "http://a.example/"],
+            "client_metadata_url",
+        ),
+        (&["--oauth", "--", "true"], "a server behind a URL"),
+        (&[url, "--oauth", "--oauth-port", "0"], "--oauth-port"),
+    ];
+    for (arguments, expected) in cases {
+        let arguments = [&["probe"], arguments].concat();
+        let output = mcp_with(&arguments, &[("SECRET", "hush-mine")]);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(expected), "{told}");
+        assert!(!told.contains("hush-"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_port_that_is_asked_for_is_the_one_that_the_browser_comes_back_to() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let arguments = [
+        "call",
+        &server.url,
+        "roll",
+        "--oauth",
+        "--oauth-port",
+        &port,
+    ];
+    let output = mcp(&arguments);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let expected = format!("pillion: cannot listen at 127.0.0.1:{port} for the browser's return: ");
+    assert!(told.starts_with(&expected), "{told}");
+    assert!(told.ends_with(" (unavailable)\n"), "{told}");
+    assert!(server.requests.all().is_empty());
+
+    drop(taken);
+    let running = Running::start(&arguments, &[]);
+    let page = running.page();
+    let expected = format!("http://127.0.0.1:{port}/callback");
+    assert_eq!(parameter(&page, "redirect_uri"), expected);
+    open(page).await;
+    assert_eq!(stdout(&running.output()), "15\n");
+}

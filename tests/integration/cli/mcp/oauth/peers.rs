@@ -1,0 +1,27 @@
+//! The real servers that want OAuth.
+
+use pillion_testkit::Peer;
+
+use super::{Running, open};
+use crate::cli::mcp::mcp;
+use crate::program::{stderr, stdout};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e8_real_servers_are_used_after_an_authorization() {
+    for (name, call, answer) in [
+        ("sdk-oauth", ["greet", "name=Ada"], "Hello, Ada!\n"),
+        ("fastmcp-oauth", ["echo", "text=hi"], "hi\n"),
+    ] {
+        let Some(peer) = Peer::start(name) else {
+            return;
+        };
+        let arguments = [&["call", peer.url.as_str()], &call[..]].concat();
+        let output = mcp(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert!(stderr(&output).contains("--oauth"), "{}", stderr(&output));
+        let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &[]);
+        assert_eq!(open(running.page()).await.status(), 200, "{name}");
+        let output = running.output();
+        assert_eq!(stdout(&output), answer, "{}", stderr(&output));
+    }
+}

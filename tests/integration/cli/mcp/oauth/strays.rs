@@ -1,0 +1,72 @@
+//! What else may come to the port before the browser does.
+
+use std::time::Duration;
+
+use pillion_testkit::{FakeOAuth, OAuthRules};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{Running, open, way_back};
+use crate::program::{stderr, stdout};
+
+/// Sends these bytes; gives the status line of what is answered, or nothing.
+async fn send(port: u16, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut answer = Vec::new();
+    // Whoever sends too much is hung up on.
+    let _ = stream.write_all(bytes).await;
+    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer));
+    let _ = read.await.expect("no request is left without an end");
+    let answer = String::from_utf8(answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strays_do_not_end_the_wait() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
+    let back = way_back(running.page()).await;
+    let port = back.port().unwrap();
+    for (stray, status) in [
+        (&b"GET /favicon.ico HTTP/1.1\r\nHost: a\r\n\r\n"[..], "404"),
+        (b"GET / HTTP/1.1\r\n\r\n", "404"),
+        (b"GET /callback HTTP/1.1\r\n\r\n", "400"),
+        (b"GET /callback?a=b HTTP/1.1\r\n\r\n", "400"),
+        (b"POST /callback?code=c&state=s HTTP/1.1\r\n\r\n", "405"),
+        (b"\x16\x03\x01\x02\x00\r\n\r\n", "400"),
+        (b"\r\n\r\n", "400"),
+    ] {
+        let answer = send(port, stray).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+    }
+    let huge = vec![b'a'; 8 << 20];
+    send(port, &huge).await;
+    // Slow ones stay open meanwhile.
+    let mut slow = Vec::new();
+    for _ in 0..10 {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(b"GET /callback?co").await.unwrap();
+        slow.push(stream);
+    }
+    assert_eq!(open(back).await.status(), 200);
+    let output = running.output();
+    assert_eq!(stdout(&output), "15\n", "{}", stderr(&output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_say_nothing_are_given_up() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
+    let back = way_back(running.page()).await;
+    let mut silent = Vec::new();
+    for _ in 0..80 {
+        let port = back.port().unwrap();
+        silent.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    }
+    assert_eq!(open(back).await.status(), 200);
+    let output = running.output();
+    assert_eq!(stdout(&output), "15\n", "{}", stderr(&output));
+}
