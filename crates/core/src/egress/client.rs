@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
+use http::{HeaderMap, Method};
 use url::Url;
 
 use super::resolver::{self, CheckingResolver, Lookup};
@@ -96,8 +96,8 @@ impl EgressClient {
         Ok(Self { client, policy })
     }
 
-    /// Begins a request. Every one begins here: the resolver is not asked about an address
-    /// that stands in a URL.
+    /// Begins a request with these headers. Every one begins here: the resolver is not asked
+    /// about an address that stands in a URL.
     ///
     /// # Errors
     /// [`EgressError`] of [`EgressPolicy::check_url`].
@@ -105,9 +105,13 @@ impl EgressClient {
         &self,
         method: Method,
         url: &Url,
+        headers: HeaderMap,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
         self.policy.check_url(url)?;
-        Ok(self.client.request(method, url.clone()))
+        let mut request = reqwest::Request::new(method, url.clone());
+        *request.headers_mut() = headers;
+        let client = self.client.clone();
+        Ok(reqwest::RequestBuilder::from_parts(client, request))
     }
 }
 

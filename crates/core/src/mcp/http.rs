@@ -17,7 +17,9 @@ use super::jsonrpc::Incoming;
 use super::oauth::OAuthAuthorizer;
 use super::{Authentication, Limits, McpErrorKind, RpcError, ServerConfig, TransportKind};
 use crate::egress::{EgressClient, EgressError, Purpose, Trust};
-pub(super) use answer::{Answer, AnswerReader, content_type, messages_of, read_answer, read_body};
+pub(super) use answer::{
+    Answer, AnswerReader, content_type, is_event_stream, messages_of, read_answer, read_body,
+};
 
 const CONTENT_IS: HeaderValue = HeaderValue::from_static("application/json");
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -29,6 +31,8 @@ pub(super) struct HttpLink {
     /// Adds tokens to requests, where the credential is not one that stays.
     authorizer: Option<Arc<OAuthAuthorizer>>,
     headers: HeaderMap,
+    /// The same and those of a message.
+    message_headers: HeaderMap,
     pub(super) url: Url,
     pub(super) limits: Limits,
 }
@@ -50,7 +54,11 @@ impl HttpLink {
             Authentication::OAuth(oauth) => Some(OAuthAuthorizer::new(oauth, config)?),
             _ => None,
         };
+        let mut message_headers = headers.clone();
+        message_headers.insert(CONTENT_TYPE, CONTENT_IS);
+        message_headers.insert(ACCEPT, ACCEPTED);
         Ok(Self {
+            message_headers,
             client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
             authorizer: authorizer.map(Arc::new),
             headers,
@@ -67,15 +75,10 @@ impl HttpLink {
         extra: HeaderMap,
         body: Bytes,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let request = self
-            .client
-            .request(Method::POST, url)?
-            .headers(self.headers.clone())
-            .headers(extra)
-            .header(CONTENT_TYPE, CONTENT_IS)
-            .header(ACCEPT, ACCEPTED)
-            .body(body);
-        self.send(request).await
+        let mut headers = self.message_headers.clone();
+        headers.extend(extra);
+        let request = self.client.request(Method::POST, url, headers)?;
+        self.send(request.body(body)).await
     }
 
     /// Opens an event stream.
@@ -86,8 +89,8 @@ impl HttpLink {
         let mut extra = extra;
         extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let response = check_status(self.get(extra).await?).await?;
-        let content_type = content_type(&response);
-        if content_type != "text/event-stream" {
+        if !is_event_stream(&response) {
+            let content_type = content_type(&response).into_owned();
             return Err(McpErrorKind::ContentType { content_type });
         }
         Ok(response)
@@ -95,20 +98,19 @@ impl HttpLink {
 
     /// Sends a GET and gives the answer's head, whatever its status.
     pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
-        let request = self
-            .client
-            .request(Method::GET, &self.url)?
-            .headers(self.headers.clone())
-            .headers(extra);
+        let mut headers = self.headers.clone();
+        headers.extend(extra);
+        let request = self.client.request(Method::GET, &self.url, headers)?;
         self.send(request).await
     }
 
     /// Ends a session; what the server says to that does not matter.
     pub(super) async fn delete(&self, extra: HeaderMap) {
-        let Ok(request) = self.client.request(Method::DELETE, &self.url) else {
+        let mut headers = self.headers.clone();
+        headers.extend(extra);
+        let Ok(request) = self.client.request(Method::DELETE, &self.url, headers) else {
             return; // The session could not have begun.
         };
-        let request = request.headers(self.headers.clone()).headers(extra);
         // Nobody is asked for an authorization for this.
         let _ = match &self.authorizer {
             Some(authorizer) => authorizer.send_once(request).await,
@@ -178,7 +180,7 @@ pub(super) async fn check_status(
 }
 
 /// The error that an answer's status is, with what its head and its body say about it.
-async fn status_error(response: reqwest::Response) -> McpErrorKind {
+async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
     const LONGEST_REASON: usize = 64 * 1024;
     const PATIENCE: Duration = Duration::from_secs(2);
     let text = |header: Option<&HeaderValue>| {
@@ -189,7 +191,7 @@ async fn status_error(response: reqwest::Response) -> McpErrorKind {
     let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
     let challenge = text(headers.get(WWW_AUTHENTICATE));
     let status = response.status().as_u16();
-    let body = tokio::time::timeout(PATIENCE, read_body(response, LONGEST_REASON)).await;
+    let body = tokio::time::timeout(PATIENCE, read_body(&mut response, LONGEST_REASON)).await;
     let body = body.ok().and_then(Result::ok).unwrap_or_default();
     McpErrorKind::HttpStatus {
         status,

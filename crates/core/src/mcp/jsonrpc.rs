@@ -232,7 +232,11 @@ pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
 
 /// Maps of strings and raw JSON always serialize; an empty body would only be refused.
 fn encode(message: &impl Serialize) -> Bytes {
-    serde_json::to_vec(message).unwrap_or_default().into()
+    let mut bytes = Vec::with_capacity(512);
+    match serde_json::to_writer(&mut bytes, message) {
+        Ok(()) => bytes.into(),
+        Err(_) => Bytes::new(),
+    }
 }
 
 #[cfg(test)]

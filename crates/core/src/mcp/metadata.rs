@@ -2,13 +2,16 @@
 //! (MCP 2026-07-28, "General fields" and "Request Metadata").
 
 use std::borrow::Cow;
+use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use indexmap::IndexMap;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
@@ -19,7 +22,7 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The parameters of a request, open for additions to `_meta`; all else stays raw.
 pub(super) struct Metadata<'a> {
-    params: IndexMap<Cow<'a, str>, &'a RawValue>,
+    params: Params<'a>,
     meta: IndexMap<String, Box<RawValue>>,
     shared: Option<&'a Shared>,
 }
@@ -42,8 +45,8 @@ impl<'a> Metadata<'a> {
     /// # Errors
     /// When `params` or its `_meta` is no object.
     pub(super) fn of(params: &'a RawValue) -> Result<Self, serde_json::Error> {
-        let mut params: IndexMap<_, &'a RawValue> = serde_json::from_str(params.get())?;
-        let meta = match params.shift_remove("_meta") {
+        let mut params: Params<'_> = serde_json::from_str(params.get())?;
+        let meta = match params.take("_meta") {
             Some(meta) => serde_json::from_str(meta.get())?,
             None => IndexMap::new(),
         };
@@ -80,9 +83,54 @@ impl<'a> Metadata<'a> {
             _ => return,
         };
         let named = self.params.get(key);
-        if let Some(name) = named.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok()) {
+        let named = named.and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok());
+        if let Some(Text(name)) = named {
             headers.insert(NAME, header_value(&name));
         }
+    }
+}
+
+/// The entries of an object in their order. There are few: nothing is hashed.
+struct Params<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// A string that is only copied when it has escapes in it.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> Params<'a> {
+    /// The last entry of that name, which is the one that counts in JSON.
+    fn get(&self, name: &str) -> Option<&'a RawValue> {
+        let mut entries = self.0.iter().rev();
+        entries.find(|(key, _)| key == name).map(|(_, raw)| *raw)
+    }
+
+    fn take(&mut self, name: &str) -> Option<&'a RawValue> {
+        let found = self.get(name)?;
+        self.0.retain(|(key, _)| key != name);
+        Some(found)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Params<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'de>, A::Error> {
+                // The parameters of a call.
+                let mut entries = Vec::with_capacity(3);
+                while let Some((Text(key), raw)) = map.next_entry()? {
+                    entries.push((key, raw));
+                }
+                Ok(Params(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries)
     }
 }
 
@@ -102,7 +150,7 @@ impl Serialize for Metadata<'_> {
             }
         }
         let mut params = serializer.serialize_map(None)?;
-        for (key, value) in &self.params {
+        for (key, value) in &self.params.0 {
             params.serialize_entry(key, value)?;
         }
         params.serialize_entry("_meta", &Meta(self))?;

@@ -11,7 +11,7 @@ use super::{Endpoint, McpErrorKind, ServerConfig, ServerConfigError, TransportKi
 /// What opens one client's connections.
 pub(super) enum Opener {
     /// HTTP in any shape: there are several to choose from.
-    Http(Connector),
+    Http(Box<Connector>),
     /// Stdio or WebSocket: there is nothing to choose but the revision.
     Channel(ChannelConnector),
 }
@@ -26,13 +26,13 @@ impl Opener {
             Endpoint::Url(_) => {
                 let link = HttpLink::new(config)?;
                 if config.transport_kind() != TransportKind::WebSocket {
-                    return Ok(Self::Http(Connector {
+                    return Ok(Self::Http(Box::new(Connector {
                         config: Arc::clone(config),
                         link,
                         peer: Arc::clone(peer),
-                    }));
+                    })));
                 }
-                ChannelLink::WebSocket(link)
+                ChannelLink::WebSocket(Box::new(link))
             }
             Endpoint::Command(command) => ChannelLink::Stdio(StdioLink::new(
                 command.clone(),

@@ -3,6 +3,7 @@
 //! It takes bytes as they arrive, in time linear to their number, and never holds more
 //! than one event plus what it has just been given. (ADR 0001 says why it is ours.)
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
     /// The `event` field; `message` when there was none.
-    pub event: String,
+    pub event: Cow<'static, str>,
     /// The `data` fields, joined by line feeds.
     pub data: String,
     /// The last `id` field so far in the stream. Events share it: a stream that names a
@@ -61,7 +62,8 @@ pub struct SseDecoder {
     after_cr: bool,
     /// The first line may start with a byte order mark.
     at_start: bool,
-    event: String,
+    /// None for `message`.
+    event: Option<String>,
     data: String,
     /// Whether there was a `data` field: an event may have empty data.
     has_data: bool,
@@ -82,7 +84,7 @@ impl SseDecoder {
             line: Vec::new(),
             after_cr: false,
             at_start: true,
-            event: String::new(),
+            event: None,
             data: String::new(),
             has_data: false,
             id: None,
@@ -106,17 +108,23 @@ impl SseDecoder {
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-            let size = self.line.len() + part.len() + self.data.len() + self.event.len();
+            let named = self.event.as_ref().map_or(0, String::len);
+            let size = self.line.len() + part.len() + self.data.len() + named;
             if size > self.max_event_bytes {
                 return Err(SseError::EventTooLarge {
                     limit: self.max_event_bytes,
                 });
             }
-            self.line.extend_from_slice(part);
-            bytes = rest;
-            if let Some(terminator) = rest.first() {
-                self.after_cr = *terminator == b'\r';
-                bytes = &rest[1..];
+            let Some(terminator) = rest.first() else {
+                self.line.extend_from_slice(part);
+                return Ok(());
+            };
+            self.after_cr = *terminator == b'\r';
+            bytes = &rest[1..];
+            if self.line.is_empty() {
+                self.end_line(part)?;
+            } else {
+                self.line.extend_from_slice(part);
                 let line = std::mem::take(&mut self.line);
                 self.end_line(&line)?;
                 // The line's buffer is used again, unless it has grown large.
@@ -164,7 +172,7 @@ impl SseDecoder {
     /// completed is forgotten, for the server sends it again.
     pub fn resume(&mut self) {
         self.line.clear();
-        self.event.clear();
+        self.event = None;
         self.data.clear();
         self.has_data = false;
         self.id = self.last_event_id.clone();
@@ -206,7 +214,10 @@ impl SseDecoder {
                 self.has_data = true;
                 self.data.push_str(value);
             }
-            "event" => value.clone_into(&mut self.event),
+            "event" => {
+                let named = !matches!(value, "" | "message");
+                self.event = named.then(|| value.to_owned());
+            }
             "id" if !value.contains('\0') => self.id = Some(value.into()),
             "retry" => self.retry = milliseconds(value).or(self.retry),
             // Comments start with a colon, so their field is empty.
@@ -221,15 +232,11 @@ impl SseDecoder {
     }
 
     fn give_event(&mut self) {
-        let event = std::mem::take(&mut self.event);
+        let event = self.event.take();
         let data = std::mem::take(&mut self.data);
         if std::mem::take(&mut self.has_data) {
             self.ready.push_back(SseEvent {
-                event: if event.is_empty() {
-                    "message".to_owned()
-                } else {
-                    event
-                },
+                event: event.map_or(Cow::Borrowed("message"), Cow::Owned),
                 data,
                 id: self.id.clone(),
             });

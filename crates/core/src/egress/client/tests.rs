@@ -39,8 +39,13 @@ fn policy(value: serde_json::Value) -> EgressPolicy {
 async fn get(policy: &EgressPolicy, lookup: Lookup, url: &str) -> Result<u16, reqwest::Error> {
     let client =
         EgressClient::with_lookup(policy, Purpose::server(Trust::Nothing), lookup).unwrap();
-    let request = client.request(Method::GET, &url.parse().unwrap()).unwrap();
-    let response = request.timeout(Duration::from_secs(20)).send().await?;
+    let url = url.parse().unwrap();
+    let request = client.request(Method::GET, &url, HeaderMap::new());
+    let response = request
+        .unwrap()
+        .timeout(Duration::from_secs(20))
+        .send()
+        .await?;
     Ok(response.status().as_u16())
 }
 

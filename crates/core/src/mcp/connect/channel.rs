@@ -33,7 +33,7 @@ pub(in crate::mcp) enum ChannelLink {
     /// A program.
     Stdio(StdioLink),
     /// A URL; a WebSocket begins as an HTTP request.
-    WebSocket(HttpLink),
+    WebSocket(Box<HttpLink>),
 }
 
 impl ChannelConnector {

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -23,23 +24,24 @@ pub(in crate::mcp) enum Answer {
 /// Servers send JSON as text/plain, or with no content type at all: a body that starts like
 /// a JSON-RPC message counts as one whatever it is called.
 pub(in crate::mcp) async fn read_answer(
-    response: reqwest::Response,
+    mut response: reqwest::Response,
     limits: &Limits,
 ) -> Result<Answer, McpErrorKind> {
-    let content_type = content_type(&response);
-    let accepted = response.status() == StatusCode::ACCEPTED;
-    if content_type == "text/event-stream" {
+    if is_event_stream(&response) {
         return Ok(Answer::Stream(Box::new(AnswerReader::new(
             response, *limits,
         ))));
     }
-    let body = read_body(response, limits.max_response_bytes).await?;
+    let content_type = content_type(&response);
+    let is_json = content_type == "application/json" || content_type.ends_with("+json");
+    let content_type = (!is_json).then(|| content_type.into_owned());
+    let accepted = response.status() == StatusCode::ACCEPTED;
+    let body = read_body(&mut response, limits.max_response_bytes).await?;
     let text = std::str::from_utf8(&body).map_err(|_| McpErrorKind::InvalidUtf8)?;
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Ok(Answer::Empty);
     }
-    let is_json = content_type == "application/json" || content_type.ends_with("+json");
     if is_json || text.starts_with(['{', '[']) {
         return Incoming::parse(text)
             .map(Answer::Messages)
@@ -49,11 +51,16 @@ pub(in crate::mcp) async fn read_answer(
         // The body is a word such as `Accepted`.
         return Ok(Answer::Empty);
     }
+    let content_type = content_type.unwrap_or_default();
     Err(McpErrorKind::ContentType { content_type })
 }
 
+pub(in crate::mcp) fn is_event_stream(response: &reqwest::Response) -> bool {
+    content_type(response) == "text/event-stream"
+}
+
 /// The content type without its parameters, in lower case and not longer than needed.
-pub(in crate::mcp) fn content_type(response: &reqwest::Response) -> String {
+pub(in crate::mcp) fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
     let value = response.headers().get(CONTENT_TYPE);
     let text = value
         .and_then(|value| value.to_str().ok())
@@ -61,12 +68,15 @@ pub(in crate::mcp) fn content_type(response: &reqwest::Response) -> String {
     let essence = text.split(';').next().unwrap_or_default().trim();
     // A header's text is ASCII.
     let shortened = essence.get(..100).unwrap_or(essence);
-    shortened.to_ascii_lowercase()
+    if shortened.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Owned(shortened.to_ascii_lowercase());
+    }
+    Cow::Borrowed(shortened)
 }
 
 /// Reads a body of at most `limit` bytes.
 pub(in crate::mcp) async fn read_body(
-    mut response: reqwest::Response,
+    response: &mut reqwest::Response,
     limit: usize,
 ) -> Result<Vec<u8>, McpErrorKind> {
     let too_large = McpErrorKind::TooLarge { limit };
@@ -178,7 +188,7 @@ impl AnswerReader {
     /// Lets a stream that has given its answer come to its end, so that the connection can
     /// be used again: at once, or in the background if the server keeps it open, which then
     /// loses it after a moment.
-    pub(in crate::mcp) async fn finish(self) {
+    pub(in crate::mcp) async fn finish(self: Box<Self>) {
         const PATIENCE: Duration = Duration::from_secs(2);
         const MOST_BYTES: usize = 64 * 1024;
         let Some(mut response) = self.response else {

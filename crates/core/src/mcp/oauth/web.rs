@@ -73,11 +73,12 @@ impl Web {
         &self,
         method: Method,
         url: &Url,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         body: Bytes,
     ) -> Result<WebAnswer, OAuthError> {
-        let request = self.client.request(method, url)?.headers(headers);
-        let request = request.header(ACCEPT, "application/json").body(body);
+        let json = http::HeaderValue::from_static("application/json");
+        headers.insert(ACCEPT, json);
+        let request = self.client.request(method, url, headers)?.body(body);
         let mut response = request.send().await.map_err(failed)?;
         let mut body = Vec::new();
         let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {

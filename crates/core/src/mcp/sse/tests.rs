@@ -46,7 +46,7 @@ fn the_event_type_and_the_last_id_are_kept() {
     let events = decode(b"event: endpoint\nid: 7\ndata: /m\n\ndata: b\n\n").unwrap();
     assert_eq!(events[0].event, "endpoint");
     assert_eq!(
-        (events[1].event.as_str(), events[1].id.as_deref()),
+        (&*events[1].event, events[1].id.as_deref()),
         ("message", Some("7"))
     );
 }

@@ -122,7 +122,10 @@ impl Line {
                 if request.endless {
                     reader.without_totals();
                 }
-                self.read_stream(&request.id, reader, &mut answers).await
+                let read = self.read_stream(&request.id, &mut reader, &mut answers);
+                let outcome = read.await?;
+                reader.finish().await;
+                Ok(outcome)
             }
         }
     }
@@ -131,7 +134,7 @@ impl Line {
     async fn read_stream(
         self: &Arc<Self>,
         id: &RequestId,
-        mut reader: Box<AnswerReader>,
+        reader: &mut AnswerReader,
         answers: &mut Answers,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let mut resumption = Resumption::new(self.has(Feature::Handshake));
@@ -140,7 +143,6 @@ impl Line {
                 Ok(Some(event)) => {
                     let messages = messages_of(&event);
                     if let Some(outcome) = self.find_response(id, messages, answers) {
-                        reader.finish().await;
                         return Ok(outcome);
                     }
                     continue;
@@ -149,7 +151,7 @@ impl Line {
                 Err(error @ McpErrorKind::Broken(_)) => error,
                 Err(error) => return Err(error),
             };
-            let Some(wait) = resumption.wait(&reader) else {
+            let Some(wait) = resumption.wait(reader) else {
                 return Err(end);
             };
             let answered = self.answered_elsewhere(id);
