@@ -124,7 +124,8 @@ impl Session {
         method: &str,
         params: &RawValue,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let request = self.outgoing(method, params, Extras::default())?;
+        let mut request = self.outgoing(method, params, Extras::default())?;
+        request.opens = true;
         self.transport.exchange(request).await
     }
 
@@ -158,6 +159,7 @@ impl Session {
                 message,
                 mirrored: HeaderMap::new(),
                 endless,
+                opens: false,
             });
         }
         let mut request = Metadata::of(params).map_err(McpErrorKind::Encode)?;
@@ -175,6 +177,7 @@ impl Session {
             message,
             mirrored,
             endless,
+            opens: false,
         })
     }
 

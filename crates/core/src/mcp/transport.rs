@@ -37,6 +37,8 @@ pub(super) struct Outgoing {
     /// The response comes at the end of a stream that lives as long as somebody listens, so
     /// that only its single events are bounded.
     pub(super) endless: bool,
+    /// It belongs to the opening of this connection and has no place on another.
+    pub(super) opens: bool,
 }
 
 /// One connection to one server. Deadlines are the caller's: dropping a future gives up the

@@ -29,6 +29,9 @@ pub(super) struct Outbox {
     messages: mpsc::Receiver<Queued>,
 }
 
+/// The note that a message has left, if somebody asks about it.
+pub(super) struct Departure(Option<Arc<AtomicBool>>);
+
 /// The side of the task that reads what the server says.
 pub(super) struct Inbox {
     waiting: Arc<Waiting>,
@@ -71,11 +74,12 @@ impl Duplex {
     ///
     /// # Errors
     /// With what the connection has ended with; [`McpErrorKind::SessionExpired`] when not a
-    /// byte of the request has left by then.
+    /// byte of the request has left by then, and it may go over another connection.
     pub(super) async fn exchange(&self, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
+        let may_go_elsewhere = !request.opens;
         let has_left = Arc::new(AtomicBool::new(false));
         let reply = self.send_and_wait(request, &has_left).await;
-        if reply.is_err() && !has_left.load(Ordering::Acquire) {
+        if may_go_elsewhere && reply.is_err() && !has_left.load(Ordering::Acquire) {
             return Err(McpErrorKind::SessionExpired);
         }
         reply
@@ -125,13 +129,26 @@ impl Queued {
     }
 }
 
+impl Departure {
+    fn of(request: Option<(RequestId, Arc<AtomicBool>)>) -> Self {
+        Self(request.map(|(_, has_left)| has_left))
+    }
+
+    /// Not a byte of the message could be written, so that it may be sent elsewhere.
+    pub(super) fn undo(&self) {
+        if let Some(has_left) = &self.0 {
+            has_left.store(false, Ordering::Release);
+        }
+    }
+}
+
 impl Outbox {
     /// The next message to write, or none when the connection is to end.
-    pub(super) async fn next(&mut self) -> Option<Bytes> {
+    pub(super) async fn next(&mut self) -> Option<(Bytes, Departure)> {
         loop {
             match self.messages.recv().await? {
                 Queued::Message { request, message } if self.may_leave(request.as_ref()) => {
-                    return Some(message);
+                    return Some((message, Departure::of(request)));
                 }
                 Queued::Message { .. } => {}
                 Queued::End => return None,
@@ -140,11 +157,11 @@ impl Outbox {
     }
 
     /// A message that can be written at once together with the one before it.
-    pub(super) fn next_waiting(&mut self) -> Option<Bytes> {
+    pub(super) fn next_waiting(&mut self) -> Option<(Bytes, Departure)> {
         match self.messages.try_recv().ok()? {
-            Queued::Message { request, message } => {
-                self.may_leave(request.as_ref()).then_some(message)
-            }
+            Queued::Message { request, message } => self
+                .may_leave(request.as_ref())
+                .then(|| (message, Departure::of(request))),
             Queued::End => {
                 self.messages.close();
                 None

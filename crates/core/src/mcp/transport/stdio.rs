@@ -21,7 +21,7 @@ use self::lines::{Line, Lines};
 use self::process::{ServerProcess, Streams};
 use self::restarts::Restarts;
 use self::stderr::{LastWords, StderrLog};
-use super::duplex::{Duplex, Inbox, Outbox, duplex};
+use super::duplex::{Departure, Duplex, Inbox, Outbox, duplex};
 use super::{Outgoing, Transport, TransportFuture};
 use crate::mcp::jsonrpc::RpcOutcome;
 use crate::mcp::peer::Peer;
@@ -30,7 +30,7 @@ use crate::mcp::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
 /// What is written at once when many messages wait.
 const WRITE_AT_ONCE: usize = 64 * 1024;
 
-/// How long after a process's end its output may still come.
+/// How long the output may still come of a process that has ended, or that reads no more.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// How long a server that has closed its output may take to end, too.
@@ -120,39 +120,68 @@ fn secrets(command: &StdioCommand) -> Vec<SecretString> {
         .collect()
 }
 
-/// Writes what comes, until the server does not read any more.
-async fn write(mut input: pipe::Sender, mut outbox: Outbox) {
-    let mut lines = Vec::new();
-    while let Some(message) = outbox.next().await {
-        append_line(&mut lines, &message);
-        while lines.len() < WRITE_AT_ONCE
-            && let Some(message) = outbox.next_waiting()
+/// Writes what comes, until the server does not read any more; then gives the outbox back.
+async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
+    let mut batch = Batch::default();
+    while let Some((message, departure)) = outbox.next().await {
+        batch.add(&message, departure);
+        while batch.lines.len() < WRITE_AT_ONCE
+            && let Some((message, departure)) = outbox.next_waiting()
         {
-            append_line(&mut lines, &message);
+            batch.add(&message, departure);
         }
-        if let Err(error) = input.write_all(&lines).await {
+        if let Err(error) = batch.write(&mut input).await {
             tracing::debug!(%error, "The server does not read any more");
-            return;
+            return outbox;
         }
-        lines.clear();
-        lines.shrink_to(WRITE_AT_ONCE);
     }
     // The end of its input asks the server to end; what it still says is read.
     drop(input);
-    std::future::pending::<()>().await;
+    std::future::pending().await
 }
 
-/// A message is one line: line ends in JSON are white space, for those in strings are
-/// escaped.
-fn append_line(lines: &mut Vec<u8>, message: &[u8]) {
-    let from = lines.len();
-    lines.extend_from_slice(message);
-    for byte in &mut lines[from..] {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
+/// Messages that are written together.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<u8>,
+    /// Where in `lines` each message begins.
+    departures: Vec<(usize, Departure)>,
+}
+
+impl Batch {
+    /// A message is one line: line ends in JSON are white space, for those in strings are
+    /// escaped.
+    fn add(&mut self, message: &[u8], departure: Departure) {
+        let from = self.lines.len();
+        self.departures.push((from, departure));
+        self.lines.extend_from_slice(message);
+        for byte in &mut self.lines[from..] {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
         }
+        self.lines.push(b'\n');
     }
-    lines.push(b'\n');
+
+    /// Writes all of it and is empty again. Messages of which not a byte was taken have
+    /// not left.
+    async fn write(&mut self, input: &mut pipe::Sender) -> std::io::Result<()> {
+        let mut written = 0;
+        while written < self.lines.len() {
+            match input.write(&self.lines[written..]).await {
+                Ok(count) => written += count,
+                Err(error) => {
+                    let whole = self.departures.iter().filter(|(from, _)| *from >= written);
+                    whole.for_each(|(_, departure)| departure.undo());
+                    return Err(error);
+                }
+            }
+        }
+        self.lines.clear();
+        self.lines.shrink_to(WRITE_AT_ONCE);
+        self.departures.clear();
+        Ok(())
+    }
 }
 
 /// The task that speaks with the server, and sees it end.
@@ -168,9 +197,10 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = ()>) {
-        // It holds the outbox, whose end would tell the callers less than we can.
+    async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = Outbox>) {
+        // Its outbox is kept, whose end would tell the callers less than we can.
         tokio::pin!(writing);
+        let mut deaf = None;
         let process = Arc::clone(&self.process);
         let ended = async {
             process.ended().await;
@@ -179,8 +209,12 @@ impl Connection {
         };
         tokio::select! {
             () = self.read(output) => {}
-            () = &mut writing => {}
             () = ended => {}
+            () = async {
+                deaf = Some((&mut writing).await);
+                // It may still answer what it has read.
+                tokio::time::sleep(LINGER).await;
+            } => {}
         }
         // The server may live on, deaf or mute: it is of no use any more.
         let ended = tokio::time::timeout(END_PATIENCE, self.process.ended()).await;
@@ -201,6 +235,7 @@ impl Connection {
             }
             Err(_) => self.restarts.crashed(lived),
         }
+        drop(deaf);
     }
 
     async fn read(&mut self, output: pipe::Receiver) {

@@ -134,7 +134,7 @@ async fn write(
     loop {
         let message = tokio::select! {
             message = outbox.next() => match message {
-                Some(message) => text(message),
+                Some((message, _)) => text(message),
                 None => break,
             },
             _ = pings.tick() => {
