@@ -23,6 +23,7 @@ mod sessions;
 mod shapes;
 mod stateless;
 mod stdio;
+mod structured;
 mod transports;
 mod websocket;
 

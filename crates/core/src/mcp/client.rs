@@ -5,6 +5,7 @@ mod known_tools;
 mod listing;
 mod methods;
 mod options;
+mod output_schema;
 mod rounds;
 mod standing;
 mod subscription;

@@ -52,12 +52,18 @@ impl McpClient {
             name: &'a str,
             arguments: &'a RawValue,
         }
+        let time = options.timeout.unwrap_or(self.shared.config.timeout);
+        let until = tokio::time::Instant::now().checked_add(time);
         let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
         let arguments = &arguments;
         let params = Params { name, arguments };
         let result = self.request_with("tools/call", &params, options).await?;
         let tool = self.shared.tools.get(name);
-        let output_mismatch = tool.and_then(|tool| tool.output_mismatch(&result));
+        let output_mismatch = match (tool.and_then(|tool| tool.output.clone()), until) {
+            // Seldom, and large.
+            (Some(schema), Some(until)) => Box::pin(schema.mismatch(&result, until)).await,
+            _ => None,
+        };
         if let Some(mismatch) = &output_mismatch {
             let server = &self.shared.config.label;
             tracing::warn!(
