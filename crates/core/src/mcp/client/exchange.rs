@@ -41,12 +41,13 @@ impl McpClient {
                 return Ok((Ok(result), session));
             }
         }
+        let sent = may_be_kept.then(|| self.shared.results.generation(method));
         let (outcome, session) = self.exchange(method, params, meta).await?;
         if let Ok(result) = &outcome
-            && may_be_kept
+            && let Some(sent) = sent
             && session.has(Feature::RequestMetadata)
         {
-            self.shared.results.put(method, params, result);
+            self.shared.results.put(method, params, result, sent);
         }
         Ok((outcome, session))
     }
@@ -181,9 +182,10 @@ impl McpClient {
                 finds_out.then_some(Again::DialectChanged)
             }
             outcome => {
-                let stateless = session.has(Feature::RequestMetadata);
-                let misfit =
-                    stateless && does_not_fit(outcome) && self.shared.connections.finds_out();
+                let connections = &self.shared.connections;
+                let misfit = connections.finds_out()
+                    && !connections.is_channel()
+                    && does_not_fit(session, outcome);
                 misfit.then_some(Again::DialectChanged)
             }
         }
