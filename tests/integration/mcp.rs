@@ -24,6 +24,7 @@ mod shapes;
 mod stateless;
 mod stdio;
 mod structured;
+mod tasks;
 mod transports;
 mod websocket;
 

@@ -9,6 +9,7 @@ mod output_schema;
 mod rounds;
 mod standing;
 mod subscription;
+mod tasks;
 
 use std::sync::Arc;
 use std::time::Duration;
