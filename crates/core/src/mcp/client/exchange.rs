@@ -211,13 +211,19 @@ fn only_reads(method: &str) -> bool {
 
 /// Whether a server that once spoke without handshake answers as one that wants it: by a
 /// status that means nothing in that revision, or an error of the range that servers before
-/// it used. It has not looked at the request.
-fn does_not_fit(outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+/// it used. It has not looked at the request. A server of no particular revision uses those
+/// errors as it likes.
+fn does_not_fit(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+    let is_stateless = session.has(Feature::RequestMetadata);
     match outcome {
         Err(McpErrorKind::HttpStatus { status, rpc, .. }) => {
-            matches!(status, 400 | 404 | 405) && rpc.is_none()
+            let is_any = is_stateless || session.version().is_none();
+            is_any && matches!(status, 400 | 404 | 405) && rpc.is_none()
         }
-        Ok(Err(error)) => matches!(error.code, -32019..=-32000 | -32600) && error.code != -32002,
+        Ok(Err(error)) => {
+            let is_older = matches!(error.code, -32019..=-32000 | -32600);
+            is_stateless && is_older && error.code != -32002
+        }
         _ => false,
     }
 }
