@@ -23,6 +23,8 @@ struct Counts {
     parts: usize,
     references: Vec<String>,
     patterns: usize,
+    /// Some part has an identifier of its own: references in it begin there.
+    has_schemas_with_names: bool,
 }
 
 /// Where a part is.
@@ -33,6 +35,19 @@ struct Place {
     references_stand_alone: bool,
 }
 
+impl Place {
+    /// The same place, in a schema that may name the dialect that it is of.
+    fn within(self, schema: &Value) -> Self {
+        match schema.get("$schema").and_then(Value::as_str) {
+            Some(dialect) => Self {
+                references_stand_alone: dialect.contains("draft-0"),
+                ..self
+            },
+            None => self,
+        }
+    }
+}
+
 /// `schema` with a counter in each of its parts.
 ///
 /// It stands in `allOf`: that is looked at before all that multiplies the work of a check
@@ -40,20 +55,66 @@ struct Place {
 /// what they were. A part that fails before its `allOf` has multiplied nothing.
 ///
 /// # Errors
-/// When the schema is too large, or refers to a place that is no schema.
+/// When the schema is too large, or refers to a place that is none or no schema.
 pub(super) fn counted(schema: &Value) -> Result<Value, SchemaError> {
     let mut counts = Counts::default();
     let mut counted = schema.clone();
     visit(&mut counted, Place::default(), &mut counts)?;
-    for reference in &counts.references {
-        if !leads_to_schema(&counted, reference) {
-            return Err(refused("a reference leads to a place that is no schema"));
+    // A reference may make a schema of what stands where no schema belongs.
+    let place = Place {
+        level: 1,
+        ..Place::default().within(schema)
+    };
+    let mut has_odd_places = false;
+    let mut followed = 0;
+    while let Some(reference) = counts.references.get(followed) {
+        followed += 1;
+        if let Some(pointer) = odd_place_of(reference)? {
+            has_odd_places = true;
+            visit_odd_place(&mut counted, &pointer, place, &mut counts)?;
         }
+    }
+    if has_odd_places && counts.has_schemas_with_names {
+        // Which of them the place is in cannot be told here.
+        return Err(refused("a reference leads to a place that is no schema"));
     }
     Ok(counted)
 }
 
+/// Where a keyword holds schemas.
+enum Holds {
+    Schema,
+    List,
+    Either,
+    Named,
+    Nothing,
+}
+
+impl Holds {
+    fn of(keyword: &str) -> Self {
+        match keyword {
+            "additionalItems"
+            | "additionalProperties"
+            | "contains"
+            | "contentSchema"
+            | "else"
+            | "if"
+            | "not"
+            | "propertyNames"
+            | "then"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => Self::Schema,
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => Self::List,
+            "items" => Self::Either,
+            "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties"
+            | "properties" => Self::Named,
+            _ => Self::Nothing,
+        }
+    }
+}
+
 fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<(), SchemaError> {
+    place = place.within(schema);
     let Value::Object(entries) = schema else {
         return Ok(());
     };
@@ -61,47 +122,30 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
     if counts.parts > MOST_PARTS || place.level > MOST_LEVELS {
         return Err(refused("it has too many parts"));
     }
-    if let Some(Value::String(dialect)) = entries.get("$schema") {
-        place.references_stand_alone = dialect.contains("draft-0");
-    }
+    let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
+    counts.has_schemas_with_names |= place.level > 0 && (is_name("$id") || is_name("id"));
     let below = Place {
         level: place.level + 1,
         ..place
     };
     for (keyword, value) in entries.iter_mut() {
-        match (keyword.as_str(), value) {
-            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
+        match (keyword.as_str(), Holds::of(keyword), value) {
+            ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                 counts.references.push(reference.clone());
                 if counts.references.len() > MOST_REFERENCES {
                     return Err(refused("it has too many references"));
                 }
             }
-            ("pattern", _) => counts.pattern(1)?,
-            (
-                "additionalItems"
-                | "additionalProperties"
-                | "contains"
-                | "contentSchema"
-                | "else"
-                | "if"
-                | "items"
-                | "not"
-                | "propertyNames"
-                | "then"
-                | "unevaluatedItems"
-                | "unevaluatedProperties",
-                schema @ Value::Object(_),
-            ) => visit(schema, below, counts)?,
-            ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
+            ("pattern", ..) => counts.pattern(1)?,
+            (_, Holds::Schema | Holds::Either, schema @ Value::Object(_)) => {
+                visit(schema, below, counts)?;
+            }
+            (_, Holds::List | Holds::Either, Value::Array(schemas)) => {
                 for schema in schemas {
                     visit(schema, below, counts)?;
                 }
             }
-            (
-                keyword @ ("$defs" | "definitions" | "dependencies" | "dependentSchemas"
-                | "patternProperties" | "properties"),
-                Value::Object(named),
-            ) => {
+            (keyword, Holds::Named, Value::Object(named)) => {
                 if keyword == "patternProperties" {
                     counts.pattern(named.len())?;
                 }
@@ -146,28 +190,53 @@ fn count_here(entries: &mut Map<String, Value>) {
     }
 }
 
-/// Whether the schema at a reference counts: one at a place where no schema belongs, such
-/// as in `default`, would not.
-fn leads_to_schema(root: &Value, reference: &str) -> bool {
+/// The place that a reference leads to, if no schema belongs there. A name is looked for in
+/// schemas alone, and the schema of schemas is harmless.
+fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
     let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let is_meta_schema = ["https://json-schema.org/", "http://json-schema.org/"]
         .iter()
         .any(|origin| document.starts_with(origin));
-    // Anchors and identifiers are looked for in schemas alone.
     if is_meta_schema || !fragment.starts_with('/') {
-        return true;
+        return Ok(None);
     }
-    let Some(pointer) = percent_decoded(fragment) else {
-        return false;
-    };
-    match root.pointer(&pointer) {
-        Some(Value::Bool(_)) => true,
-        Some(target) => {
-            let all_of = target.get("allOf").and_then(Value::as_array);
-            all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP).is_some()))
+    let pointer = percent_decoded(fragment);
+    let pointer = pointer.ok_or_else(|| refused("a reference is no proper URL"))?;
+    let mut keys = pointer.split('/').skip(1);
+    while let Some(keyword) = keys.next() {
+        let leads_on = match Holds::of(keyword) {
+            Holds::Schema => true,
+            Holds::List | Holds::Named => keys.next().is_some(),
+            Holds::Either | Holds::Nothing => false,
+        };
+        if !leads_on {
+            return Ok(Some(pointer.into_owned()));
         }
-        None => false,
     }
+    Ok(None)
+}
+
+fn visit_odd_place(
+    root: &mut Value,
+    pointer: &str,
+    place: Place,
+    counts: &mut Counts,
+) -> Result<(), SchemaError> {
+    let Some(target) = root.pointer_mut(pointer) else {
+        return Err(refused("a reference leads nowhere"));
+    };
+    let all_of = target.get("allOf").and_then(Value::as_array);
+    if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP).is_some())) {
+        return Ok(());
+    }
+    // These are compared with values: they must stay as they are.
+    if pointer
+        .split('/')
+        .any(|key| matches!(key, "const" | "enum"))
+    {
+        return Err(refused("a reference leads to a place that is no schema"));
+    }
+    visit(target, place, counts)
 }
 
 fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {

@@ -108,9 +108,31 @@ fn a_reference_leads_to_schemas_alone() {
     for (schema, possible) in [
         (
             json!({"$ref": "#/default/a", "default": {"a": {"type": "string"}}}),
+            true,
+        ),
+        (
+            json!({"$ref": "#/components/schemas/a", "components": {"schemas": {
+                "a": {"items": {"$ref": "#/components/schemas/a"}},
+            }}}),
+            true,
+        ),
+        (
+            json!({"$ref": "#/items/0", "items": {"0": {"type": "string"}}}),
+            true,
+        ),
+        (
+            json!({"$ref": "#/const/a", "const": {"a": {"type": "string"}}}),
             false,
         ),
-        (json!({"$ref": "#/x", "x": {"type": "string"}}), false),
+        (json!({"$ref": "#/nowhere"}), false),
+        (
+            json!({"$ref": "e#/$defs/a", "$defs": {"e": {"$id": "e", "$defs": {"a": {}}}}}),
+            true,
+        ),
+        (
+            json!({"$ref": "e#/x", "x": {}, "$defs": {"e": {"$id": "e", "x": {}}}}),
+            false,
+        ),
         (
             json!({"$ref": "#/$defs/a%20b~1c", "$defs": {"a b/c": {"type": "string"}}}),
             true,
@@ -132,6 +154,18 @@ fn a_reference_leads_to_schemas_alone() {
         let compiled = CompiledSchema::compile(&schema);
         assert_eq!(compiled.is_ok(), possible, "{schema}: {compiled:?}");
     }
+}
+
+#[test]
+fn no_place_for_a_schema_is_too_odd_to_be_counted() {
+    let twice = |next: &str| json!({"anyOf": [{"$ref": next}, {"$ref": next}]});
+    let mut hidden = Map::new();
+    for nth in 0..60 {
+        hidden.insert(format!("d{nth}"), twice(&format!("#/x/0/d{}", nth + 1)));
+    }
+    hidden.insert("d60".to_owned(), json!({"type": "string"}));
+    let schema = json!({"$ref": "#/x/0/d0", "x": [hidden]});
+    assert_eq!(check(schema, json!(5)), Err(Unchecked::Time));
 }
 
 #[test]
