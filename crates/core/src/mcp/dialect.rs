@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
@@ -50,11 +50,15 @@ impl Key {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
+        // Of a credential that changes, this is who it belongs to.
+        let credential = format!("{:?}", config.authentication);
+        let store = config.authorization.token_store.as_ref();
+        let store = store.map(|store| Arc::as_ptr(store).addr());
         let url = config.request_url().ok();
         let query = url.as_ref().and_then(|url| url.query());
         Self {
             display_url: config.display_url(),
-            identity: STATE.hash_one((headers, query)),
+            identity: STATE.hash_one((headers, credential, store, query)),
         }
     }
 }
@@ -101,7 +105,7 @@ mod tests {
             opening: Opening::None,
         };
         dialect.remember(&first);
-        assert_eq!(Dialect::known(&first.clone()), Some(dialect));
+        assert_eq!(Dialect::known(&first), Some(dialect));
         for other in [
             config("https://dialects.example/mcp?tenant=1", "b"),
             config("https://dialects.example/mcp?tenant=2", "a"),
