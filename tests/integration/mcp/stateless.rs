@@ -9,10 +9,10 @@ use pillion_core::mcp::{
     SubscriptionFilter, TransportKind,
 };
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Reply};
+use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
-use super::{ROLLED, client, config, eventually, roll};
+use super::{JSON, ROLLED, client, config, eventually, roll};
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)
@@ -326,6 +326,24 @@ async fn a_subscription_brings_notices_over_reconnections_and_ends_with_the_serv
     let response = Reply::raw_result("{}").response(&listen.rpc_id());
     server.push(format!("data: {response}\n\n"));
     assert!(subscription.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_subscription_that_is_refused_is_an_error_every_time() {
+    let server = FaultServer::start(|request| {
+        let reply = match request.rpc_method().as_str() {
+            "server/discover" => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
+            _ => Reply::error(-32601, "Method not found"),
+        };
+        let response = reply.response(&request.rpc_id());
+        vec![Fault::answer("200 OK", JSON, response)]
+    })
+    .await;
+    let client = client(&server.url, TransportKind::Auto);
+    for _ in 0..30 {
+        let refused = client.subscribe(SubscriptionFilter::default()).await;
+        assert_eq!(refused.unwrap_err().rpc_error().unwrap().code, -32601);
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,9 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// How many answers of the largest size a list may have in all its pages.
 const LARGEST_LIST: usize = 4;
 
+/// Bytes of a list that are learned from before others have their turn.
+const BYTES_A_TURN: usize = 256 * 1024;
+
 impl McpClient {
     /// The server's tools, each as the server wrote it, with every page fetched. A server
     /// that does not know `tools/list` has none (E6).
@@ -27,7 +30,7 @@ impl McpClient {
             let known = self.shared.tools.begin();
             let tools = self.all("tools/list", "tools").await?;
             let session = self.shared.connections.session().await?;
-            Ok(self.learn(&session, known, tools))
+            Ok(self.learn(&session, known, tools).await)
         };
         self.in_time(&RequestOptions::default(), list).await
     }
@@ -68,12 +71,13 @@ impl McpClient {
             let result = session.exchange("tools/list", &params, extras).await??;
             list.read(&result)?;
         }
-        self.learn(session, known, list.items);
+        self.learn(session, known, list.items).await;
         Ok(())
     }
 
-    /// Remembers what calls have to know of tools; gives those that may be used.
-    fn learn(
+    /// Remembers what calls have to know of tools; gives those that may be used. A long list
+    /// is learned in turns, so that deadlines are kept.
+    async fn learn(
         &self,
         session: &Session,
         mut known: ToolList,
@@ -85,16 +89,23 @@ impl McpClient {
                 self.config().transport,
                 TransportKind::Auto | TransportKind::StreamableHttp
             );
-        let mut usable = tools;
-        usable.retain(|tool| match known.learn(tool) {
-            Err(error) if has_headers => {
-                let name = serde_json::from_str::<Value>(tool.get()).ok();
-                let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
-                tracing::warn!(mcp.server = server, tool = name, %error, "A tool is left out");
-                false
+        let mut usable = Vec::with_capacity(tools.len());
+        let mut bytes = 0;
+        for tool in tools {
+            bytes += tool.get().len();
+            if bytes > BYTES_A_TURN {
+                bytes = 0;
+                tokio::task::yield_now().await;
             }
-            _ => true,
-        });
+            match known.learn(&tool) {
+                Err(error) if has_headers => {
+                    let name = serde_json::from_str::<Value>(tool.get()).ok();
+                    let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
+                    tracing::warn!(mcp.server = server, tool = name, %error, "A tool is left out");
+                }
+                _ => usable.push(tool),
+            }
+        }
         self.shared.tools.replace(known);
         usable
     }
