@@ -23,6 +23,8 @@ mod sessions;
 mod shapes;
 mod stateless;
 mod stdio;
+mod structured;
+mod tasks;
 mod transports;
 mod websocket;
 

@@ -3,14 +3,37 @@
 //! The schema is judged by the `jsonschema` crate with its network and file access off: a
 //! remote `$ref` is never fetched. What it finds is put into the sentences of requirement
 //! C3, in the order of the parameters.
+//!
+//! Schemas come from servers, too: the size of one is limited, and so is the work of a
+//! check. Regular expressions without look-around and back-references take linear time;
+//! others give up after a number of steps.
 
+mod allowance;
+mod counted;
+#[cfg(test)]
+mod hostile;
 mod python_repr;
 mod violation;
 
+use std::time::Duration;
+
+use jsonschema::PatternOptions;
 use serde_json::Value;
 
 use crate::tool::JsonObject;
+pub use allowance::Unchecked;
+use allowance::{Step, within};
 pub use violation::InvalidArguments;
+
+/// How long a check may take, unless it is said.
+const DEFAULT_TIME: Duration = Duration::from_secs(2);
+
+/// Steps on the way to the words for what is wrong, each of which may leave a word behind.
+const MOST_STEPS_FOR_WORDS: u64 = 10_000;
+
+/// Bytes that a regular expression may compile to.
+const MOST_PATTERN_BYTES: usize = 1024 * 1024;
+const MOST_BACKTRACKS: usize = 50_000;
 
 /// A compiled JSON Schema for the arguments of one tool.
 ///
@@ -34,8 +57,8 @@ pub struct CompiledSchema {
     properties: Vec<(String, Option<Value>)>,
 }
 
-/// A schema that cannot be compiled: it is no valid JSON Schema, or refers to a document
-/// that would have to be fetched.
+/// A schema that cannot be compiled: it is no valid JSON Schema, refers to a document that
+/// would have to be fetched, or is too large.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid JSON Schema at '{path}': {reason}")]
 pub struct SchemaError {
@@ -49,11 +72,18 @@ impl CompiledSchema {
     /// Compiles `schema`; draft 2020-12 unless its `$schema` says otherwise.
     ///
     /// # Errors
-    /// [`SchemaError`] when it is no valid schema or has a `$ref` to another document.
+    /// [`SchemaError`] when it is no valid schema, has a `$ref` to another document or to a
+    /// place that is no schema, or more than 50,000 subschemas, 1,000 references or 512
+    /// patterns.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        let patterns = PatternOptions::fancy_regex()
+            .size_limit(MOST_PATTERN_BYTES)
+            .backtrack_limit(MOST_BACKTRACKS);
         let validator = jsonschema::options()
             .offline()
-            .build(schema)
+            .with_pattern_options(patterns)
+            .with_keyword(counted::STEP, |_, _, _| Ok(Box::new(Step)))
+            .build(&counted::counted(schema)?)
             .map_err(|error| SchemaError {
                 path: error.instance_path().as_str().to_owned(),
                 reason: error.to_string(),
@@ -78,12 +108,15 @@ impl CompiledSchema {
     ///
     /// # Errors
     /// The first violation in the order of the parameters; `arguments` is then unchanged.
+    /// Arguments that take longer than two seconds to check are refused, too.
     pub fn validate(&self, arguments: &mut JsonObject) -> Result<(), InvalidArguments> {
         let instance = Value::Object(std::mem::take(arguments));
-        let verdict = if self.validator.is_valid(&instance) {
-            Ok(())
-        } else {
-            Err(self.first_violation(&instance))
+        let verdict = match within(DEFAULT_TIME, u64::MAX, || {
+            self.validator.is_valid(&instance)
+        }) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.first_violation(&instance)),
+            Err(unchecked) => Err(InvalidArguments::unchecked(unchecked)),
         };
         if let Value::Object(taken) = instance {
             *arguments = taken;
@@ -99,14 +132,34 @@ impl CompiledSchema {
         Ok(())
     }
 
-    /// What is wrong with a value of any type, such as a result; none when it fits.
+    /// What is wrong with a value of any type, such as a result; none when it fits. One
+    /// that takes longer than two seconds to check is wrong.
     #[must_use]
     pub fn mismatch(&self, value: &Value) -> Option<String> {
-        let error = self.validator.iter_errors(value).next()?;
-        let path = error.instance_path().to_string();
-        let place = if path.is_empty() { "/" } else { &path };
-        // Without the value itself, which may be large or nobody's business.
-        Some(format!("at '{place}': {}", error.masked()))
+        let checked = self.mismatch_within(value, DEFAULT_TIME);
+        checked.unwrap_or_else(|unchecked| Some(unchecked.to_string()))
+    }
+
+    /// [`mismatch`](Self::mismatch) with a limit on how long that may take.
+    ///
+    /// # Errors
+    /// [`Unchecked`] when it would take longer, or more of the stack than is good.
+    pub fn mismatch_within(
+        &self,
+        value: &Value,
+        time: Duration,
+    ) -> Result<Option<String>, Unchecked> {
+        if within(time, u64::MAX, || self.validator.is_valid(value))? {
+            return Ok(None);
+        }
+        let words = within(time, MOST_STEPS_FOR_WORDS, || {
+            let error = self.validator.validate(value).err()?;
+            let path = error.instance_path().to_string();
+            let place = if path.is_empty() { "/" } else { &path };
+            // Without the value itself, which may be large or nobody's business.
+            Some(format!("at '{place}': {}", error.masked()))
+        });
+        Ok(words.unwrap_or_else(|_| Some("it does not fit its schema".to_owned())))
     }
 
     fn first_violation(&self, instance: &Value) -> InvalidArguments {
@@ -116,10 +169,16 @@ impl CompiledSchema {
                 .position(|(name, _)| name == parameter)
                 .unwrap_or(self.properties.len())
         };
-        self.validator
-            .iter_errors(instance)
-            .map(|error| InvalidArguments::from_error(&error))
-            .min_by_key(|violation| rank(violation.parameter()))
+        let first = within(DEFAULT_TIME, MOST_STEPS_FOR_WORDS, || {
+            self.validator
+                .iter_errors(instance)
+                .map(|error| InvalidArguments::from_error(&error))
+                .min_by_key(|violation| rank(violation.parameter()))
+        });
+        // Too much is wrong to be told one by one.
+        first
+            .ok()
+            .flatten()
             .unwrap_or_else(InvalidArguments::unexplained)
     }
 }

@@ -1,6 +1,8 @@
 //! Finding out what a server speaks: servers that answer the first question oddly, and in
 //! which order things are tried.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillion_core::mcp::{McpClient, McpErrorKind, ProtocolVersion, TransportKind};
@@ -223,6 +225,40 @@ async fn e7_what_is_remembered_is_forgotten_when_it_does_not_fit() {
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     let info = client.connection().await.unwrap();
     assert_eq!(info.transport, TransportKind::PostSse);
+}
+
+#[tokio::test]
+async fn e7_a_server_that_begins_to_want_a_handshake_gets_it() {
+    let upgraded = Arc::new(AtomicBool::new(false));
+    let is_upgraded = Arc::clone(&upgraded);
+    let server = FaultServer::start(move |request| {
+        let is_upgraded = is_upgraded.load(Ordering::SeqCst);
+        match request.rpc_method().as_str() {
+            "tools/call" if is_upgraded && request.header("mcp-protocol-version").is_empty() => {
+                vec![Fault::answer(
+                    "400 Bad Request",
+                    "text/plain",
+                    "Who are you?",
+                )]
+            }
+            "initialize" | "server/discover" if !is_upgraded => {
+                let response = Reply::error(-32601, "Method not found").response(&request.rpc_id());
+                vec![Fault::answer("200 OK", JSON, response)]
+            }
+            "server/discover" => vec![Fault::answer("404 Not Found", "text/plain", "")],
+            _ => older_answer(request),
+        }
+    })
+    .await;
+    let client = client(&server.url, TransportKind::Auto);
+    roll(&client).await.unwrap();
+    let info = client.connection().await.unwrap();
+    assert_eq!(info.transport, TransportKind::PostSse);
+    upgraded.store(true, Ordering::SeqCst);
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    let info = client.connection().await.unwrap();
+    assert_eq!(info.transport, TransportKind::StreamableHttp);
+    assert_eq!(server.requests.calls("tools/call").len(), 3);
 }
 
 #[tokio::test]

@@ -156,6 +156,7 @@ async fn f6_an_entry_that_cannot_be_offered_is_left_out() {
             Reply::result(&json!({"tools": [
                 {"name": "good"}, {"description": "no name"}, 7, {"name": 8}, {"name": ""},
                 {"name": "schema", "inputSchema": "none"}, {"name": "fine", "extra": true},
+                {"name": "odd", "title": 5, "description": {}, "annotations": null},
             ]}))
         })
         .start();
@@ -165,5 +166,5 @@ async fn f6_an_entry_that_cannot_be_offered_is_left_out() {
         .iter()
         .map(|tool| tool.definition().name().to_string())
         .collect();
-    assert_eq!(names, ["x_good", "x_fine"]);
+    assert_eq!(names, ["x_good", "x_fine", "x_odd"]);
 }

@@ -1,7 +1,7 @@
 //! Revision 2026-07-28: no handshake, and every request says all there is to know.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillion_core::mcp::{
@@ -9,10 +9,10 @@ use pillion_core::mcp::{
     SubscriptionFilter, TransportKind,
 };
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Reply};
+use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
-use super::{ROLLED, client, config, eventually, roll};
+use super::{JSON, ROLLED, client, config, eventually, roll};
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)
@@ -198,74 +198,6 @@ async fn questions_without_end_and_odd_results_are_errors() {
 }
 
 #[tokio::test]
-async fn a_task_is_followed_to_its_result() {
-    let polls = AtomicUsize::new(0);
-    let server = stateless()
-        .on("tools/call", |_| {
-            Reply::result(&json!({
-                "resultType": "task", "taskId": "t1", "status": "working",
-                "statusMessage": "begun", "ttlMs": null, "pollIntervalMs": 1,
-            }))
-        })
-        .on("tasks/get", move |_| {
-            Reply::result(&match polls.fetch_add(1, Ordering::SeqCst) {
-                0 => json!({"taskId": "t1", "status": "working", "pollIntervalMs": 1}),
-                1 => json!({
-                    "taskId": "t1", "status": "input_required", "pollIntervalMs": 1,
-                    "inputRequests": {"q": {"method": "elicitation/create", "params": {}}},
-                }),
-                _ => json!({"taskId": "t1", "status": "completed", "result": {"n": 7}}),
-            })
-        })
-        .on("tasks/update", |_| Reply::raw_result("{}"))
-        .start();
-    let heard = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&heard);
-    let options = RequestOptions::default().on_progress(move |progress| {
-        assert_eq!(progress.message.as_deref(), Some("begun"));
-        counter.fetch_add(1, Ordering::SeqCst);
-    });
-    let client = obliging(&server);
-    let called = client.call_tool_with("roll", &json!({}), &options).await;
-    assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
-    assert_eq!(heard.load(Ordering::SeqCst), 1);
-    let update = server.requests.calls("tasks/update").remove(0).json();
-    let answers = json!({"q": {"action": "accept"}});
-    assert_eq!(update["params"]["inputResponses"], answers);
-    assert!(server.requests.calls("tasks/cancel").is_empty());
-}
-
-#[tokio::test]
-async fn a_task_fails_is_cancelled_or_is_given_up() {
-    let task = |status: Value| {
-        stateless()
-            .on("tools/call", |_| {
-                Reply::result(&json!({"resultType": "task", "taskId": "t", "status": "working"}))
-            })
-            .on("tasks/get", move |_| Reply::result(&status))
-            .start()
-    };
-    let server = task(json!({
-        "taskId": "t", "status": "failed", "error": {"code": -32602, "message": "Bad dice"},
-    }));
-    let error = roll(&auto(&server)).await.unwrap_err();
-    assert_eq!(error.to_string(), "MCP Error -32602: Bad dice");
-    let server = task(json!({"taskId": "t", "status": "cancelled", "statusMessage": "by hand"}));
-    let error = roll(&auto(&server)).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Cancelled);
-    assert!(error.to_string().contains("by hand"), "{error}");
-    let server = task(json!({"taskId": "t", "status": "working"}));
-    let options = RequestOptions::default().timeout(Duration::from_millis(300));
-    let client = auto(&server);
-    let error = client.call_tool_with("roll", &json!({}), &options).await;
-    assert!(error.unwrap_err().is_timeout());
-    eventually("tasks/cancel", || {
-        server.requests.calls("tasks/cancel").len() == 1
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_list_is_kept_for_as_long_as_the_server_says() {
     for (ttl, asked) in [(60_000, 1), (0, 2)] {
         let server = stateless()
@@ -281,6 +213,74 @@ async fn a_list_is_kept_for_as_long_as_the_server_says() {
         }
         assert_eq!(server.requests.calls("prompts/list").len(), asked);
     }
+}
+
+#[tokio::test]
+async fn a_list_that_changed_while_it_was_read_is_not_kept() {
+    let changed = json!({"method": "notifications/prompts/list_changed", "params": {}});
+    let server = stateless()
+        .on("prompts/list", move |_| {
+            let list = json!({"prompts": [], "ttlMs": 60_000});
+            Reply::result(&list).preceded_by(&changed)
+        })
+        .start();
+    let client = auto(&server);
+    for _ in 0..2 {
+        client.list_prompts().await.unwrap();
+    }
+    assert_eq!(server.requests.calls("prompts/list").len(), 2);
+}
+
+#[tokio::test]
+async fn a_question_is_not_kept_as_a_result() {
+    let server = stateless()
+        .on("resources/read", |params| match params["requestState"] {
+            Value::Null => Reply::result(&json!({
+                "resultType": "input_required", "requestState": "x", "ttlMs": 60_000,
+            })),
+            _ => Reply::result(&json!({"resultType": "complete", "contents": []})),
+        })
+        .start();
+    let client = auto(&server);
+    for _ in 0..2 {
+        client.read_resource("file:///a").await.unwrap();
+    }
+    assert_eq!(server.requests.calls("resources/read").len(), 4);
+}
+
+#[tokio::test]
+async fn rounds_without_end_never_outlast_the_deadline_of_all() {
+    let server = stateless()
+        .on("tools/call", |_| {
+            let question = json!({"resultType": "input_required", "inputRequests": {
+                "q": {"method": "elicitation/create", "params": {}},
+            }});
+            Reply::result(&question).after(Duration::from_millis(100))
+        })
+        .start();
+    let client = obliging(&server);
+    let before = std::time::Instant::now();
+    let options = RequestOptions::default().timeout(Duration::from_millis(450));
+    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    assert!(error.unwrap_err().is_timeout());
+    assert!(before.elapsed() < Duration::from_millis(1500));
+    let error = roll(&client).await.unwrap_err();
+    assert!(error.to_string().contains("16 rounds"), "{error}");
+}
+
+#[tokio::test]
+async fn the_streams_of_two_clients_have_ids_that_differ() {
+    let server = stateless().start();
+    let filter = SubscriptionFilter {
+        tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    };
+    let (one, other) = (auto(&server), auto(&server));
+    let _one = one.subscribe(filter.clone()).await.unwrap();
+    let _other = other.subscribe(filter).await.unwrap();
+    let listens = server.requests.calls("subscriptions/listen");
+    let id = |nth: usize| listens[nth].rpc_id();
+    assert!(id(0).len() > 32 && id(0) != id(1), "{}", id(0));
 }
 
 #[tokio::test]
@@ -326,6 +326,24 @@ async fn a_subscription_brings_notices_over_reconnections_and_ends_with_the_serv
     let response = Reply::raw_result("{}").response(&listen.rpc_id());
     server.push(format!("data: {response}\n\n"));
     assert!(subscription.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_subscription_that_is_refused_is_an_error_every_time() {
+    let server = FaultServer::start(|request| {
+        let reply = match request.rpc_method().as_str() {
+            "server/discover" => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
+            _ => Reply::error(-32601, "Method not found"),
+        };
+        let response = reply.response(&request.rpc_id());
+        vec![Fault::answer("200 OK", JSON, response)]
+    })
+    .await;
+    let client = client(&server.url, TransportKind::Auto);
+    for _ in 0..30 {
+        let refused = client.subscribe(SubscriptionFilter::default()).await;
+        assert_eq!(refused.unwrap_err().rpc_error().unwrap().code, -32601);
+    }
 }
 
 #[tokio::test]

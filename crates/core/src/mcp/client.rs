@@ -5,9 +5,11 @@ mod known_tools;
 mod listing;
 mod methods;
 mod options;
+mod output_schema;
 mod rounds;
 mod standing;
 mod subscription;
+mod tasks;
 
 use std::sync::Arc;
 use std::time::Duration;

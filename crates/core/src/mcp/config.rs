@@ -110,7 +110,8 @@ pub enum Handshake {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one answer, event stream or JSON. Default 16 MiB.
+    /// Bytes of one answer, event stream or JSON. Default 16 MiB. The pages of one list may
+    /// have four times as many.
     pub max_response_bytes: usize,
     /// Bytes of one event of a stream, one line of a program, one message of a WebSocket.
     /// Default 16 MiB.

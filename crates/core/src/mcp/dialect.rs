@@ -1,5 +1,6 @@
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
@@ -28,15 +29,44 @@ pub(super) enum Opening {
 ///
 /// It is only ever tried to be locked: a process may fork while another thread holds the
 /// lock, which then stays locked in the child for ever. There nothing is remembered.
-static KNOWN: LazyLock<Mutex<HashMap<String, Dialect>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<Key, Dialect>>> = LazyLock::new(Mutex::default);
 
 /// Servers that are remembered at most; one more, and all are forgotten.
 const MOST_KNOWN: usize = 4096;
 
+/// A server, as somebody sees it: what it speaks may depend on who asks, and where it is on
+/// its URL's query. Both are secret, so there is only a hash of them.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    display_url: String,
+    identity: u64,
+}
+
+impl Key {
+    fn of(config: &ServerConfig) -> Self {
+        static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        let headers = config.header_map().unwrap_or_default();
+        let headers: Vec<(&str, &[u8])> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        // Of a credential that changes, this is who it belongs to.
+        let credential = format!("{:?}", config.authentication);
+        let store = config.authorization.token_store.as_ref();
+        let store = store.map(|store| Arc::as_ptr(store).addr());
+        let url = config.request_url().ok();
+        let query = url.as_ref().and_then(|url| url.query());
+        Self {
+            display_url: config.display_url(),
+            identity: STATE.hash_one((headers, credential, store, query)),
+        }
+    }
+}
+
 impl Dialect {
     /// What is known of the server; nothing unless finding out is allowed.
     pub(super) fn known(config: &ServerConfig) -> Option<Self> {
-        KNOWN.try_lock()?.get(&config.display_url()).copied()
+        KNOWN.try_lock()?.get(&Key::of(config)).copied()
     }
 
     pub(super) fn remember(self, config: &ServerConfig) {
@@ -46,12 +76,44 @@ impl Dialect {
         if known.len() >= MOST_KNOWN {
             known.clear();
         }
-        known.insert(config.display_url(), self);
+        known.insert(Key::of(config), self);
     }
 
     pub(super) fn forget(config: &ServerConfig) {
         if let Some(mut known) = KNOWN.try_lock() {
-            known.remove(&config.display_url());
+            known.remove(&Key::of(config));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::Authentication;
+
+    #[test]
+    fn what_a_server_speaks_to_one_is_not_known_to_another() {
+        let config = |url: &str, token: &str| {
+            let mut config = ServerConfig::new("x", url).unwrap();
+            let token = token.to_owned().into();
+            config.authentication = Authentication::Bearer { token };
+            config
+        };
+        let first = config("https://dialects.example/mcp?tenant=1", "a");
+        let dialect = Dialect {
+            transport: TransportKind::StreamableHttp,
+            opening: Opening::None,
+        };
+        dialect.remember(&first);
+        assert_eq!(Dialect::known(&first), Some(dialect));
+        for other in [
+            config("https://dialects.example/mcp?tenant=1", "b"),
+            config("https://dialects.example/mcp?tenant=2", "a"),
+            config("https://dialects.example/mcp", "a"),
+        ] {
+            assert_eq!(Dialect::known(&other), None);
+        }
+        Dialect::forget(&first);
+        assert_eq!(Dialect::known(&first), None);
     }
 }

@@ -144,6 +144,12 @@ pub enum McpErrorKind {
         /// The limit.
         limit: usize,
     },
+    /// All pages of one list together are larger than allowed.
+    #[error("the list is larger than {limit} bytes")]
+    ListTooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The server speaks none of the revisions that are known here.
     #[error("the server speaks none of the known protocol revisions: {supported}")]
     NoCommonVersion {
@@ -278,6 +284,7 @@ impl McpError {
             | McpErrorKind::TooLarge { .. }
             | McpErrorKind::TooManyEvents { .. }
             | McpErrorKind::TooManyPages { .. }
+            | McpErrorKind::ListTooLarge { .. }
             | McpErrorKind::Sse(_)
             | McpErrorKind::InvalidUtf8
             | McpErrorKind::InvalidMessage(_)

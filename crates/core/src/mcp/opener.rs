@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connect::{ChannelConnector, ChannelLink, Connector, Opened};
+use super::dialect::Dialect;
 use super::http::HttpLink;
 use super::peer::Peer;
 use super::probe::Steps;
@@ -52,5 +53,13 @@ impl Opener {
             Self::Channel(connector) => connector.open_in(steps, after).await,
         };
         opened.unwrap_or(Err(McpErrorKind::Timeout { after }))
+    }
+
+    /// Forgets how the server was spoken to.
+    pub(super) fn forget_dialect(&self) {
+        match self {
+            Self::Http(connector) => Dialect::forget(&connector.config),
+            Self::Channel(connector) => connector.forget_dialect(),
+        }
     }
 }

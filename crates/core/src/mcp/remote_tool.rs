@@ -28,7 +28,7 @@ pub struct McpTool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpToolError {
-    /// The entry has no name, or a field of the wrong type.
+    /// The entry has no name.
     #[error("the entry has an unexpected form: {0}")]
     Form(#[from] serde_json::Error),
     /// The name or the schema cannot be used.
@@ -36,13 +36,14 @@ pub enum McpToolError {
     Definition(#[from] DefinitionError),
 }
 
+/// What is of another type than text is no title or description; the tool stays.
 #[derive(Deserialize)]
 struct Listed {
     name: String,
     #[serde(default)]
-    title: Option<String>,
+    title: Value,
     #[serde(default)]
-    description: Option<String>,
+    description: Value,
     #[serde(rename = "inputSchema", default)]
     input_schema: Option<Value>,
 }
@@ -59,14 +60,12 @@ impl McpTool {
         listed: &RawValue,
     ) -> Result<Self, McpToolError> {
         let listed: Listed = serde_json::from_str(listed.get())?;
-        let said = [listed.description, listed.title];
-        let description = said
-            .into_iter()
-            .flatten()
-            .find(|text| !text.trim().is_empty());
+        let said = [&listed.description, &listed.title];
+        let mut said = said.into_iter().filter_map(Value::as_str);
+        let description = said.find(|text| !text.trim().is_empty());
         let definition = ToolDefinition::builder(
             format!("{prefix}{}", listed.name),
-            description.unwrap_or_else(|| listed.name.clone()),
+            description.unwrap_or(&listed.name),
         )
         .schema(listed.input_schema.unwrap_or_else(|| serde_json::json!({})))
         .category("mcp")

@@ -1,5 +1,6 @@
 //! Results that a server allows to be kept for a while (MCP 2026-07-28, "Caching").
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,13 @@ struct Kept {
     /// By method and parameters.
     results: HashMap<(String, String), Entry>,
     bytes: usize,
+    /// How often the results of a method have become stale.
+    generations: HashMap<&'static str, u64>,
 }
+
+/// When a request was sent: a result that has become stale since then is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Generation(u64);
 
 struct Entry {
     result: Box<RawValue>,
@@ -58,26 +65,41 @@ impl ResultCache {
         None
     }
 
-    /// Keeps a result for as long as it says.
-    pub(super) fn put(&self, method: &str, params: &RawValue, result: &RawValue) {
+    /// To be taken before a request is sent, for [`put`](Self::put).
+    pub(super) fn generation(&self, method: &str) -> Generation {
+        self.kept.lock().generation(method)
+    }
+
+    /// Keeps a result for as long as it says, if it is the end of its request and nothing
+    /// has made it stale since the request was sent.
+    pub(super) fn put(&self, method: &str, params: &RawValue, result: &RawValue, sent: Generation) {
         #[derive(Deserialize)]
-        struct Hints {
+        struct Hints<'a> {
             #[serde(rename = "ttlMs", default)]
             ttl_ms: f64,
+            #[serde(rename = "resultType", borrow, default)]
+            result_type: Option<Cow<'a, str>>,
         }
-        let Ok(Hints { ttl_ms }) = serde_json::from_str(result.get()) else {
+        let Ok(hints) = serde_json::from_str::<Hints<'_>>(result.get()) else {
             return;
         };
-        let ttl = Duration::try_from_secs_f64(ttl_ms / 1000.0).unwrap_or_default();
+        if hints.result_type.is_some_and(|kind| kind != "complete") {
+            return;
+        }
+        let ttl = Duration::try_from_secs_f64(hints.ttl_ms / 1000.0).unwrap_or_default();
         let key = (method.to_owned(), params.get().to_owned());
         let mut kept = self.kept.lock();
+        if kept.generation(method) != sent {
+            return;
+        }
         kept.remove(&key);
         let bytes = size(&key, result);
         if ttl.is_zero() || bytes > MOST_BYTES {
             return;
         }
         if kept.bytes + bytes > MOST_BYTES {
-            *kept = Kept::default();
+            kept.results.clear();
+            kept.bytes = 0;
         }
         kept.bytes += bytes;
         let until = Instant::now() + ttl.min(LONGEST_TTL);
@@ -86,8 +108,9 @@ impl ResultCache {
     }
 
     /// Forgets every page of a list.
-    pub(super) fn forget(&self, method: &str) {
+    pub(super) fn forget(&self, method: &'static str) {
         let mut kept = self.kept.lock();
+        *kept.generations.entry(method).or_default() += 1;
         let stale: Vec<_> = kept
             .results
             .keys()
@@ -101,7 +124,7 @@ impl ResultCache {
 
     /// Forgets what a notice says has changed.
     pub(super) fn hear(&self, notice: &Notification) {
-        let changed: &[&str] = match notice.method.as_str() {
+        let changed: &[&'static str] = match notice.method.as_str() {
             "notifications/tools/list_changed" => &["tools/list"],
             "notifications/prompts/list_changed" => &["prompts/list"],
             "notifications/resources/list_changed" => {
@@ -117,6 +140,10 @@ impl ResultCache {
 }
 
 impl Kept {
+    fn generation(&self, method: &str) -> Generation {
+        Generation(self.generations.get(method).copied().unwrap_or_default())
+    }
+
     fn remove(&mut self, key: &(String, String)) {
         if let Some(entry) = self.results.remove(key) {
             self.bytes -= size(key, &entry.result);
@@ -146,8 +173,11 @@ mod tests {
     #[test]
     fn a_result_is_kept_for_its_ttl_until_a_notice_says_it_changed() {
         let cache = ResultCache::default();
+        let put = |params: &RawValue, result: &RawValue| {
+            cache.put("tools/list", params, result, cache.generation("tools/list"));
+        };
         let (params, fresh) = (raw("{}"), raw(r#"{"tools":[],"ttlMs":60000}"#));
-        cache.put("tools/list", &params, &fresh);
+        put(&params, &fresh);
         assert!(cache.get("tools/list", &params).is_some());
         assert!(cache.get("tools/list", &raw(r#"{"cursor":"2"}"#)).is_none());
         cache.hear(&notice("notifications/prompts/list_changed"));
@@ -161,12 +191,27 @@ mod tests {
             r#"{"ttlMs":-5}"#,
             r#"{"ttlMs":"x"}"#,
             r#"{"ttlMs":1e999}"#,
+            r#"{"ttlMs":60000,"resultType":"input_required","requestState":"x"}"#,
+            r#"{"ttlMs":60000,"resultType":7}"#,
         ] {
-            cache.put("tools/list", &params, &raw(stale));
+            put(&params, &raw(stale));
             assert!(cache.get("tools/list", &params).is_none(), "{stale}");
         }
-        cache.put("tools/list", &params, &raw(r#"{"ttlMs":1}"#));
+        put(&params, &raw(r#"{"ttlMs":1}"#));
         std::thread::sleep(Duration::from_millis(5));
         assert!(cache.get("tools/list", &params).is_none());
+    }
+    #[test]
+    fn what_was_asked_for_before_a_change_is_not_kept_after_it() {
+        let cache = ResultCache::default();
+        let (params, result) = (raw("{}"), raw(r#"{"tools":[],"ttlMs":60000}"#));
+        let sent = cache.generation("tools/list");
+        cache.hear(&notice("notifications/tools/list_changed"));
+        cache.put("tools/list", &params, &result, sent);
+        assert!(cache.get("tools/list", &params).is_none());
+        let sent = cache.generation("tools/list");
+        cache.hear(&notice("notifications/resources/list_changed"));
+        cache.put("tools/list", &params, &result, sent);
+        assert!(cache.get("tools/list", &params).is_some());
     }
 }

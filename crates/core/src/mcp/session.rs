@@ -137,8 +137,9 @@ impl Session {
     ) -> Result<Outgoing, McpErrorKind> {
         let id = match (self.ids, method) {
             // A server that answers on a stream may answer this one late, on the stream of
-            // the session that took the place of the one it was asked in.
-            (IdStyle::Mcp, _) | (_, "server/discover") => {
+            // the session that took the place of the one it was asked in. And one may keep
+            // its streams of notices by this id, those of all its clients together.
+            (IdStyle::Mcp, _) | (_, "server/discover" | "subscriptions/listen") => {
                 RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))
             }
             (IdStyle::Number, _) => RequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed)),

@@ -3,6 +3,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::LocationSegment;
 use serde_json::Value;
 
+use super::Unchecked;
 use super::python_repr::python_repr;
 
 /// How arguments break a tool's schema, in the words of requirement C3.
@@ -88,6 +89,13 @@ impl InvalidArguments {
         Self::Other {
             path: "arguments".to_owned(),
             reason: "it does not match the schema".to_owned(),
+        }
+    }
+
+    pub(super) fn unchecked(unchecked: Unchecked) -> Self {
+        Self::Other {
+            path: "arguments".to_owned(),
+            reason: unchecked.to_string(),
         }
     }
 

@@ -11,6 +11,10 @@ import sys
 import time
 
 flags = sys.argv[1:]
+for flag in list(flags):
+    # An upgrade: it is modern as soon as there is such a file.
+    if flag.startswith("modern-if:") and os.path.exists(flag.partition(":")[2]):
+        flags.append("modern")
 if "exit-at-once" in flags:
     sys.stderr.write("cannot find the configuration\n")
     sys.exit(7)
@@ -126,6 +130,11 @@ try:
                     "code": -32022, "message": "Unsupported protocol version",
                     "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"},
                 },
+            }))
+        elif "strict" in flags and "modern" not in flags and "initialize" not in (method, *seen):
+            line(json.dumps({
+                "jsonrpc": "2.0", "id": id,
+                "error": {"code": -32602, "message": "Received before the initialization"},
             }))
         elif "modern" in flags and method == "tools/call" and params["name"] == "meta":
             answer(id, {"meta": params["_meta"], "seen": seen})

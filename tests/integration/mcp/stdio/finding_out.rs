@@ -91,3 +91,22 @@ async fn e6_what_is_known_or_pinned_is_not_asked_again() {
     config.handshake = Handshake::Never;
     assert_eq!(seen(&McpClient::new(config)).await, ["tools/call"]);
 }
+
+#[tokio::test]
+async fn e6_a_server_that_was_upgraded_or_downgraded_is_found_out_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let upgraded = directory.path().join("upgraded");
+    let flag = format!("modern-if:{}", upgraded.display());
+    let client = fake(&[&flag, "strict"]);
+    let version = async || client.connection().await.unwrap().protocol_version;
+    for _ in 0..2 {
+        crate::mcp::roll(&client).await.unwrap();
+        assert_eq!(version().await, Some(ProtocolVersion::V2025_11_25));
+        std::fs::write(&upgraded, "").unwrap();
+        client.call_tool("kill", &json!({})).await.unwrap_err();
+        crate::mcp::roll(&client).await.unwrap();
+        assert_eq!(version().await, Some(ProtocolVersion::V2026_07_28));
+        std::fs::remove_file(&upgraded).unwrap();
+        client.call_tool("kill", &json!({})).await.unwrap_err();
+    }
+}

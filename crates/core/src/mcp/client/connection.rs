@@ -16,7 +16,9 @@ use crate::mcp::opener::Opener;
 use crate::mcp::peer::Peer;
 use crate::mcp::probe::Steps;
 use crate::mcp::session::{Extras, Session};
-use crate::mcp::{Feature, McpErrorKind, ProbeStep, ProtocolVersion, ServerConfig, TransportKind};
+use crate::mcp::{
+    Feature, Handshake, McpErrorKind, ProbeStep, ProtocolVersion, ServerConfig, TransportKind,
+};
 
 /// A client's connection: at most one, opened when somebody needs it.
 pub(super) struct Connections {
@@ -255,14 +257,26 @@ impl Connections {
 
     /// Gives up a session and what is remembered of how the server speaks.
     pub(super) async fn forget_dialect(&self, session: &Arc<Session>) {
-        Dialect::forget(&self.config);
+        if let Some(opener) = self.opener.get() {
+            opener.forget_dialect();
+        }
         self.forget(session).await;
     }
 
-    /// Whether the dialect was found out, so that it can be found out anew.
+    /// Whether something of the dialect was found out, be it the revision alone, so that it
+    /// can be found out anew.
     pub(super) fn finds_out(&self) -> bool {
-        self.config.transport_kind() == TransportKind::Auto
+        self.config.transport_kind() != TransportKind::PostSse
+            && self.config.handshake == Handshake::Auto
             && self.config.protocol_version.is_none()
+    }
+
+    /// Whether a connection leads to one program, which speaks as it did to its end.
+    pub(super) fn is_channel(&self) -> bool {
+        matches!(
+            self.config.transport_kind(),
+            TransportKind::Stdio | TransportKind::WebSocket
+        )
     }
 
     /// Listens for what the server says outside of answers, on this and later connections.

@@ -41,12 +41,13 @@ impl McpClient {
                 return Ok((Ok(result), session));
             }
         }
+        let sent = may_be_kept.then(|| self.shared.results.generation(method));
         let (outcome, session) = self.exchange(method, params, meta).await?;
         if let Ok(result) = &outcome
-            && may_be_kept
+            && let Some(sent) = sent
             && session.has(Feature::RequestMetadata)
         {
-            self.shared.results.put(method, params, result);
+            self.shared.results.put(method, params, result, sent);
         }
         Ok((outcome, session))
     }
@@ -181,9 +182,10 @@ impl McpClient {
                 finds_out.then_some(Again::DialectChanged)
             }
             outcome => {
-                let stateless = session.has(Feature::RequestMetadata);
-                let misfit =
-                    stateless && does_not_fit(outcome) && self.shared.connections.finds_out();
+                let connections = &self.shared.connections;
+                let misfit = connections.finds_out()
+                    && !connections.is_channel()
+                    && does_not_fit(session, outcome);
                 misfit.then_some(Again::DialectChanged)
             }
         }
@@ -209,13 +211,19 @@ fn only_reads(method: &str) -> bool {
 
 /// Whether a server that once spoke without handshake answers as one that wants it: by a
 /// status that means nothing in that revision, or an error of the range that servers before
-/// it used. It has not looked at the request.
-fn does_not_fit(outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+/// it used. It has not looked at the request. A server of no particular revision uses those
+/// errors as it likes.
+fn does_not_fit(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+    let is_stateless = session.has(Feature::RequestMetadata);
     match outcome {
         Err(McpErrorKind::HttpStatus { status, rpc, .. }) => {
-            matches!(status, 400 | 404 | 405) && rpc.is_none()
+            let is_any = is_stateless || session.version().is_none();
+            is_any && matches!(status, 400 | 404 | 405) && rpc.is_none()
         }
-        Ok(Err(error)) => matches!(error.code, -32019..=-32000 | -32600) && error.code != -32002,
+        Ok(Err(error)) => {
+            let is_older = matches!(error.code, -32019..=-32000 | -32600);
+            is_stateless && is_older && error.code != -32002
+        }
         _ => false,
     }
 }

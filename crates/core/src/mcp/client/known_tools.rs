@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderMap;
 use parking_lot::RwLock;
@@ -8,21 +8,31 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::output_schema::OutputSchema;
 use crate::mcp::param_headers::{self, ParamHeader, ParamHeaderError};
-use crate::schema::CompiledSchema;
 
 /// What the last list said about the server's tools and a call has to know.
 #[derive(Default)]
 pub(super) struct KnownTools {
-    tools: RwLock<HashMap<String, Arc<KnownTool>>>,
+    last: RwLock<Arc<ToolList>>,
+    turns: AtomicU64,
+}
+
+/// What one whole list says.
+#[derive(Default)]
+pub(super) struct ToolList {
+    /// When it was asked for: of two lists the later one counts.
+    turn: u64,
+    tools: HashMap<String, Arc<KnownTool>>,
     /// Some tool asks for headers that repeat parameters: only then a call looks for its
-    /// own. Written under the lock of `tools`.
-    want_headers: AtomicBool,
+    /// own.
+    want_headers: bool,
 }
 
 pub(super) struct KnownTool {
     headers: Vec<ParamHeader>,
-    output: Option<CompiledSchema>,
+    /// What its structured results are to be like.
+    pub(super) output: Option<Arc<OutputSchema>>,
     /// The annotations say that a second call does no harm.
     pub(super) harmless_twice: bool,
 }
@@ -34,70 +44,78 @@ pub struct ToolCallResult {
     /// The JSON-RPC result as the server wrote it (E10).
     pub result: Box<RawValue>,
     /// What is wrong with `structuredContent`, if the tool has an `outputSchema` that it
-    /// does not fit. The result is there all the same.
+    /// does not fit. The result is there all the same. None, too, when the schema cannot be
+    /// used, or the check would take longer than the call may.
     pub output_mismatch: Option<String>,
 }
 
+/// An entry of `tools/list`. Only a name that is none makes it useless (F6).
 #[derive(Deserialize)]
 struct Listed {
     name: String,
     #[serde(rename = "inputSchema", default)]
     input_schema: Value,
     #[serde(rename = "outputSchema", default)]
-    output_schema: Option<Value>,
+    output_schema: Option<Box<RawValue>>,
     #[serde(default)]
-    annotations: Annotations,
+    annotations: Value,
 }
 
-#[derive(Default, Deserialize)]
-struct Annotations {
-    #[serde(rename = "readOnlyHint", default)]
-    read_only: bool,
-    #[serde(rename = "idempotentHint", default)]
-    idempotent: bool,
+impl Listed {
+    /// Whether an annotation says so; one of another type than a boolean says nothing.
+    fn hints(&self, annotation: &str) -> bool {
+        self.annotations.get(annotation) == Some(&Value::Bool(true))
+    }
 }
 
 impl KnownTools {
-    /// Learns from an entry of `tools/list`. One of an unexpected form teaches nothing.
-    ///
-    /// # Errors
-    /// When the parameters ask for headers against the rules.
-    pub(super) fn learn(&self, listed: &RawValue) -> Result<(), ParamHeaderError> {
-        let Ok(listed) = serde_json::from_str::<Listed>(listed.get()) else {
-            return Ok(());
-        };
-        let headers = param_headers::of_schema(&listed.input_schema)?;
-        let output = listed.output_schema.and_then(|schema| {
-            let compiled = CompiledSchema::compile(&schema);
-            compiled
-                .inspect_err(|error| tracing::warn!(tool = listed.name, %error, "An output schema cannot be used"))
-                .ok()
-        });
-        let tool = KnownTool {
-            headers,
-            output,
-            harmless_twice: listed.annotations.read_only || listed.annotations.idempotent,
-        };
-        let mut tools = self.tools.write();
-        self.want_headers
-            .fetch_or(!tool.headers.is_empty(), Ordering::AcqRel);
-        tools.insert(listed.name, Arc::new(tool));
-        Ok(())
+    /// What is to be learned from a list that is asked for now.
+    pub(super) fn begin(&self) -> ToolList {
+        ToolList {
+            turn: self.turns.fetch_add(1, Ordering::Relaxed) + 1,
+            ..ToolList::default()
+        }
     }
 
-    pub(super) fn forget_all(&self) {
-        let mut tools = self.tools.write();
-        tools.clear();
-        self.want_headers.store(false, Ordering::Release);
+    /// Knows nothing but this list from now on, unless a later one is known.
+    pub(super) fn replace(&self, list: ToolList) {
+        let mut last = self.last.write();
+        if last.turn < list.turn {
+            *last = Arc::new(list);
+        }
     }
 
     /// Whether some tool asks for headers that repeat parameters.
     pub(super) fn want_headers(&self) -> bool {
-        self.want_headers.load(Ordering::Acquire)
+        self.last.read().want_headers
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
-        self.tools.read().get(name).cloned()
+        self.last.read().tools.get(name).cloned()
+    }
+}
+
+impl ToolList {
+    /// Learns from an entry of `tools/list`. One without a name teaches nothing.
+    ///
+    /// # Errors
+    /// When the parameters ask for headers against the rules.
+    pub(super) fn learn(&mut self, listed: &RawValue) -> Result<(), ParamHeaderError> {
+        let Ok(listed) = serde_json::from_str::<Listed>(listed.get()) else {
+            return Ok(());
+        };
+        let headers = param_headers::of_schema(&listed.input_schema)?;
+        let harmless_twice = listed.hints("readOnlyHint") || listed.hints("idempotentHint");
+        let output = listed.output_schema;
+        let output = output.map(|schema| Arc::new(OutputSchema::new(&listed.name, schema)));
+        let tool = KnownTool {
+            headers,
+            output,
+            harmless_twice,
+        };
+        self.want_headers |= !tool.headers.is_empty();
+        self.tools.insert(listed.name, Arc::new(tool));
+        Ok(())
     }
 }
 
@@ -110,24 +128,58 @@ impl KnownTool {
         let arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
         param_headers::of_arguments(&self.headers, &arguments)
     }
+}
 
-    /// What is wrong with the structured content of a result.
-    pub(super) fn output_mismatch(&self, result: &RawValue) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Output {
-            #[serde(rename = "structuredContent", default)]
-            structured_content: Option<Value>,
-            #[serde(rename = "isError", default)]
-            is_error: bool,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    fn list(tools: &KnownTools, entries: &[Value]) -> ToolList {
+        let mut list = tools.begin();
+        for entry in entries {
+            list.learn(&to_raw_value(entry).unwrap()).unwrap();
         }
-        let schema = self.output.as_ref()?;
-        let output: Output = serde_json::from_str(result.get()).ok()?;
-        match output.structured_content {
-            _ if output.is_error => None,
-            Some(content) => schema.mismatch(&content),
-            None => Some(
-                "the tool has an output schema, but the result has no structuredContent".to_owned(),
-            ),
+        list
+    }
+
+    #[test]
+    fn f6_a_malformed_annotation_is_all_that_does_not_count() {
+        let tools = KnownTools::default();
+        let entries = [
+            json!({"name": "null", "annotations": null, "outputSchema": null}),
+            json!({"name": "text", "annotations": "none"}),
+            json!({"name": "half", "annotations": {"readOnlyHint": null, "idempotentHint": true}}),
+            json!({"name": "other", "annotations": {"readOnlyHint": true, "idempotentHint": "x"}}),
+            json!({"name": "schema", "annotations": {"readOnlyHint": 1}, "outputSchema": 7}),
+        ];
+        tools.replace(list(&tools, &entries));
+        for (name, harmless) in [
+            ("null", false),
+            ("text", false),
+            ("half", true),
+            ("other", true),
+            ("schema", false),
+        ] {
+            assert_eq!(tools.get(name).unwrap().harmless_twice, harmless, "{name}");
         }
+        assert!(tools.get("null").unwrap().output.is_none());
+    }
+
+    #[test]
+    fn a_list_takes_the_place_of_the_last_one_as_a_whole() {
+        let tools = KnownTools::default();
+        let old = list(&tools, &[json!({"name": "a"})]);
+        let header = json!({"properties": {"r": {"type": "string", "x-mcp-header": "R"}}});
+        let new = list(&tools, &[json!({"name": "b", "inputSchema": header})]);
+        assert!(tools.get("b").is_none() && !tools.want_headers());
+        tools.replace(new);
+        assert!(tools.get("b").is_some() && tools.want_headers());
+        // It was asked for earlier.
+        tools.replace(old);
+        assert!(tools.get("a").is_none() && tools.get("b").is_some());
+        tools.replace(list(&tools, &[json!({"name": "c"})]));
+        assert!(tools.get("b").is_none() && !tools.want_headers());
     }
 }

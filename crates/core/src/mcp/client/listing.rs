@@ -3,11 +3,18 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::known_tools::ToolList;
 use super::{McpClient, RequestOptions, as_object};
 use crate::mcp::session::Session;
 use crate::mcp::{Feature, McpError, McpErrorKind, TransportKind};
 
 const METHOD_NOT_FOUND: i64 = -32601;
+
+/// How many answers of the largest size a list may have in all its pages.
+const LARGEST_LIST: usize = 4;
+
+/// Bytes of a list that are learned from before others have their turn.
+const BYTES_A_TURN: usize = 256 * 1024;
 
 impl McpClient {
     /// The server's tools, each as the server wrote it, with every page fetched. A server
@@ -20,9 +27,10 @@ impl McpClient {
     /// [`McpError`].
     pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = async {
+            let known = self.shared.tools.begin();
             let tools = self.all("tools/list", "tools").await?;
             let session = self.shared.connections.session().await?;
-            Ok(self.learn(&session, tools))
+            Ok(self.learn(&session, known, tools).await)
         };
         self.in_time(&RequestOptions::default(), list).await
     }
@@ -56,40 +64,49 @@ impl McpClient {
 
     /// Asks for the tools anew and learns what calls have to know of them.
     pub(super) async fn learn_tools(&self, session: &Arc<Session>) -> Result<(), McpErrorKind> {
-        let mut cursor = None;
-        let mut tools = Vec::new();
-        for _ in 0..self.config().limits.max_pages {
-            let params = page_params(cursor.as_deref())?;
+        let known = self.shared.tools.begin();
+        let mut list = self.list("tools/list", "tools");
+        while let Some(params) = list.next_page()? {
             let extras = crate::mcp::session::Extras::default();
             let result = session.exchange("tools/list", &params, extras).await??;
-            cursor = read_page(&result, "tools/list", "tools", &mut tools)?;
-            if cursor.is_none() {
-                break;
-            }
+            list.read(&result)?;
         }
-        self.learn(session, tools);
+        self.learn(session, known, list.items).await;
         Ok(())
     }
 
-    /// Remembers what calls have to know of tools; gives those that may be used.
-    fn learn(&self, session: &Session, tools: Vec<Box<RawValue>>) -> Vec<Box<RawValue>> {
+    /// Remembers what calls have to know of tools; gives those that may be used. A long list
+    /// is learned in turns, so that deadlines are kept.
+    async fn learn(
+        &self,
+        session: &Session,
+        mut known: ToolList,
+        tools: Vec<Box<RawValue>>,
+    ) -> Vec<Box<RawValue>> {
         let server = &self.config().label;
         let has_headers = session.has(Feature::RequestMetadata)
             && matches!(
                 self.config().transport,
                 TransportKind::Auto | TransportKind::StreamableHttp
             );
-        self.shared.tools.forget_all();
-        let mut usable = tools;
-        usable.retain(|tool| match self.shared.tools.learn(tool) {
-            Err(error) if has_headers => {
-                let name = serde_json::from_str::<Value>(tool.get()).ok();
-                let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
-                tracing::warn!(mcp.server = server, tool = name, %error, "A tool is left out");
-                false
+        let mut usable = Vec::with_capacity(tools.len());
+        let mut bytes = 0;
+        for tool in tools {
+            bytes += tool.get().len();
+            if bytes > BYTES_A_TURN {
+                bytes = 0;
+                tokio::task::yield_now().await;
             }
-            _ => true,
-        });
+            match known.learn(&tool) {
+                Err(error) if has_headers => {
+                    let name = serde_json::from_str::<Value>(tool.get()).ok();
+                    let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
+                    tracing::warn!(mcp.server = server, tool = name, %error, "A tool is left out");
+                }
+                _ => usable.push(tool),
+            }
+        }
+        self.shared.tools.replace(known);
         usable
     }
 
@@ -97,52 +114,91 @@ impl McpClient {
     async fn all(
         &self,
         method: &'static str,
-        key: &str,
+        key: &'static str,
     ) -> Result<Vec<Box<RawValue>>, McpErrorKind> {
-        let limit = self.config().limits.max_pages;
-        let mut items = Vec::new();
-        let mut cursor = None;
-        for _ in 0..limit {
-            let params = page_params(cursor.as_deref())?;
+        let mut list = self.list(method, key);
+        while let Some(params) = list.next_page()? {
             let (outcome, _) = self.cached_exchange(method, &params, &Map::new()).await?;
-            let result = match outcome {
-                Err(error) if error.code == METHOD_NOT_FOUND => return Ok(items),
-                other => other?,
-            };
-            cursor = read_page(&result, method, key, &mut items)?;
-            if cursor.is_none() {
-                return Ok(items);
+            match outcome {
+                Err(error) if error.code == METHOD_NOT_FOUND => break,
+                other => list.read(&other?)?,
             }
         }
-        Err(McpErrorKind::TooManyPages { limit })
+        Ok(list.items)
+    }
+
+    fn list(&self, method: &'static str, key: &'static str) -> List {
+        let limits = self.config().limits;
+        List {
+            method,
+            key,
+            items: Vec::new(),
+            next: Next::First,
+            pages: 0,
+            most_pages: limits.max_pages,
+            bytes: 0,
+            most_bytes: limits.max_response_bytes.saturating_mul(LARGEST_LIST),
+        }
     }
 }
 
-fn page_params(cursor: Option<&str>) -> Result<Box<RawValue>, McpErrorKind> {
-    as_object(&match cursor {
-        None => json!({}),
-        Some(cursor) => json!({ "cursor": cursor }),
-    })
-}
-
-/// Takes the items of one page; gives the cursor of the next.
-fn read_page(
-    result: &RawValue,
+/// A list that is read page by page.
+struct List {
     method: &'static str,
-    key: &str,
-    items: &mut Vec<Box<RawValue>>,
-) -> Result<Option<String>, McpErrorKind> {
-    let unexpected = |source| McpErrorKind::UnexpectedResult { method, source };
-    let mut page: indexmap::IndexMap<String, &RawValue> =
-        serde_json::from_str(result.get()).map_err(unexpected)?;
-    if let Some(found) = page.swap_remove(key) {
-        let found: Option<Vec<Box<RawValue>>> =
-            serde_json::from_str(found.get()).map_err(unexpected)?;
-        items.extend(found.unwrap_or_default());
+    key: &'static str,
+    items: Vec<Box<RawValue>>,
+    next: Next,
+    pages: usize,
+    most_pages: usize,
+    bytes: usize,
+    most_bytes: usize,
+}
+
+/// Which page of a list comes next.
+enum Next {
+    First,
+    At(String),
+    Nothing,
+}
+
+impl List {
+    /// The parameters that ask for the next page; none when there is no other.
+    fn next_page(&mut self) -> Result<Option<Box<RawValue>>, McpErrorKind> {
+        let params = match &self.next {
+            Next::First => json!({}),
+            Next::At(cursor) => json!({ "cursor": cursor }),
+            Next::Nothing => return Ok(None),
+        };
+        if self.pages == self.most_pages {
+            let limit = self.most_pages;
+            return Err(McpErrorKind::TooManyPages { limit });
+        }
+        self.pages += 1;
+        as_object(&params).map(Some)
     }
-    let Some(next) = page.swap_remove("nextCursor") else {
-        return Ok(None);
-    };
-    let next: Option<String> = serde_json::from_str(next.get()).map_err(unexpected)?;
-    Ok(next.filter(|next| !next.is_empty()))
+
+    /// Takes the items of a page.
+    fn read(&mut self, result: &RawValue) -> Result<(), McpErrorKind> {
+        self.bytes = self.bytes.saturating_add(result.get().len());
+        if self.bytes > self.most_bytes {
+            let limit = self.most_bytes;
+            return Err(McpErrorKind::ListTooLarge { limit });
+        }
+        let method = self.method;
+        let unexpected = |source| McpErrorKind::UnexpectedResult { method, source };
+        let mut page: indexmap::IndexMap<String, &RawValue> =
+            serde_json::from_str(result.get()).map_err(unexpected)?;
+        if let Some(found) = page.swap_remove(self.key) {
+            let found: Option<Vec<Box<RawValue>>> =
+                serde_json::from_str(found.get()).map_err(unexpected)?;
+            self.items.extend(found.unwrap_or_default());
+        }
+        let next: Option<String> = match page.swap_remove("nextCursor") {
+            Some(next) => serde_json::from_str(next.get()).map_err(unexpected)?,
+            None => None,
+        };
+        let next = next.filter(|next| !next.is_empty());
+        self.next = next.map_or(Next::Nothing, Next::At);
+        Ok(())
+    }
 }

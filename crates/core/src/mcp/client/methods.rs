@@ -1,9 +1,14 @@
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{McpClient, RequestOptions, ToolCallResult, as_object};
 use crate::mcp::{Feature, McpError, McpErrorKind};
+
+/// A deadline after this is none, and could not be told by the clock.
+const LONGEST_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 
 /// How serious a log message is (RFC 5424), from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,12 +57,18 @@ impl McpClient {
             name: &'a str,
             arguments: &'a RawValue,
         }
+        let time = options.timeout.unwrap_or(self.shared.config.timeout);
+        let until = tokio::time::Instant::now() + time.min(LONGEST_DEADLINE);
         let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
         let arguments = &arguments;
         let params = Params { name, arguments };
         let result = self.request_with("tools/call", &params, options).await?;
         let tool = self.shared.tools.get(name);
-        let output_mismatch = tool.and_then(|tool| tool.output_mismatch(&result));
+        let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {
+            // Seldom, and large.
+            Some(schema) => Box::pin(schema.mismatch(&result, until)).await,
+            None => None,
+        };
         if let Some(mismatch) = &output_mismatch {
             let server = &self.shared.config.label;
             tracing::warn!(

@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use indexmap::IndexMap;
@@ -8,19 +7,17 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::{McpClient, RequestOptions};
-use crate::mcp::callbacks::Progress;
 use crate::mcp::peer::Following;
-use crate::mcp::{Feature, McpErrorKind, RpcError};
+use crate::mcp::{Feature, McpErrorKind};
 
 /// How often a server may ask back before it answers one request.
-const MOST_ROUNDS: u32 = 16;
+pub(super) const MOST_ROUNDS: u32 = 16;
 
 /// How many questions may be in one round.
-const MOST_QUESTIONS: usize = 32;
+pub(super) const MOST_QUESTIONS: usize = 32;
 
-const SHORTEST_POLL: Duration = Duration::from_millis(50);
-const DEFAULT_POLL: Duration = Duration::from_secs(1);
-const LONGEST_POLL: Duration = Duration::from_secs(60);
+/// Bytes of the name that a server gives a question.
+const LONGEST_KEY: usize = 1024;
 
 /// A result that is not the end: the server wants to know something first (MCP 2026-07-28,
 /// "Multi Round-Trip Requests").
@@ -33,31 +30,13 @@ struct InputRequired<'a> {
 }
 
 #[derive(Deserialize)]
-struct Question {
+pub(super) struct Question {
     method: String,
     #[serde(default)]
     params: Option<Box<RawValue>>,
 }
 
-type Answers = IndexMap<String, Value>;
-
-/// A request that the server works on for longer (extension `io.modelcontextprotocol/tasks`).
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Task {
-    task_id: String,
-    status: String,
-    #[serde(default)]
-    status_message: Option<String>,
-    #[serde(default)]
-    poll_interval_ms: Option<u64>,
-    #[serde(default)]
-    result: Option<Box<RawValue>>,
-    #[serde(default)]
-    error: Option<RpcError>,
-    #[serde(default)]
-    input_requests: IndexMap<String, Question>,
-}
+pub(super) type Answers = IndexMap<String, Value>;
 
 impl McpClient {
     /// Sends a request and follows it to its result, through whatever the server asks in
@@ -131,12 +110,17 @@ impl McpClient {
         Ok(more)
     }
 
-    async fn answers(
+    /// The answers to the questions of one round.
+    pub(super) async fn answers(
         &self,
         questions: IndexMap<String, Question>,
     ) -> Result<Answers, McpErrorKind> {
         if questions.len() > MOST_QUESTIONS {
             return Err(McpErrorKind::TooManyRounds { limit: MOST_ROUNDS });
+        }
+        if questions.keys().any(|key| key.len() > LONGEST_KEY) {
+            let reason = "a key of `inputRequests` is too long";
+            return Err(unexpected(serde::de::Error::custom(reason)));
         }
         let answers = questions.into_iter().map(async |(key, question)| {
             let Question { method, params } = question;
@@ -150,99 +134,6 @@ impl McpClient {
             }
         });
         Ok(try_join_all(answers).await?.into_iter().collect())
-    }
-
-    /// Asks for a task again and again until it is done.
-    async fn follow_task(
-        &self,
-        created: &RawValue,
-        options: &RequestOptions,
-    ) -> Result<Box<RawValue>, McpErrorKind> {
-        let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
-        let guard = CancelTask::new(self, &task.task_id);
-        let mut answered: Vec<String> = Vec::new();
-        let mut polls = 0.0;
-        loop {
-            match task.status.as_str() {
-                "completed" => {
-                    guard.disarm();
-                    let missing = || unexpected(serde::de::Error::missing_field("result"));
-                    return task.result.ok_or_else(missing);
-                }
-                "failed" => {
-                    guard.disarm();
-                    let error = task.error.unwrap_or_else(|| {
-                        RpcError::new(-32603, task.status_message.unwrap_or_default())
-                    });
-                    return Err(McpErrorKind::Rpc(error));
-                }
-                "cancelled" => {
-                    guard.disarm();
-                    let message = task.status_message;
-                    return Err(McpErrorKind::TaskCancelled { message });
-                }
-                _ => {}
-            }
-            if let (Some(callback), Some(message)) = (&options.on_progress, task.status_message) {
-                polls += 1.0;
-                callback(Progress::message(polls, message));
-            }
-            let mut questions = task.input_requests;
-            questions.retain(|key, _| !answered.contains(key));
-            if !questions.is_empty() {
-                answered.extend(questions.keys().cloned());
-                let answers = self.answers(questions).await?;
-                let params = json!({"taskId": task.task_id, "inputResponses": answers});
-                self.plain("tasks/update", &params).await?;
-            }
-            let poll = task
-                .poll_interval_ms
-                .map_or(DEFAULT_POLL, Duration::from_millis);
-            tokio::time::sleep(poll.clamp(SHORTEST_POLL, LONGEST_POLL)).await;
-            let params = json!({"taskId": task.task_id});
-            let state = self.plain("tasks/get", &params).await?;
-            task = serde_json::from_str(state.get()).map_err(unexpected)?;
-        }
-    }
-
-    /// One request about a task.
-    async fn plain(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
-        let (outcome, _) = self.exchange(method, &raw(params)?, &Map::new()).await?;
-        Ok(outcome?)
-    }
-}
-
-/// Cancels a task at the server when its caller gives up.
-struct CancelTask {
-    client: McpClient,
-    id: Option<String>,
-}
-
-impl CancelTask {
-    fn new(client: &McpClient, id: &str) -> Self {
-        Self {
-            client: client.clone(),
-            id: Some(id.to_owned()),
-        }
-    }
-
-    fn disarm(mut self) {
-        self.id = None;
-    }
-}
-
-impl Drop for CancelTask {
-    fn drop(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
-        if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
-            let client = self.client.clone();
-            runtime.spawn(tokio::time::timeout(PATIENCE, async move {
-                let cancelled = client.plain("tasks/cancel", &json!({"taskId": id})).await;
-                if let Err(error) = cancelled {
-                    tracing::debug!(%error, "The server did not cancel a task");
-                }
-            }));
-        }
     }
 }
 
@@ -276,11 +167,11 @@ fn with_entries(
     raw(&all)
 }
 
-fn raw(value: &impl Serialize) -> Result<Box<RawValue>, McpErrorKind> {
+pub(super) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, McpErrorKind> {
     to_raw_value(value).map_err(McpErrorKind::Encode)
 }
 
-fn unexpected(source: serde_json::Error) -> McpErrorKind {
+pub(super) fn unexpected(source: serde_json::Error) -> McpErrorKind {
     McpErrorKind::UnexpectedResult {
         method: "tools/call",
         source,

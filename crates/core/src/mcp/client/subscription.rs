@@ -100,8 +100,10 @@ impl McpClient {
         });
         let stream = AbortOnDropHandle::new(stream);
         let first = tokio::select! {
-            first = incoming.recv() => first,
+            // With a refusal the stream ends, too: it is to be seen first.
+            biased;
             Some(Err(error)) = refusal.recv() => return Err(error),
+            first = incoming.recv() => first,
         };
         let task = tokio::spawn(async move {
             let _stream = stream;

@@ -24,8 +24,10 @@ pub(in crate::mcp) struct ChannelConnector {
     config: Arc<ServerConfig>,
     link: ChannelLink,
     peer: Arc<Peer>,
-    /// How the server was opened last, so that the next time need not find out.
-    known: Mutex<Option<Opening>>,
+    /// The revision that the last handshake offered, so that the next time need not find
+    /// out. A server without handshake is asked each time: that takes it no longer than a
+    /// handshake would, and nothing else tells at once when it wants one by now.
+    known: Mutex<Option<ProtocolVersion>>,
 }
 
 /// Where a channel leads to.
@@ -69,18 +71,36 @@ impl ChannelConnector {
             let session = self.start().await?;
             return self.open_as(opening, session, steps).await;
         }
-        let known = *self.known.lock();
-        if let Some(opening) = known {
-            // What is remembered may not fit any more; then the next attempt finds out.
-            *self.known.lock() = None;
+        let known = self.known.lock().take();
+        if let Some(offered) = known {
+            let opening = Opening::Handshake(offered);
             let session = self.start().await?;
-            let opened = self.open_as(opening, session, steps).await?;
-            *self.known.lock() = Some(opening);
-            return Ok(opened);
+            match self.open_as(opening, session, steps.clone()).await {
+                Ok(opened) => {
+                    self.remember(opening);
+                    return Ok(opened);
+                }
+                // What is remembered does not fit any more.
+                Err(error) if rpc_of(&error).is_some() => {
+                    tracing::debug!(%error, "The server is not as it was");
+                }
+                Err(error) => return Err(error),
+            }
         }
-        let opened = self.find_out(&mut steps).await?;
-        *self.known.lock() = Some(opened.1);
-        Ok(self.opened(opened.0, opened.1, steps))
+        let (session, opening) = self.find_out(&mut steps).await?;
+        self.remember(opening);
+        Ok(self.opened(session, opening, steps))
+    }
+
+    fn remember(&self, opening: Opening) {
+        *self.known.lock() = match opening {
+            Opening::Handshake(offered) => Some(offered),
+            Opening::Stateless(_) | Opening::None => None,
+        };
+    }
+
+    pub(in crate::mcp) fn forget_dialect(&self) {
+        *self.known.lock() = None;
     }
 
     /// How the configuration asks to open, when it leaves nothing to find out.

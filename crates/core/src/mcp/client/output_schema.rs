@@ -1,0 +1,126 @@
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use crate::schema::{CompiledSchema, Unchecked};
+
+/// Bytes of an output schema; a larger one is not used.
+const MOST_SCHEMA_BYTES: usize = 256 * 1024;
+
+/// A result of up to so many bytes is checked where it came in: that takes less time than to
+/// ask another thread.
+const SMALL_BYTES: usize = 16 * 1024;
+const SMALL_TIME: Duration = Duration::from_millis(5);
+
+/// How long any other check may take, if its caller has the time.
+const MOST_TIME: Duration = Duration::from_secs(5);
+
+/// The `outputSchema` of a tool, which its server wrote: not looked at before the tool gives
+/// a result, and then compiled once.
+pub(super) struct OutputSchema {
+    tool: String,
+    written: Box<RawValue>,
+    compiled: OnceLock<Option<CompiledSchema>>,
+}
+
+impl OutputSchema {
+    pub(super) fn new(tool: &str, written: Box<RawValue>) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            written,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// What is wrong with the structured content of a result. Nothing, with a warning, when
+    /// that is not found out before `until`.
+    pub(super) async fn mismatch(
+        self: &Arc<Self>,
+        result: &RawValue,
+        until: Instant,
+    ) -> Option<String> {
+        if let Some(compiled) = self.compiled.get()
+            && result.get().len() <= SMALL_BYTES
+        {
+            match compiled
+                .as_ref()
+                .map(|schema| check(schema, result, SMALL_TIME))?
+            {
+                Ok(found) => return found,
+                Err(reason) => tracing::debug!(tool = self.tool, %reason, "A check goes elsewhere"),
+            }
+        }
+        let (schema, result) = (Arc::clone(self), result.to_owned());
+        let checked = tokio::task::spawn_blocking(move || {
+            let schema_or_none = schema.compiled();
+            let left = until.saturating_duration_since(Instant::now());
+            schema_or_none.map(|schema| check(schema, &result, left.min(MOST_TIME)))
+        });
+        let reason = match tokio::time::timeout_at(until, checked).await {
+            Ok(Ok(None)) => return None,
+            Ok(Ok(Some(Ok(found)))) => return found,
+            Ok(Ok(Some(Err(reason)))) => reason.to_string(),
+            Ok(Err(panicked)) => panicked.to_string(),
+            Err(elapsed) => elapsed.to_string(),
+        };
+        tracing::warn!(
+            tool = self.tool,
+            reason,
+            "A result was not checked against its schema"
+        );
+        None
+    }
+
+    fn compiled(&self) -> Option<&CompiledSchema> {
+        let compile = || {
+            let compiled = self.compile();
+            compiled
+                .inspect_err(|reason| {
+                    tracing::warn!(tool = self.tool, reason, "An output schema cannot be used");
+                })
+                .ok()
+        };
+        self.compiled.get_or_init(compile).as_ref()
+    }
+
+    fn compile(&self) -> Result<CompiledSchema, String> {
+        let text = self.written.get();
+        if text.len() > MOST_SCHEMA_BYTES {
+            return Err(format!("it is larger than {MOST_SCHEMA_BYTES} bytes"));
+        }
+        let schema: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        CompiledSchema::compile(&schema).map_err(|error| error.to_string())
+    }
+}
+
+fn check(
+    schema: &CompiledSchema,
+    result: &RawValue,
+    time: Duration,
+) -> Result<Option<String>, Unchecked> {
+    #[derive(Deserialize)]
+    struct Output {
+        #[serde(rename = "structuredContent", default, deserialize_with = "present")]
+        structured_content: Option<Value>,
+        #[serde(rename = "isError", default)]
+        is_error: Value,
+    }
+    /// `null` is a value like any other.
+    fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+        Value::deserialize(value).map(Some)
+    }
+    let Ok(output) = serde_json::from_str::<Output>(result.get()) else {
+        return Ok(None);
+    };
+    match output.structured_content {
+        _ if output.is_error == Value::Bool(true) => Ok(None),
+        Some(content) => schema.mismatch_within(&content, time),
+        None => Ok(Some(
+            "the tool has an output schema, but the result has no structuredContent".to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,318 @@
+use std::time::Duration;
+
+use indexmap::{IndexMap, IndexSet};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::rounds::{Answers, MOST_QUESTIONS, MOST_ROUNDS, Question, raw, unexpected};
+use super::{McpClient, RequestOptions};
+use crate::mcp::callbacks::Progress;
+use crate::mcp::{McpErrorKind, RpcError};
+
+const SHORTEST_POLL: Duration = Duration::from_millis(50);
+const DEFAULT_POLL: Duration = Duration::from_secs(1);
+const LONGEST_POLL: Duration = Duration::from_secs(60);
+
+/// How long the answer to one question about a task may take: there will be another.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The pause after a first failure; after each further one it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often in a row a server may say that it cannot tell how a task is.
+const MOST_REFUSALS: u32 = 5;
+
+const INTERNAL_ERROR: i64 = -32603;
+
+/// A request that the server works on for longer (extension `io.modelcontextprotocol/tasks`).
+/// What is of an odd form, and not needed to go on, counts as absent.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Task {
+    task_id: String,
+    status: String,
+    #[serde(default, deserialize_with = "if_fitting")]
+    status_message: Option<String>,
+    #[serde(default, deserialize_with = "if_fitting")]
+    poll_interval_ms: Option<f64>,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<RpcError>,
+    #[serde(default)]
+    input_requests: Option<IndexMap<String, Question>>,
+}
+
+impl Task {
+    /// How long to wait before the task is asked for again.
+    fn poll(&self) -> Duration {
+        let Some(poll) = self.poll_interval_ms else {
+            return DEFAULT_POLL;
+        };
+        let seconds = poll.max(0.0) / 1000.0;
+        let poll = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_POLL);
+        poll.clamp(SHORTEST_POLL, LONGEST_POLL)
+    }
+
+    /// What became of the task; none when it is not over.
+    fn outcome(&mut self) -> Option<Result<Box<RawValue>, McpErrorKind>> {
+        match self.status.as_str() {
+            "completed" => {
+                let missing = || unexpected(serde::de::Error::missing_field("result"));
+                Some(self.result.take().ok_or_else(missing))
+            }
+            "failed" => {
+                let message = self.status_message.take().unwrap_or_default();
+                let error = self.error.take();
+                let error = error.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
+                Some(Err(McpErrorKind::Rpc(error)))
+            }
+            "cancelled" => {
+                let message = self.status_message.take();
+                Some(Err(McpErrorKind::TaskCancelled { message }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A task that is being followed.
+struct Follower<'a> {
+    client: &'a McpClient,
+    /// The questions that have been answered, or are being.
+    answered: IndexSet<String>,
+    /// Answers that may not have reached the server.
+    unsent: Answers,
+    failures: u32,
+    refusals: u32,
+    /// How long the server asked to be left alone.
+    retry_after: Duration,
+}
+
+impl McpClient {
+    /// Asks for a task again and again until it is done. That the server cannot be reached
+    /// for a while is no reason to stop; the deadline is the caller's.
+    pub(super) async fn follow_task(
+        &self,
+        created: &RawValue,
+        options: &RequestOptions,
+    ) -> Result<Box<RawValue>, McpErrorKind> {
+        let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
+        let id = task.task_id.clone();
+        let guard = CancelTask::new(self, &id);
+        let mut follower = Follower {
+            client: self,
+            answered: IndexSet::new(),
+            unsent: Answers::new(),
+            failures: 0,
+            refusals: 0,
+            retry_after: Duration::ZERO,
+        };
+        let mut polls = 0.0;
+        loop {
+            if let Some(outcome) = task.outcome() {
+                guard.disarm();
+                return outcome;
+            }
+            if let (Some(callback), Some(message)) =
+                (&options.on_progress, task.status_message.take())
+            {
+                polls += 1.0;
+                callback(Progress::message(polls, message));
+            }
+            let questions = task.input_requests.take().unwrap_or_default();
+            follower.answer(&id, questions).await?;
+            let poll = task.poll();
+            task = loop {
+                tokio::time::sleep(poll.max(follower.pause())).await;
+                if let Some(task) = follower.ask(&id).await? {
+                    break task;
+                }
+            };
+        }
+    }
+
+    /// One request about a task.
+    async fn plain(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
+        let (outcome, _) = self.exchange(method, &raw(params)?, &Map::new()).await?;
+        Ok(outcome?)
+    }
+}
+
+impl Follower<'_> {
+    /// Answers what has not been answered yet, and repeats answers that may be lost.
+    async fn answer(
+        &mut self,
+        id: &str,
+        mut questions: IndexMap<String, Question>,
+    ) -> Result<(), McpErrorKind> {
+        let mut answers = std::mem::take(&mut self.unsent);
+        answers.retain(|key, _| questions.contains_key(key));
+        questions.retain(|key, _| !self.answered.contains(key));
+        let limit = MOST_ROUNDS;
+        if self.answered.len() + questions.len() > MOST_QUESTIONS * limit as usize {
+            return Err(McpErrorKind::TooManyRounds { limit });
+        }
+        if !questions.is_empty() {
+            let keys: Vec<String> = questions.keys().cloned().collect();
+            answers.extend(self.client.answers(questions).await?);
+            self.answered.extend(keys);
+        }
+        if answers.is_empty() {
+            return Ok(());
+        }
+        let params = json!({"taskId": id, "inputResponses": answers});
+        match self.about("tasks/update", &params).await {
+            Ok(_) => Ok(()),
+            Err(error) if self.tolerates(&error) => {
+                self.unsent = answers;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How the task is; none when the server could not be asked.
+    async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
+        match self.about("tasks/get", &json!({"taskId": id})).await {
+            Ok(state) => {
+                (self.failures, self.refusals) = (0, 0);
+                self.retry_after = Duration::ZERO;
+                let task = serde_json::from_str(state.get()).map_err(unexpected)?;
+                Ok(Some(task))
+            }
+            Err(error) if self.tolerates(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
+        let asked = tokio::time::timeout(PATIENCE, self.client.plain(method, params)).await;
+        asked.unwrap_or(Err(McpErrorKind::Timeout { after: PATIENCE }))
+    }
+
+    /// Whether an error says nothing about the task.
+    fn tolerates(&mut self, error: &McpErrorKind) -> bool {
+        let is_refusal =
+            matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
+        self.refusals += u32::from(is_refusal);
+        let tolerated = is_transient(error) || (is_refusal && self.refusals < MOST_REFUSALS);
+        if tolerated {
+            tracing::debug!(%error, "A task cannot be asked for");
+            self.failures = self.failures.saturating_add(1);
+            self.retry_after = match error {
+                McpErrorKind::HttpStatus {
+                    retry_after: Some(wait),
+                    ..
+                } => *wait,
+                _ => Duration::ZERO,
+            };
+        }
+        tolerated
+    }
+
+    fn pause(&self) -> Duration {
+        let Some(more) = self.failures.checked_sub(1) else {
+            return Duration::ZERO;
+        };
+        let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
+        let pause = pause.min(LONGEST_PAUSE).max(self.retry_after);
+        pause.min(LONGEST_POLL)
+    }
+}
+
+/// Whether an error's code speaks of the server, rather than of what it was asked.
+fn is_the_servers_own(code: i64) -> bool {
+    code == INTERNAL_ERROR || (matches!(code, -32019..=-32000) && code != -32002)
+}
+
+/// Whether an error is one of the way to the server.
+fn is_transient(error: &McpErrorKind) -> bool {
+    match error {
+        McpErrorKind::Connect(_)
+        | McpErrorKind::Broken(_)
+        | McpErrorKind::StreamClosed
+        | McpErrorKind::NoResponse
+        | McpErrorKind::ProcessEnded { .. }
+        | McpErrorKind::SessionExpired
+        | McpErrorKind::KnownDown { .. }
+        | McpErrorKind::Timeout { .. } => true,
+        McpErrorKind::HttpStatus { status, .. } => matches!(status, 408 | 429 | 500..),
+        _ => false,
+    }
+}
+
+/// A value, where it is of the right form.
+fn if_fitting<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let written = Option::<Box<RawValue>>::deserialize(value)?;
+    Ok(written.and_then(|written| serde_json::from_str(written.get()).ok()))
+}
+
+/// Cancels a task at the server when its caller gives up.
+struct CancelTask {
+    client: McpClient,
+    id: Option<String>,
+}
+
+impl CancelTask {
+    fn new(client: &McpClient, id: &str) -> Self {
+        Self {
+            client: client.clone(),
+            id: Some(id.to_owned()),
+        }
+    }
+
+    fn disarm(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for CancelTask {
+    fn drop(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
+            let client = self.client.clone();
+            runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+                let cancelled = client.plain("tasks/cancel", &json!({"taskId": id})).await;
+                if let Err(error) = cancelled {
+                    tracing::debug!(%error, "The server did not cancel a task");
+                }
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_the_server_is_kept_within_reason() {
+        for (interval, poll) in [
+            ("250.5", Duration::from_micros(250_500)),
+            ("0", SHORTEST_POLL),
+            ("-3", SHORTEST_POLL),
+            ("-1e300", SHORTEST_POLL),
+            ("1e300", LONGEST_POLL),
+            ("18446744073709551616", LONGEST_POLL),
+            ("1e400", DEFAULT_POLL),
+            ("null", DEFAULT_POLL),
+            ("\"soon\"", DEFAULT_POLL),
+            ("{}", DEFAULT_POLL),
+        ] {
+            let task = format!(
+                r#"{{"taskId":"t","status":"working","statusMessage":7,"inputRequests":null,"pollIntervalMs":{interval}}}"#
+            );
+            let task: Task = serde_json::from_str(&task).unwrap();
+            assert_eq!(task.poll(), poll, "{interval}");
+            assert!(task.status_message.is_none() && task.input_requests.is_none());
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! A schema whose every part counts the steps of a check, and the limits on its size.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::SchemaError;
+
+/// The keyword that counts a step.
+pub(super) const STEP: &str = "x-pillion-step";
+
+/// Schemas in a schema at most.
+const MOST_PARTS: usize = 50_000;
+/// Levels of schemas in schemas. What comes as JSON has no more anyway.
+const MOST_LEVELS: usize = 128;
+/// References at most: the compiler follows a chain of them on the stack.
+const MOST_REFERENCES: usize = 1_000;
+/// Regular expressions at most, as each takes its time to compile.
+const MOST_PATTERNS: usize = 512;
+
+#[derive(Default)]
+struct Counts {
+    parts: usize,
+    references: Vec<String>,
+    patterns: usize,
+    /// Some part has an identifier of its own: references in it begin there.
+    has_schemas_with_names: bool,
+}
+
+/// Where a part is.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    level: usize,
+    /// Up to draft 7 a reference stands alone: what is beside it does not count.
+    references_stand_alone: bool,
+}
+
+impl Place {
+    /// The same place, in a schema that may name the dialect that it is of.
+    fn within(self, schema: &Value) -> Self {
+        match schema.get("$schema").and_then(Value::as_str) {
+            Some(dialect) => Self {
+                references_stand_alone: dialect.contains("draft-0"),
+                ..self
+            },
+            None => self,
+        }
+    }
+}
+
+/// `schema` with a counter in each of its parts.
+///
+/// It stands in `allOf`: that is looked at before all that multiplies the work of a check
+/// (`anyOf`, `oneOf`, `not`, `if`, references), and the places that references name stay
+/// what they were. A part that fails before its `allOf` has multiplied nothing.
+///
+/// # Errors
+/// When the schema is too large, or refers to a place that is none or no schema.
+pub(super) fn counted(schema: &Value) -> Result<Value, SchemaError> {
+    let mut counts = Counts::default();
+    let mut counted = schema.clone();
+    visit(&mut counted, Place::default(), &mut counts)?;
+    // A reference may make a schema of what stands where no schema belongs.
+    let place = Place {
+        level: 1,
+        ..Place::default().within(schema)
+    };
+    let mut has_odd_places = false;
+    let mut followed = 0;
+    while let Some(reference) = counts.references.get(followed) {
+        followed += 1;
+        if let Some(pointer) = odd_place_of(reference)? {
+            has_odd_places = true;
+            visit_odd_place(&mut counted, &pointer, place, &mut counts)?;
+        }
+    }
+    if has_odd_places && counts.has_schemas_with_names {
+        // Which of them the place is in cannot be told here.
+        return Err(refused("a reference leads to a place that is no schema"));
+    }
+    Ok(counted)
+}
+
+/// Where a keyword holds schemas.
+enum Holds {
+    Schema,
+    List,
+    Either,
+    Named,
+    Nothing,
+}
+
+impl Holds {
+    fn of(keyword: &str) -> Self {
+        match keyword {
+            "additionalItems"
+            | "additionalProperties"
+            | "contains"
+            | "contentSchema"
+            | "else"
+            | "if"
+            | "not"
+            | "propertyNames"
+            | "then"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => Self::Schema,
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => Self::List,
+            "items" => Self::Either,
+            "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties"
+            | "properties" => Self::Named,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<(), SchemaError> {
+    place = place.within(schema);
+    let Value::Object(entries) = schema else {
+        return Ok(());
+    };
+    counts.parts += 1;
+    if counts.parts > MOST_PARTS || place.level > MOST_LEVELS {
+        return Err(refused("it has too many parts"));
+    }
+    let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
+    counts.has_schemas_with_names |= place.level > 0 && (is_name("$id") || is_name("id"));
+    let below = Place {
+        level: place.level + 1,
+        ..place
+    };
+    for (keyword, value) in entries.iter_mut() {
+        match (keyword.as_str(), Holds::of(keyword), value) {
+            ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
+                counts.references.push(reference.clone());
+                if counts.references.len() > MOST_REFERENCES {
+                    return Err(refused("it has too many references"));
+                }
+            }
+            ("pattern", ..) => counts.pattern(1)?,
+            (_, Holds::Schema | Holds::Either, schema @ Value::Object(_)) => {
+                visit(schema, below, counts)?;
+            }
+            (_, Holds::List | Holds::Either, Value::Array(schemas)) => {
+                for schema in schemas {
+                    visit(schema, below, counts)?;
+                }
+            }
+            (keyword, Holds::Named, Value::Object(named)) => {
+                if keyword == "patternProperties" {
+                    counts.pattern(named.len())?;
+                }
+                for schema in named.values_mut() {
+                    visit(schema, below, counts)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    if place.references_stand_alone && entries.get("$ref").is_some_and(Value::is_string) {
+        set_aside(entries);
+    }
+    count_here(entries);
+    Ok(())
+}
+
+impl Counts {
+    fn pattern(&mut self, more: usize) -> Result<(), SchemaError> {
+        self.patterns += more;
+        if self.patterns > MOST_PATTERNS {
+            return Err(refused("it has too many patterns"));
+        }
+        Ok(())
+    }
+}
+
+/// Makes a reference that stands alone one of `allOf`, where a counter can be beside it.
+fn set_aside(entries: &mut Map<String, Value>) {
+    let reference = entries.shift_remove("$ref");
+    let holds_others = |keyword: &str| matches!(keyword, "$schema" | "definitions" | "$defs");
+    entries.retain(|keyword, _| holds_others(keyword));
+    let all_of = json!([{ STEP: true }, { "$ref": reference }]);
+    entries.insert("allOf".to_owned(), all_of);
+}
+
+fn count_here(entries: &mut Map<String, Value>) {
+    let all_of = entries.entry("allOf").or_insert_with(|| json!([]));
+    // One of another type is left for the compiler to refuse.
+    if let Value::Array(all_of) = all_of {
+        all_of.push(json!({ STEP: true }));
+    }
+}
+
+/// The place that a reference leads to, if no schema belongs there. A name is looked for in
+/// schemas alone, and the schema of schemas is harmless.
+fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
+    let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+    let is_meta_schema = ["https://json-schema.org/", "http://json-schema.org/"]
+        .iter()
+        .any(|origin| document.starts_with(origin));
+    if is_meta_schema || !fragment.starts_with('/') {
+        return Ok(None);
+    }
+    let pointer = percent_decoded(fragment);
+    let pointer = pointer.ok_or_else(|| refused("a reference is no proper URL"))?;
+    let mut keys = pointer.split('/').skip(1);
+    while let Some(keyword) = keys.next() {
+        let leads_on = match Holds::of(keyword) {
+            Holds::Schema => true,
+            Holds::List | Holds::Named => keys.next().is_some(),
+            Holds::Either | Holds::Nothing => false,
+        };
+        if !leads_on {
+            return Ok(Some(pointer.into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn visit_odd_place(
+    root: &mut Value,
+    pointer: &str,
+    place: Place,
+    counts: &mut Counts,
+) -> Result<(), SchemaError> {
+    let Some(target) = root.pointer_mut(pointer) else {
+        return Err(refused("a reference leads nowhere"));
+    };
+    let all_of = target.get("allOf").and_then(Value::as_array);
+    if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP).is_some())) {
+        return Ok(());
+    }
+    // These are compared with values: they must stay as they are.
+    if pointer
+        .split('/')
+        .any(|key| matches!(key, "const" | "enum"))
+    {
+        return Err(refused("a reference leads to a place that is no schema"));
+    }
+    visit(target, place, counts)
+}
+
+fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            let value = digit()? * 16 + digit()?;
+            bytes.push(u8::try_from(value).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+fn refused(reason: &str) -> SchemaError {
+    SchemaError {
+        path: String::new(),
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Structured results and the output schemas that servers write, some of which mean no good.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pillion_core::mcp::{McpClient, McpErrorKind, RequestOptions, ToolCallResult, TransportKind};
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Map, Value, json};
+
+use super::{client, config};
+
+/// A server whose tool `roll` has this output schema and gives this structured content.
+fn server(output_schema: &Value, content: &Value) -> FakeMcp {
+    let tool = json!({"name": "roll", "inputSchema": {}, "outputSchema": output_schema});
+    let result = json!({"content": [], "structuredContent": content});
+    FakeMcp::builder(Dialect::PlainHttp)
+        .on("tools/list", move |_| {
+            Reply::result(&json!({"tools": [tool]}))
+        })
+        .on("tools/call", move |_| Reply::result(&result))
+        .start()
+}
+
+async fn call(client: &McpClient, timeout: Duration) -> ToolCallResult {
+    let options = RequestOptions::default().timeout(timeout);
+    let called = client.call_tool_with("roll", &json!({}), &options).await;
+    called.unwrap()
+}
+
+/// The word on a result; the second time, when the schema has been compiled.
+async fn mismatch(output_schema: &Value, content: &Value) -> Option<String> {
+    let server = server(output_schema, content);
+    let client = client(&server.url, TransportKind::Http);
+    client.list_tools().await.unwrap();
+    let first = call(&client, Duration::from_secs(20)).await.output_mismatch;
+    let second = call(&client, Duration::from_secs(20)).await.output_mismatch;
+    assert_eq!(first, second);
+    first
+}
+
+/// `"x"` is checked against `{"type": "number"}` two to the sixtieth times.
+fn endless() -> Value {
+    let mut definitions = Map::new();
+    for nth in 0..60 {
+        let next = json!({"$ref": format!("#/$defs/d{}", nth + 1)});
+        definitions.insert(format!("d{nth}"), json!({"anyOf": [next, next]}));
+    }
+    definitions.insert("d60".to_owned(), json!({"type": "number"}));
+    json!({"$ref": "#/$defs/d0", "$defs": definitions})
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_fit_its_schema_comes_with_a_word_on_it() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    assert_eq!(mismatch(&schema, &json!({"n": 1})).await, None);
+    let word = mismatch(&schema, &json!({"n": "1"})).await.unwrap();
+    assert!(word.starts_with("at '/n'"), "{word}");
+    let large = json!({"n": 1, "text": "x".repeat(200_000)});
+    assert_eq!(mismatch(&schema, &large).await, None);
+    let large = json!({"n": "1", "text": "x".repeat(200_000)});
+    assert!(mismatch(&schema, &large).await.is_some());
+    assert_eq!(mismatch(&json!({"type": "null"}), &json!(null)).await, None);
+}
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_used_says_nothing_about_results() {
+    for schema in [
+        json!(null),
+        json!(7),
+        json!({"type": "no such type"}),
+        json!({"$ref": "http://127.0.0.1:9/schema.json"}),
+        json!({"type": "number", "description": "x".repeat(300_000)}),
+        json!({"pattern": "((\\w{100}){100}){100}"}),
+    ] {
+        assert_eq!(mismatch(&schema, &json!("x")).await, None);
+    }
+}
+
+/// One worker, as in the PHP extension: it must stay free, and the call keep its deadline.
+#[test]
+fn a_hostile_schema_holds_up_neither_its_call_nor_others() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let task = tokio::spawn(async {
+            let server = server(&endless(), &json!("x"));
+            let client = client(&server.url, TransportKind::Http);
+            client.list_tools().await.unwrap();
+            let ticks = Arc::new(AtomicUsize::new(0));
+            let counter = Arc::clone(&ticks);
+            let ticking = tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for _ in 0..2 {
+                let before = (Instant::now(), ticks.load(Ordering::Relaxed));
+                let called = call(&client, Duration::from_secs(1)).await;
+                assert!(called.result.get().contains("structuredContent"));
+                assert_eq!(called.output_mismatch, None);
+                assert!(before.0.elapsed() < Duration::from_secs(5));
+                assert!(ticks.load(Ordering::Relaxed) - before.1 > 20);
+            }
+            ticking.abort();
+        });
+        task.await.unwrap();
+    });
+    // What the checks left behind ends by itself.
+    let before = Instant::now();
+    drop(runtime);
+    assert!(before.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn the_pages_of_a_list_are_limited_together() {
+    let tool = json!({"name": "a", "description": "x".repeat(900)});
+    let server = FakeMcp::builder(Dialect::PlainHttp)
+        .on("tools/list", move |_| {
+            Reply::result(&json!({"tools": [tool], "nextCursor": "more"}))
+        })
+        .start();
+    let mut config = config(&server.url, TransportKind::Http);
+    config.limits.max_response_bytes = 1024;
+    let client = McpClient::new(config);
+    let error = client.list_tools().await.unwrap_err();
+    assert!(matches!(
+        error.kind(),
+        McpErrorKind::ListTooLarge { limit: 4096 }
+    ));
+    assert_eq!(
+        error.to_string(),
+        "MCP request failed: the list is larger than 4096 bytes"
+    );
+    assert_eq!(server.requests.calls("tools/list").len(), 5);
+}
+
+/// While a list is being read, calls know the last one; afterwards nothing of that.
+#[tokio::test]
+async fn a_list_that_is_half_read_or_fails_teaches_nothing() {
+    let lists = AtomicUsize::new(0);
+    let server = FakeMcp::builder(Dialect::PlainHttp)
+        .on("tools/list", move |params| {
+            let schema = json!({"type": "integer"});
+            let old = json!({"name": "roll", "outputSchema": schema, "annotations": null});
+            match (lists.fetch_add(1, Ordering::SeqCst), &params["cursor"]) {
+                (0, _) => Reply::result(&json!({"tools": [old]})),
+                (1 | 3, Value::Null) => Reply::result(&json!({"tools": [], "nextCursor": "2"})),
+                (2, _) => Reply::error(-32603, "no"),
+                (_, _) => Reply::result(&json!({"tools": [{"name": "other"}]})),
+            }
+        })
+        .on("tools/call", |_| {
+            Reply::result(&json!({"structuredContent": "x"}))
+        })
+        .start();
+    let client = client(&server.url, TransportKind::Http);
+    let patience = Duration::from_secs(20);
+    assert_eq!(client.list_tools().await.unwrap().len(), 1);
+    assert!(call(&client, patience).await.output_mismatch.is_some());
+    client.list_tools().await.unwrap_err();
+    assert!(call(&client, patience).await.output_mismatch.is_some());
+    assert_eq!(client.list_tools().await.unwrap().len(), 1);
+    assert_eq!(call(&client, patience).await.output_mismatch, None);
+}

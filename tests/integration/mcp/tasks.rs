@@ -1,0 +1,232 @@
+//! Calls that a server makes tasks of (extension of revision 2026-07-28).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pillion_core::mcp::{Callbacks, McpClient, McpErrorKind, RequestOptions, TransportKind};
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Recorded, Reply};
+use serde_json::{Map, Value, json};
+
+use super::{JSON, client, config, eventually, roll};
+
+fn stateless() -> FakeMcpBuilder {
+    FakeMcp::builder(Dialect::Stateless)
+}
+
+fn auto(server: &FakeMcp) -> McpClient {
+    client(&server.url, TransportKind::Auto)
+}
+
+/// A client that accepts every form, and counts them.
+fn obliging(url: &str) -> (McpClient, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let callbacks = Callbacks::new().on_elicitation(move |_| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        async { Ok(json!({"action": "accept"})) }
+    });
+    let client = McpClient::with_callbacks(config(url, TransportKind::Auto), callbacks);
+    (client, asked)
+}
+
+/// The first answer to a call.
+fn begun() -> Value {
+    json!({"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 0.5})
+}
+
+/// A server of tasks that answers `tasks/get` and `tasks/update` with these faults, or with
+/// the result of another function where that has one.
+async fn faulty(
+    answer: impl Fn(&Recorded, &str) -> Result<Value, Vec<Fault>> + Send + Sync + 'static,
+) -> FaultServer {
+    FaultServer::start(move |request| {
+        let result = match request.rpc_method().as_str() {
+            "server/discover" => Ok(json!({"supportedVersions": ["2026-07-28"]})),
+            "tools/call" => Ok(begun()),
+            method => answer(request, method),
+        };
+        result.map_or_else(
+            |faults| faults,
+            |result| {
+                let response = Reply::result(&result).response(&request.rpc_id());
+                vec![Fault::answer("200 OK", JSON, response)]
+            },
+        )
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_task_is_followed_to_its_result() {
+    let polls = AtomicUsize::new(0);
+    let server = stateless()
+        .on("tools/call", |_| {
+            Reply::result(&json!({
+                "resultType": "task", "taskId": "t1", "status": "working",
+                "statusMessage": "begun", "ttlMs": null, "pollIntervalMs": 1,
+            }))
+        })
+        .on("tasks/get", move |_| {
+            Reply::result(&match polls.fetch_add(1, Ordering::SeqCst) {
+                0 => json!({"taskId": "t1", "status": "working", "pollIntervalMs": 1}),
+                1 => json!({
+                    "taskId": "t1", "status": "input_required", "pollIntervalMs": 1,
+                    "inputRequests": {"q": {"method": "elicitation/create", "params": {}}},
+                }),
+                _ => json!({"taskId": "t1", "status": "completed", "result": {"n": 7}}),
+            })
+        })
+        .on("tasks/update", |_| Reply::raw_result("{}"))
+        .start();
+    let heard = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&heard);
+    let options = RequestOptions::default().on_progress(move |progress| {
+        assert_eq!(progress.message.as_deref(), Some("begun"));
+        counter.fetch_add(1, Ordering::SeqCst);
+    });
+    let client = obliging(&server.url).0;
+    let called = client.call_tool_with("roll", &json!({}), &options).await;
+    assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
+    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    let update = server.requests.calls("tasks/update").remove(0).json();
+    let answers = json!({"q": {"action": "accept"}});
+    assert_eq!(update["params"]["inputResponses"], answers);
+    assert!(server.requests.calls("tasks/cancel").is_empty());
+}
+
+#[tokio::test]
+async fn a_task_fails_is_cancelled_or_is_given_up() {
+    let task = |status: Value| {
+        stateless()
+            .on("tools/call", |_| {
+                Reply::result(&json!({"resultType": "task", "taskId": "t", "status": "working"}))
+            })
+            .on("tasks/get", move |_| Reply::result(&status))
+            .start()
+    };
+    let server = task(json!({
+        "taskId": "t", "status": "failed", "error": {"code": -32602, "message": "Bad dice"},
+    }));
+    let error = roll(&auto(&server)).await.unwrap_err();
+    assert_eq!(error.to_string(), "MCP Error -32602: Bad dice");
+    let server = task(json!({"taskId": "t", "status": "cancelled", "statusMessage": "by hand"}));
+    let error = roll(&auto(&server)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Cancelled);
+    assert!(error.to_string().contains("by hand"), "{error}");
+    let server = task(json!({"taskId": "t", "status": "working"}));
+    let options = RequestOptions::default().timeout(Duration::from_millis(300));
+    let client = auto(&server);
+    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    assert!(error.unwrap_err().is_timeout());
+    eventually("tasks/cancel", || {
+        server.requests.calls("tasks/cancel").len() == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_asked_for_a_while_does_not_end_the_call() {
+    let polls = AtomicUsize::new(0);
+    let server = faulty(move |request, _| {
+        let error = Reply::error(-32603, "Oops").response(&request.rpc_id());
+        match polls.fetch_add(1, Ordering::SeqCst) {
+            0 | 1 => Err(vec![Fault::Close]),
+            2 => Err(vec![Fault::answer("503 Service Unavailable", "text/plain", "Busy")]),
+            3 => Err(vec![Fault::answer("500 Internal Server Error", JSON, error)]),
+            4 => Ok(json!({"taskId": "t", "status": "working", "inputRequests": null, "pollIntervalMs": -1})),
+            5 => Err(vec![Fault::answer("200 OK", JSON, "")]),
+            _ => Ok(json!({"taskId": "t", "status": "completed", "result": {"n": 7}})),
+        }
+    })
+    .await;
+    let client = client(&server.url, TransportKind::Auto);
+    assert_eq!(roll(&client).await.unwrap().get(), r#"{"n":7}"#);
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert!(server.requests.calls("tasks/cancel").is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_asked_any_more_ends_the_call_at_its_deadline() {
+    let server = faulty(|_, _| {
+        Err(vec![Fault::answer(
+            "503 Service Unavailable",
+            "text/plain",
+            "Busy",
+        )])
+    })
+    .await;
+    let client = client(&server.url, TransportKind::Auto);
+    let options = RequestOptions::default().timeout(Duration::from_secs(1));
+    let before = std::time::Instant::now();
+    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    assert!(error.unwrap_err().is_timeout());
+    assert!(before.elapsed() < Duration::from_secs(5));
+    assert!(server.requests.calls("tasks/get").len() > 2);
+}
+
+#[tokio::test]
+async fn an_error_that_is_about_the_task_ends_the_call() {
+    for (code, polls) in [(-32602, 1), (-32603, 5)] {
+        let server = stateless()
+            .on("tools/call", |_| Reply::result(&begun()))
+            .on("tasks/get", move |_| Reply::error(code, "No such task"))
+            .start();
+        let error = roll(&auto(&server)).await.unwrap_err();
+        assert_eq!(error.rpc_error().unwrap().code, code);
+        assert_eq!(server.requests.calls("tasks/get").len(), polls);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_lost_is_sent_again_and_nobody_is_asked_twice() {
+    let updates = Arc::new(AtomicUsize::new(0));
+    let server = faulty(move |_, method| match method {
+        "tasks/update" => match updates.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(vec![Fault::Close]),
+            _ => Ok(json!({})),
+        },
+        _ if updates.load(Ordering::SeqCst) < 2 => Ok(json!({
+            "taskId": "t", "status": "input_required", "pollIntervalMs": 1,
+            "inputRequests": {"q": {"method": "elicitation/create", "params": {}}},
+        })),
+        _ => Ok(json!({"taskId": "t", "status": "completed", "result": 1})),
+    })
+    .await;
+    let (client, asked) = obliging(&server.url);
+    roll(&client).await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let updates = server.requests.calls("tasks/update");
+    assert_eq!(updates.len(), 2);
+    let answers = json!({"q": {"action": "accept"}});
+    assert_eq!(updates[1].json()["params"]["inputResponses"], answers);
+}
+
+#[tokio::test]
+async fn a_task_that_asks_without_end_is_an_error() {
+    let number = AtomicUsize::new(0);
+    let question = json!({"method": "elicitation/create", "params": {}});
+    let server = stateless()
+        .on("tools/call", |_| Reply::result(&begun()))
+        .on("tasks/update", |_| Reply::raw_result("{}"))
+        .on("tasks/get", move |_| {
+            let first = number.fetch_add(32, Ordering::SeqCst);
+            let questions: Map<String, Value> = (first..first + 32)
+                .map(|number| (format!("q{number}"), question.clone()))
+                .collect();
+            Reply::result(&json!({
+                "taskId": "t", "status": "input_required", "pollIntervalMs": 1,
+                "inputRequests": questions,
+            }))
+        })
+        .start();
+    let (client, asked) = obliging(&server.url);
+    let error = roll(&client).await.unwrap_err();
+    assert!(matches!(error.kind(), McpErrorKind::TooManyRounds { .. }));
+    assert_eq!(asked.load(Ordering::SeqCst), 512);
+    eventually("tasks/cancel", || {
+        server.requests.calls("tasks/cancel").len() == 1
+    })
+    .await;
+}
