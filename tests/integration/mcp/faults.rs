@@ -2,6 +2,7 @@
 //! certificates that have expired. A call that meets it fails in time and alone, and
 //! nothing is left over.
 
+mod blackhole;
 mod certificates;
 mod killed;
 mod large;
