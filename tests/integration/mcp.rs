@@ -13,6 +13,7 @@ mod finding_out;
 mod handshake;
 mod handshake_era;
 mod lifecycle;
+mod listening;
 mod oauth;
 mod peers;
 mod redirects;

@@ -62,6 +62,7 @@ pub struct FakeMcpBuilder {
     dialect: Dialect,
     listener: TcpListener,
     handlers: server::Handlers,
+    listens: bool,
 }
 
 impl FakeMcp {
@@ -81,6 +82,7 @@ impl FakeMcp {
             dialect,
             listener: crate::listen(),
             handlers: server::Handlers::new(),
+            listens: false,
         }
     }
 
@@ -118,6 +120,17 @@ impl FakeMcpBuilder {
         self
     }
 
+    /// Has a GET stream for each session. (Of [`StreamableJson`] and [`StreamableSse`]
+    /// servers.)
+    ///
+    /// [`StreamableJson`]: Dialect::StreamableJson
+    /// [`StreamableSse`]: Dialect::StreamableSse
+    #[must_use]
+    pub fn with_get_stream(mut self) -> Self {
+        self.listens = true;
+        self
+    }
+
     /// Starts it.
     ///
     /// # Panics
@@ -137,6 +150,7 @@ impl FakeMcpBuilder {
             self.dialect,
             address,
             self.handlers,
+            self.listens,
             requests.clone(),
         ));
         self.listener.set_nonblocking(true).unwrap();

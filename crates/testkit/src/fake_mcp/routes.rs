@@ -48,6 +48,9 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
         ("POST" | "DELETE", "/mcp") if is_streamable(&server) => {
             answer_in_session(&server, &request).await
         }
+        ("GET", "/mcp") if is_streamable(&server) && server.listens => {
+            answer_in_session(&server, &request).await
+        }
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     }
 }
@@ -89,7 +92,7 @@ async fn answer_here(server: &Server, request: &Recorded) -> Response {
 
 async fn answer_in_session(server: &Server, request: &Recorded) -> Response {
     let session = request.header(SESSION_ID);
-    if request.rpc_method() == "initialize" {
+    if request.method == "POST" && request.rpc_method() == "initialize" {
         let mut answer = answer_here(server, request).await;
         let session = server.open_session();
         let headers = answer.headers_mut();
@@ -103,6 +106,7 @@ async fn answer_in_session(server: &Server, request: &Recorded) -> Response {
             server.end_session(session);
             StatusCode::NO_CONTENT.into_response()
         }
+        _ if request.method == "GET" => event_stream(server.open_stream()),
         _ => answer_here(server, request).await,
     }
 }

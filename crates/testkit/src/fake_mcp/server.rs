@@ -19,6 +19,8 @@ pub(super) struct Server {
     pub(super) requests: Recorder,
     address: SocketAddr,
     handlers: Handlers,
+    /// Whether sessions have a GET stream.
+    pub(super) listens: bool,
     state: Mutex<State>,
 }
 
@@ -34,6 +36,7 @@ impl Server {
         dialect: Dialect,
         address: SocketAddr,
         handlers: Handlers,
+        listens: bool,
         requests: Recorder,
     ) -> Self {
         Self {
@@ -41,6 +44,7 @@ impl Server {
             requests,
             address,
             handlers,
+            listens,
             state: Mutex::default(),
         }
     }

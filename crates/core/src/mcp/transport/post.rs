@@ -2,6 +2,7 @@ mod listener;
 mod resumption;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -35,6 +36,8 @@ struct Line {
     peer: Arc<Peer>,
     session: OnceLock<HeaderValue>,
     version: OnceLock<ProtocolVersion>,
+    /// The server has forgotten the session, or we have ended it.
+    over: AtomicBool,
     /// Requests whose stream broke off: some servers answer on another one.
     astray: Mutex<HashMap<RequestId, oneshot::Sender<RpcOutcome>>>,
 }
@@ -47,6 +50,7 @@ impl PostTransport {
                 peer,
                 session: OnceLock::new(),
                 version: OnceLock::new(),
+                over: AtomicBool::new(false),
                 astray: Mutex::default(),
             }),
             listener: Mutex::default(),
@@ -110,8 +114,18 @@ impl Line {
         outcome
     }
 
+    /// Nothing more can be said in this session: the next request has to open another.
+    fn end_session(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
     async fn exchange(self: &Arc<Self>, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
-        let response = self.post(request.message, request.mirrored).await?;
+        let posted = self.post(request.message, request.mirrored).await;
+        if matches!(posted, Err(McpErrorKind::SessionExpired)) {
+            // Not so for a notice: some servers refuse those with 404 and work all the same.
+            self.end_session();
+        }
+        let response = posted?;
         let mut answers = Answers::default();
         match read_answer(response, &self.link.limits).await? {
             Answer::Empty => Err(McpErrorKind::NoResponse),
@@ -166,7 +180,10 @@ impl Line {
                     Ok(outcome) = answered => Ok(Either::Left(outcome)),
                     stream = resumed => match stream {
                         // The request itself was taken: to send it again is not safe.
-                        Err(McpErrorKind::SessionExpired) => Err(McpErrorKind::StreamClosed),
+                        Err(McpErrorKind::SessionExpired) => {
+                            self.end_session();
+                            Err(McpErrorKind::StreamClosed)
+                        }
                         stream => stream.map(Either::Right),
                     },
                 }
@@ -246,7 +263,7 @@ impl Transport for PostTransport {
     }
 
     fn is_open(&self) -> bool {
-        true
+        !self.line.over.load(Ordering::Acquire)
     }
 
     fn negotiated(&self, version: ProtocolVersion) {
@@ -255,7 +272,7 @@ impl Transport for PostTransport {
 
     fn listen(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
-            if self.line.has(Feature::Handshake) {
+            if self.line.has(Feature::Handshake) && self.is_open() {
                 let ready = {
                     let mut listener = self.listener.lock();
                     let listener =
@@ -273,6 +290,7 @@ impl Transport for PostTransport {
 
     fn close(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
+            self.line.end_session();
             drop(self.listener.lock().take());
             if self.line.session.get().is_some() {
                 let headers = self.line.headers(HeaderMap::new());

@@ -1,0 +1,159 @@
+//! The GET stream of Streamable HTTP, on which servers say what belongs to no answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pillion_core::mcp::{McpClient, Subscription, SubscriptionFilter, TransportKind};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use serde_json::json;
+
+use super::{EVENT_STREAM, JSON, client, eventually};
+
+const LIST_CHANGED: &str = "data: {\"method\":\"notifications/tools/list_changed\"}\n\n";
+
+async fn subscribe_to_tools(client: &McpClient) -> Subscription {
+    let filter = SubscriptionFilter {
+        tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    };
+    client.subscribe(filter).await.unwrap()
+}
+
+async fn hears(subscription: &mut Subscription) {
+    let heard = tokio::time::timeout(Duration::from_secs(10), subscription.next());
+    assert!(heard.await.expect("a notice").is_some());
+}
+
+fn gets(requests: &[Recorded]) -> usize {
+    let gets = requests.iter().filter(|request| request.method == "GET");
+    gets.count()
+}
+
+/// Answers requests in a session, and each GET as `stream` says.
+async fn listening_server(
+    stream: impl Fn(usize, &Recorded) -> Vec<Fault> + Send + Sync + 'static,
+) -> FaultServer {
+    let nth = AtomicUsize::new(0);
+    FaultServer::start(move |request| {
+        if request.method == "GET" {
+            return stream(nth.fetch_add(1, Ordering::SeqCst), request);
+        }
+        let reply = match request.rpc_method().as_str() {
+            "initialize" => {
+                Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
+            }
+            "" | "notifications/initialized" => {
+                return vec![Fault::answer("202 Accepted", "text/plain", "")];
+            }
+            _ => Reply::raw_result("{}"),
+        };
+        let response = reply.response(&request.rpc_id());
+        let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
+        vec![Fault::answer_with("200 OK", &headers, response)]
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_subscriber_hears_a_server_that_has_forgotten_the_session() {
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .with_get_stream()
+        .on("resources/subscribe", |_| Reply::raw_result("{}"))
+        .on("resources/unsubscribe", |_| Reply::raw_result("{}"))
+        .start();
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let filter = SubscriptionFilter {
+        resources: vec!["file:///a".to_owned()],
+        ..SubscriptionFilter::default()
+    };
+    let mut subscription = client.subscribe(filter).await.unwrap();
+    let updated = "data: {\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"file:///a\"}}\n\n";
+    server.push(updated);
+    hears(&mut subscription).await;
+
+    // As a restart does it. Nobody calls anything from here on.
+    server.forget_sessions();
+    server.close_streams();
+    eventually("another subscription", || {
+        let subscribed = server.requests.calls("resources/subscribe");
+        let last = subscribed.last();
+        last.is_some_and(|last| last.header("mcp-session-id") == "session-3")
+            && server.open_streams() == 1
+    })
+    .await;
+    server.push(updated);
+    hears(&mut subscription).await;
+    assert_eq!(server.requests.calls("initialize").len(), 2);
+    assert_eq!(server.requests.calls("resources/subscribe").len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_without_a_stream_is_not_asked_again_and_keeps_its_session() {
+    for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request"] {
+        let server =
+            listening_server(move |_, _| vec![Fault::answer(status, "text/plain", "")]).await;
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        let _subscription = subscribe_to_tools(&client).await;
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        client.list_tools().await.ok();
+        assert_eq!(gets(&server.requests.all()), 1, "{status}");
+        assert_eq!(server.requests.calls("initialize").len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_is_asked_for_its_stream_again() {
+    for status in [
+        "408 Request Timeout",
+        "425 Too Early",
+        "429 Too Many Requests",
+        "503 Service Unavailable",
+    ] {
+        let server = listening_server(move |nth, _| match nth {
+            0 => vec![Fault::answer(status, "text/plain", "")],
+            _ => vec![
+                Fault::head(EVENT_STREAM),
+                Fault::Send(LIST_CHANGED.into()),
+                Fault::Hang,
+            ],
+        })
+        .await;
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        let mut subscription = subscribe_to_tools(&client).await;
+        hears(&mut subscription).await;
+        assert_eq!(server.requests.calls("initialize").len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_in_the_stream_that_the_server_refuses_is_given_up() {
+    let resumed = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&resumed);
+    let server = listening_server(move |nth, request| match nth {
+        0 => vec![
+            Fault::head(EVENT_STREAM),
+            Fault::Send(b"id: 1\nretry: 100\ndata:\n\n".to_vec()),
+            Fault::Close,
+        ],
+        1 => {
+            assert_eq!(request.header("last-event-id"), "1");
+            counter.fetch_add(1, Ordering::SeqCst);
+            vec![Fault::answer("400 Bad Request", "text/plain", "Too old")]
+        }
+        _ => {
+            assert_eq!(request.header("last-event-id"), "");
+            vec![
+                Fault::head(EVENT_STREAM),
+                Fault::Send(LIST_CHANGED.into()),
+                Fault::Hang,
+            ]
+        }
+    })
+    .await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let mut subscription = subscribe_to_tools(&client).await;
+    hears(&mut subscription).await;
+    assert_eq!(resumed.load(Ordering::SeqCst), 1);
+    assert_eq!(server.requests.calls("initialize").len(), 1);
+}
