@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, Subscription, SubscriptionFilter, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use pillion_core::mcp::{
+    McpClient, RequestOptions, Subscription, SubscriptionFilter, TransportKind,
+};
+use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 
 use super::{EVENT_STREAM, JSON, client, eventually};
@@ -156,4 +158,87 @@ async fn a_place_in_the_stream_that_the_server_refuses_is_given_up() {
     hears(&mut subscription).await;
     assert_eq!(resumed.load(Ordering::SeqCst), 1);
     assert_eq!(server.requests.calls("initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_closes_at_once_is_not_opened_in_a_storm() {
+    let prime = |nth: usize| {
+        let prime = format!("id: {nth}\nretry: 0\ndata:\n\n");
+        vec![
+            Fault::head(EVENT_STREAM),
+            Fault::Send(prime.into_bytes()),
+            Fault::Close,
+        ]
+    };
+    let server = listening_server(move |nth, _| prime(nth)).await;
+    let subscriber = client(&server.url, TransportKind::StreamableHttp);
+    let _subscription = subscribe_to_tools(&subscriber).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let opened = gets(&server.requests.all());
+    // Pauses of 100, 200, 400, 800, 1600 ms, or half of that.
+    assert!((3..=8).contains(&opened), "{opened}");
+
+    // The same for the stream of an answer, though each names another place.
+    let nth = AtomicUsize::new(0);
+    let server = FaultServer::start(move |request| {
+        let nth = nth.fetch_add(1, Ordering::SeqCst);
+        match request.rpc_method().as_str() {
+            "initialize" => {
+                let reply = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
+                let response = reply.response(&request.rpc_id());
+                vec![Fault::answer("200 OK", JSON, response)]
+            }
+            "notifications/initialized" => vec![Fault::answer("202 Accepted", JSON, "")],
+            _ => prime(nth),
+        }
+    })
+    .await;
+    let caller = client(&server.url, TransportKind::StreamableHttp);
+    let options = RequestOptions::default().timeout(Duration::from_secs(3));
+    let error = caller.call_tool_with("roll", &json!({}), &options).await;
+    assert!(error.unwrap_err().is_timeout());
+    let opened = gets(&server.requests.all());
+    assert!((3..=10).contains(&opened), "{opened}");
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn an_event_id_too_long_for_a_header_is_not_sent_back() {
+    let server = listening_server(move |nth, request| {
+        assert_eq!(request.header("last-event-id"), "");
+        let id = "x".repeat(5000);
+        let first = format!("id: {id}\nretry: 0\n{LIST_CHANGED}");
+        match nth {
+            0 => vec![
+                Fault::head(EVENT_STREAM),
+                Fault::Send(first.into_bytes()),
+                Fault::Close,
+            ],
+            _ => vec![
+                Fault::head(EVENT_STREAM),
+                Fault::Send(LIST_CHANGED.into()),
+                Fault::Hang,
+            ],
+        }
+    })
+    .await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let mut subscription = subscribe_to_tools(&client).await;
+    hears(&mut subscription).await;
+    hears(&mut subscription).await;
+    assert_eq!(gets(&server.requests.all()), 2);
+}
+
+#[tokio::test]
+async fn a_legacy_stream_that_closes_at_once_is_not_opened_in_a_storm() {
+    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let client = client(&server.url, TransportKind::LegacySse);
+    let _subscription = subscribe_to_tools(&client).await;
+    let until = tokio::time::Instant::now() + Duration::from_secs(4);
+    while tokio::time::Instant::now() < until {
+        server.close_streams();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let opened = gets(&server.requests.all());
+    assert!((2..=4).contains(&opened), "{opened}");
 }

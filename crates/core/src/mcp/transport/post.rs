@@ -1,4 +1,5 @@
 mod listener;
+mod pauses;
 mod resumption;
 
 use std::collections::HashMap;
@@ -156,6 +157,9 @@ impl Line {
             let end = match reader.next().await {
                 Ok(Some(event)) => {
                     let messages = messages_of(&event);
+                    if !messages.is_empty() {
+                        resumption.heard();
+                    }
                     if let Some(outcome) = self.find_response(id, messages, answers) {
                         return Ok(outcome);
                     }

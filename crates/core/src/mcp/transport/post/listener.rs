@@ -3,9 +3,11 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::resumption::Resumption;
+use super::pauses::Pauses;
+use super::resumption::{DEFAULT_WAIT, place_in};
 use super::{Line, Outgoing};
 use crate::mcp::McpErrorKind;
 use crate::mcp::http::{AnswerReader, messages_of};
@@ -14,7 +16,12 @@ use crate::mcp::peer::Answers;
 
 /// How long to wait before asking again for a stream that cannot be resumed.
 const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How far the pause grows while streams bring nothing.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A stream that has lived for so long was of use, even if there was nothing to say.
+const LONG_ENOUGH: Duration = Duration::from_secs(10);
 
 /// How long others wait for the stream to be there. Some servers send its head only with
 /// the first event.
@@ -64,34 +71,50 @@ enum Refused {
 }
 
 async fn listen(line: Arc<Line>, ready: watch::Sender<bool>) {
-    let mut headers = HeaderMap::new();
-    let mut pause = PAUSE;
+    let mut place = HeaderMap::new();
+    let mut pauses = Pauses::up_to(LONGEST_PAUSE);
     let mut had_stream = false;
     loop {
-        let resumes = !headers.is_empty();
-        let stream = line.link.get_stream(line.headers(headers)).await;
+        let resumes = !place.is_empty();
+        let stream = line.link.get_stream(line.headers(place)).await;
         ready.send_replace(true);
-        headers = HeaderMap::new();
-        match stream {
+        place = HeaderMap::new();
+        let asked = match stream {
             Ok(response) => {
                 had_stream = true;
-                pause = PAUSE;
-                headers = read(&line, response).await;
-            }
-            Err(error) => match refused(&line, error, resumes, had_stream).await {
-                Refused::ForNow => {}
-                Refused::ToResume => continue,
-                Refused::ForGood => return,
-                Refused::Forgotten => {
-                    line.end_session();
-                    return;
+                let ended = read(&line, response).await;
+                if ended.was_of_use {
+                    pauses.begin_again();
                 }
-            },
-        }
-        if headers.is_empty() {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+                place = ended.place;
+                ended.retry
+            }
+            Err(error) => {
+                let retry_after = retry_after(&error);
+                match refused(&line, error, resumes, had_stream).await {
+                    Refused::ForNow => retry_after,
+                    Refused::ToResume => continue,
+                    Refused::ForGood => return,
+                    Refused::Forgotten => {
+                        line.end_session();
+                        return;
+                    }
+                }
+            }
+        };
+        let usual = if place.is_empty() {
+            PAUSE
+        } else {
+            DEFAULT_WAIT
+        };
+        tokio::time::sleep(pauses.next(asked.unwrap_or(usual))).await;
+    }
+}
+
+fn retry_after(error: &McpErrorKind) -> Option<Duration> {
+    match error {
+        McpErrorKind::HttpStatus { retry_after, .. } => *retry_after,
+        _ => None,
     }
 }
 
@@ -148,26 +171,41 @@ impl Line {
     }
 }
 
-/// Reads one stream to its end and gives the header to resume it with.
-async fn read(line: &Arc<Line>, response: reqwest::Response) -> HeaderMap {
+/// How a stream ended.
+struct Ended {
+    /// It brought something, or at least it lived for a while.
+    was_of_use: bool,
+    /// The header to resume it with; empty when it cannot be.
+    place: HeaderMap,
+    /// How long the server asks to wait.
+    retry: Option<Duration>,
+}
+
+/// Reads one stream to its end.
+async fn read(line: &Arc<Line>, response: reqwest::Response) -> Ended {
+    let since = Instant::now();
     let mut reader = AnswerReader::endless(response, &line.link.limits);
     let mut answers = Answers::default();
-    loop {
+    let mut has_said = false;
+    let can_go_on = loop {
         match reader.next().await {
             Ok(Some(event)) => {
                 for message in messages_of(&event) {
+                    has_said = true;
                     line.hear(message, &mut answers);
                 }
             }
-            Ok(None) | Err(McpErrorKind::Broken(_)) => break,
+            Ok(None) | Err(McpErrorKind::Broken(_)) => break true,
             Err(error) => {
                 tracing::debug!(%error, "The stream that was listened on cannot be read");
-                return HeaderMap::new();
+                break false;
             }
         }
-    }
-    match Resumption::new(true).wait(&reader) {
-        Some(wait) => wait.await,
-        None => HeaderMap::new(),
+    };
+    let place = place_in(&reader).filter(|_| can_go_on);
+    Ended {
+        was_of_use: has_said || since.elapsed() >= LONG_ENOUGH,
+        place: place.unwrap_or_default(),
+        retry: reader.retry(),
     }
 }
