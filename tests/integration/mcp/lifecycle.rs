@@ -1,12 +1,24 @@
 //! E9: nothing happens before the first operation; disconnecting is final until `connect`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpErrorKind, TransportKind};
+use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{Dialect, Endpoint, FakeMcp};
+use pillion_testkit::{
+    Dialect, Endpoint, FakeMcp, FakeWebSocket, Fault, FaultServer, Reply, Subprotocol,
+};
+use serde_json::json;
 
 use super::{Failure, ROLLED, client, dialects, eventually, roll};
+
+const DISCONNECTED: Failure = Failure {
+    code: ErrorCode::Unavailable,
+    text: "Not connected to server",
+    kind: |kind| matches!(kind, McpErrorKind::Disconnected),
+};
+
+/// Far less than the deadline of a client under test, and than a slow server takes.
+const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn e9_making_a_client_does_no_io() {
@@ -20,11 +32,7 @@ async fn e9_making_a_client_does_no_io() {
 
 #[tokio::test]
 async fn e9_disconnected_is_an_error_until_connect() {
-    let failure = Failure {
-        code: ErrorCode::Unavailable,
-        text: "Not connected to server",
-        kind: |kind| matches!(kind, McpErrorKind::Disconnected),
-    };
+    let failure = DISCONNECTED;
     for (dialect, transport) in dialects() {
         let case = format!("{dialect:?}");
         let server = FakeMcp::start(dialect);
@@ -79,4 +87,58 @@ async fn e9_dropping_the_client_ends_its_stream() {
     roll(&stream).await.unwrap();
     drop(stream);
     eventually("the stream's end", || server.open_streams() == 0).await;
+}
+
+/// A call that is under way when the client disconnects ends at once.
+async fn ends_with_the_connection(client: McpClient, tool: &'static str, case: &str) {
+    let before = Instant::now();
+    let caller = client.clone();
+    let call = tokio::spawn(async move { caller.call_tool(tool, &json!({})).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    client.disconnect().await;
+    let error = call.await.unwrap().unwrap_err();
+    DISCONNECTED.check(&error, case);
+    assert!(before.elapsed() < SOON, "{case}");
+}
+
+#[tokio::test]
+async fn e9_disconnecting_ends_an_attempt_to_connect() {
+    for transport in [
+        TransportKind::Auto,
+        TransportKind::StreamableHttp,
+        TransportKind::LegacySse,
+    ] {
+        let case = format!("{transport:?}");
+        let server = FaultServer::start(|_| vec![Fault::Hang]).await;
+        let client = client(&server.url, transport);
+        ends_with_the_connection(client.clone(), "roll", &case).await;
+        DISCONNECTED.check(&roll(&client).await.unwrap_err(), &case);
+        assert_eq!(server.requests.all().len(), 1, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn e9_disconnecting_ends_calls_under_way() {
+    let more = [
+        (Dialect::Stateless, TransportKind::Auto),
+        (Dialect::LegacySse(Endpoint::Absolute), TransportKind::Auto),
+    ];
+    for (dialect, transport) in dialects().into_iter().chain(more) {
+        let case = format!("{dialect:?}");
+        let server = FakeMcp::builder(dialect)
+            .on("tools/call", |_| {
+                Reply::raw_result("1").after(Duration::from_secs(60))
+            })
+            .start();
+        let client = client(&server.url, transport);
+        client.connect().await.unwrap();
+        ends_with_the_connection(client, "roll", &case).await;
+        eventually("the stream's end", || server.open_streams() == 0).await;
+        assert_eq!(server.requests.calls("tools/call").len(), 1, "{case}");
+    }
+    for tool in ["silent", "deaf"] {
+        let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+        let client = client(&server.url, TransportKind::WebSocket);
+        ends_with_the_connection(client, tool, tool).await;
+    }
 }

@@ -6,6 +6,7 @@ use http::HeaderMap;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::callbacks::Notification;
 use super::jsonrpc::{self, RequestId, RpcOutcome};
@@ -24,6 +25,8 @@ pub(super) struct Session {
     /// What every request says in `_meta` in that revision, once one has been made.
     per_request: OnceLock<metadata::Shared>,
     hello: Option<Box<RawValue>>,
+    /// Ended on our side: nobody is to wait on it any more.
+    ended: CancellationToken,
 }
 
 /// What ids of requests look like.
@@ -56,6 +59,7 @@ impl Session {
             version: None,
             per_request: OnceLock::new(),
             hello: None,
+            ended: CancellationToken::new(),
         }
     }
 
@@ -90,7 +94,8 @@ impl Session {
         self.hello = Some(hello);
     }
 
-    /// Sends a request and waits for its response. Giving it up tells the server.
+    /// Sends a request and waits for its response. Giving it up tells the server, and so
+    /// does the session's end.
     pub(super) async fn exchange(
         self: &Arc<Self>,
         method: &str,
@@ -104,7 +109,11 @@ impl Session {
             session: self,
             id: Some(request.id.clone()),
         };
-        let outcome = self.transport.exchange(request).await;
+        let outcome = tokio::select! {
+            biased;
+            () = self.ended.cancelled() => return Err(McpErrorKind::Disconnected),
+            outcome = self.transport.exchange(request) => outcome,
+        };
         guard.disarm();
         match outcome {
             Err(McpErrorKind::HttpStatus {
@@ -245,7 +254,9 @@ impl Session {
         self.transport.is_open()
     }
 
+    /// Ends the session, for those who wait on it too.
     pub(super) async fn close(&self) {
+        self.ended.cancel();
         self.transport.close().await;
     }
 

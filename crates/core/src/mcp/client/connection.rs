@@ -5,7 +5,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::circuit::Circuit;
@@ -29,6 +29,8 @@ pub(super) struct Connections {
     standing: Standing,
     /// Disconnected on purpose: operations fail until somebody connects.
     closed: AtomicBool,
+    /// Tells those who wait for a connection that it was closed.
+    closing: Notify,
     /// The connection. Written only by who holds `opening`; read without it, so that
     /// requests on an open connection do not queue.
     open: RwLock<Option<Arc<Connected>>>,
@@ -101,6 +103,7 @@ impl Connections {
             circuit: Circuit::default(),
             standing: Standing::default(),
             closed: AtomicBool::new(false),
+            closing: Notify::new(),
             open: RwLock::default(),
             opening: Mutex::default(),
             tried: parking_lot::Mutex::default(),
@@ -134,6 +137,23 @@ impl Connections {
             self.admit()?;
             return Ok(connected);
         }
+        // Boxed because it is seldom, and every exchange would be larger for it.
+        Box::pin(async {
+            // Listened to before the look at `closed`, so that no end is missed.
+            let closing = self.closing.notified();
+            if self.closed.load(Ordering::Acquire) {
+                return Err(McpErrorKind::Disconnected);
+            }
+            tokio::select! {
+                biased;
+                () = closing => Err(McpErrorKind::Disconnected),
+                connected = self.connect() => connected,
+            }
+        })
+        .await
+    }
+
+    async fn connect(&self) -> Result<Arc<Connected>, McpErrorKind> {
         let mut opening = self.opening.lock().await;
         self.admit()?;
         // Whoever held it may have connected.
@@ -294,8 +314,10 @@ impl Connections {
         self.closed.store(false, Ordering::Release);
     }
 
+    /// Ends the connection, or the attempt to make one. Whoever waits for either is told.
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
         let mut opening = self.opening.lock().await;
         opening.attempt = None;
         let open = self.open.write().take();

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
@@ -26,7 +27,7 @@ pub(in crate::mcp) enum EndpointRule {
 /// A task of its own reads the stream for as long as the transport lives.
 pub(in crate::mcp) struct EventStreamTransport {
     poster: Arc<Poster>,
-    _reader: AbortOnDropHandle<()>,
+    reader: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 /// What the reading task and the callers share.
@@ -59,7 +60,7 @@ impl EventStreamTransport {
         let task = tokio::spawn(read_responses(Arc::clone(&poster), reader));
         Ok(Self {
             poster,
-            _reader: AbortOnDropHandle::new(task),
+            reader: Mutex::new(Some(AbortOnDropHandle::new(task))),
         })
     }
 }
@@ -85,6 +86,8 @@ fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
 }
 
 async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
+    // Whichever way the task ends: nobody is left waiting.
+    let _ending = CloseOnDrop(&poster.waiting);
     let mut answers = Answers::default();
     loop {
         match reader.next().await {
@@ -101,7 +104,14 @@ async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
             }
         }
     }
-    poster.waiting.close(|| McpErrorKind::StreamClosed);
+}
+
+struct CloseOnDrop<'a>(&'a Waiting);
+
+impl Drop for CloseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.close(|| McpErrorKind::StreamClosed);
+    }
 }
 
 impl Poster {
@@ -215,9 +225,16 @@ impl Transport for EventStreamTransport {
     /// The revisions of this transport have no version header.
     fn negotiated(&self, _version: ProtocolVersion) {}
 
-    /// The server sees the stream end when this transport is dropped.
+    /// Ends the stream: there is no other way to say goodbye.
     fn close(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {})
+        Box::pin(async {
+            let reader = self.reader.lock().take();
+            if let Some(reader) = reader {
+                reader.abort();
+                // With the task goes the connection.
+                let _ = reader.await;
+            }
+        })
     }
 }
 

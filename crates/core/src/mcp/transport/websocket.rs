@@ -18,7 +18,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDrop, AbortOnDropHandle};
 
 use super::duplex::{Duplex, Inbox, Outbox, duplex};
 use super::{Outgoing, Transport, TransportFuture};
@@ -43,7 +43,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 pub(in crate::mcp) struct WebSocketTransport {
     duplex: Duplex,
     ended: CancellationToken,
-    _connection: AbortOnDropHandle<()>,
+    connection: AbortOnDropHandle<()>,
 }
 
 impl WebSocketTransport {
@@ -72,7 +72,7 @@ impl WebSocketTransport {
         Ok(Self {
             duplex,
             ended,
-            _connection: AbortOnDropHandle::new(connection),
+            connection: AbortOnDropHandle::new(connection),
         })
     }
 }
@@ -189,11 +189,16 @@ impl Transport for WebSocketTransport {
     /// There are no headers to say it in.
     fn negotiated(&self, _version: ProtocolVersion) {}
 
-    /// Says goodbye and waits for the server's.
+    /// Says goodbye and waits for the server's, unless the server does not even listen.
     fn close(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
-            self.duplex.end().await;
-            self.ended.cancelled().await;
+            // Also when whoever closes has no patience left.
+            let _abort = AbortOnDrop::new(self.connection.abort_handle());
+            let goodbye = async {
+                self.duplex.end().await;
+                self.ended.cancelled().await;
+            };
+            let _ = tokio::time::timeout(2 * CLOSE_PATIENCE, goodbye).await;
         })
     }
 }
