@@ -289,3 +289,98 @@ async fn a_server_that_is_known_to_be_down_is_left_alone_for_a_while() {
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
 }
+
+#[tokio::test]
+async fn e7_a_server_without_handshake_that_is_slow_at_first_is_asked_again() {
+    let discovered = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}});
+    let slow = Duration::from_secs(3);
+    let first = AtomicBool::new(true);
+    let result = discovered.clone();
+    let fake = FakeMcp::builder(Dialect::Stateless)
+        .on("server/discover", move |_| {
+            let reply = Reply::result(&result);
+            match first.swap(false, Ordering::SeqCst) {
+                true => reply.after(slow),
+                false => reply,
+            }
+        })
+        .start();
+    slow_at_first(&fake.url, "an error 400").await;
+
+    let wants = json!({"supported": ["2026-07-28"], "requested": "2025-11-25"});
+    for (status, error) in [
+        ("200 OK", json!({"code": -32601, "message": "No"})),
+        ("404 Not Found", json!({"code": -32601, "message": "No"})),
+        ("400 Bad Request", json!({"code": -32602, "message": "No"})),
+        (
+            "400 Bad Request",
+            json!({"code": -32022, "message": "No", "data": wants}),
+        ),
+    ] {
+        let first = AtomicBool::new(true);
+        let case = format!("{status}: {error}");
+        let discovered = discovered.clone();
+        let server = FaultServer::start(move |request| {
+            let (status, reply) = match request.rpc_method().as_str() {
+                "server/discover" if first.swap(false, Ordering::SeqCst) => {
+                    return vec![Fault::Wait(slow), Fault::Close];
+                }
+                "server/discover" => ("200 OK", Reply::result(&discovered)),
+                "initialize" => (status, Reply::raw_error(&error)),
+                _ => ("200 OK", Reply::raw_result(ROLLED)),
+            };
+            vec![Fault::answer(
+                status,
+                JSON,
+                reply.response(&request.rpc_id()),
+            )]
+        })
+        .await;
+        slow_at_first(&server.url, &case).await;
+    }
+}
+
+/// The server turns out to speak 2026-07-28, and that is what is remembered.
+async fn slow_at_first(url: &str, case: &str) {
+    let mut config = config(url, TransportKind::Auto);
+    config.timeout = Duration::from_secs(8);
+    let found = McpClient::new(config);
+    let info = found.connection().await.unwrap();
+    let steps = &info.steps;
+    assert_eq!(
+        info.protocol_version,
+        Some(ProtocolVersion::LATEST),
+        "{case}: {steps:?}"
+    );
+    assert_eq!(roll(&found).await.unwrap().get(), ROLLED, "{case}");
+    let info = client(url, TransportKind::Auto).connection().await.unwrap();
+    assert_eq!(info.transport, TransportKind::StreamableHttp, "{case}");
+    assert_eq!(
+        info.protocol_version,
+        Some(ProtocolVersion::LATEST),
+        "{case}"
+    );
+    assert_eq!(info.steps.len(), 1, "{case}");
+}
+
+#[tokio::test]
+async fn e7_what_is_only_guessed_is_not_remembered() {
+    let server = FaultServer::start(move |request| {
+        let response = match request.rpc_method().as_str() {
+            "server/discover" => return vec![Fault::Hang],
+            "tools/call" => return super::good_answer(request),
+            _ => Reply::error(-32601, "Method not found").response(&request.rpc_id()),
+        };
+        vec![Fault::answer("200 OK", JSON, response)]
+    })
+    .await;
+    for _ in 0..2 {
+        let mut config = config(&server.url, TransportKind::Auto);
+        config.timeout = Duration::from_secs(2);
+        let client = McpClient::new(config);
+        assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+        let info = client.connection().await.unwrap();
+        assert_eq!(info.transport, TransportKind::PostSse);
+        assert_eq!(info.steps.len(), 4, "{:?}", info.steps);
+    }
+}

@@ -73,8 +73,8 @@ impl Connector {
                 }
             }
         }
-        let opened = self.find_out(steps).await?;
-        if remembers {
+        let (opened, is_certain) = self.find_out(steps).await?;
+        if remembers && is_certain {
             opened.dialect.remember(&self.config);
         }
         Ok(opened)
@@ -122,35 +122,36 @@ impl Connector {
         else {
             return opened;
         };
-        match rpc_of(error).map(supported_by) {
-            Some(Some(version)) if version.supports(Feature::RequestMetadata) => {
+        match rpc_of(error).and_then(stateless_version) {
+            Some(version) => {
                 let opening = Opening::Stateless(version);
                 self.step(Dialect { opening, ..dialect }, steps).await
             }
-            _ => opened,
+            None => opened,
         }
     }
 
     /// 1. POST `server/discover`. A result, or an error that only a server of 2026-07-28
     ///    or later gives: no handshake.
     /// 2. Otherwise POST `initialize`. A result: Streamable HTTP.
-    /// 3. It is unknown: a server without handshake, spoken to as POST-SSE.
+    /// 3. It is unknown: a server without handshake. If it had not answered 1 in time it is
+    ///    asked once more, and otherwise spoken to as POST-SSE.
     /// 4. HTTP 400, 404 or 405, or an empty answer: a GET stream, with its `endpoint` event
     ///    or, after an empty answer, without.
-    async fn find_out(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
+    ///
+    /// False when that is no more than a guess, which is not to be remembered.
+    async fn find_out(&self, mut steps: Steps) -> Result<(Opened, bool), McpErrorKind> {
         let mut offered = self.offered();
+        let mut was_silent = false;
         if self.config.protocol_version.is_none() {
             let (discovered, session) = self.discover(&mut steps).await?;
             match discovered {
                 Discovered::Stateless(version) => {
-                    let dialect = Dialect {
-                        transport: TransportKind::StreamableHttp,
-                        opening: Opening::Stateless(version),
-                    };
-                    return Ok(steps.opened(session, dialect));
+                    return Ok((steps.opened(session, stateless(version)), true));
                 }
                 Discovered::Older(version) => offered = version,
                 Discovered::AskIn(_) | Discovered::Nothing => {}
+                Discovered::Silence => was_silent = true,
             }
         }
         let dialect = |transport| Dialect {
@@ -159,9 +160,24 @@ impl Connector {
         };
         let streamable = dialect(TransportKind::StreamableHttp);
         let error = match self.try_out(streamable, &mut steps).await {
-            Ok(session) => return Ok(steps.opened(session, streamable)),
+            Ok(session) => return Ok((steps.opened(session, streamable), true)),
             Err(error) => error,
         };
+        let mut is_certain = true;
+        if let Some(rpc) = rpc_of(&error).filter(|_| was_silent) {
+            if let Some(version) = stateless_version(rpc) {
+                let session = self.step(stateless(version), &mut steps).await?;
+                return Ok((steps.opened(session, stateless(version)), true));
+            }
+            // A server that was too slow to say so at first may know no handshake any more.
+            match self.discover(&mut steps).await? {
+                (Discovered::Stateless(version), session) => {
+                    return Ok((steps.opened(session, stateless(version)), true));
+                }
+                (Discovered::Silence, _) => is_certain = false,
+                _ => {}
+            }
+        }
         let next = match &error {
             McpErrorKind::Rpc(_) => Dialect {
                 transport: TransportKind::PostSse,
@@ -178,7 +194,7 @@ impl Connector {
             _ => return Err(error),
         };
         match self.step(next, &mut steps).await {
-            Ok(session) => Ok(steps.opened(session, next)),
+            Ok(session) => Ok((steps.opened(session, next), is_certain)),
             // The first error says more than that there is no stream either.
             Err(second) if is_status(&second, &NOT_STREAMABLE) => Err(error),
             Err(McpErrorKind::ContentType { .. }) => Err(error),
@@ -285,6 +301,8 @@ enum Discovered {
     AskIn(ProtocolVersion),
     /// A server from before this method.
     Nothing,
+    /// No answer, or none that could be read to its end: it may be any server.
+    Silence,
 }
 
 impl Discovered {
@@ -294,6 +312,7 @@ impl Discovered {
             Self::Older(version) => format!("the server offers {version}"),
             Self::AskIn(version) => format!("the server asks for {version}"),
             Self::Nothing => "not known to the server".to_owned(),
+            Self::Silence => "no answer".to_owned(),
         }
     }
 }
@@ -333,6 +352,11 @@ fn discovered(
             rpc: Some(error),
             ..
         }) if !matches!(status, 401 | 403 | 407) => *error,
+        // Of something on the way to the server, or of one that had no time.
+        Err(McpErrorKind::HttpStatus {
+            status: 408 | 425 | 429 | 502..=504,
+            ..
+        }) => return Ok(Discovered::Silence),
         Err(McpErrorKind::HttpStatus { status, .. }) if !matches!(status, 401 | 403 | 407) => {
             return Ok(Discovered::Nothing);
         }
@@ -348,6 +372,12 @@ fn discovered(
             | McpErrorKind::Encode(_)
             | McpErrorKind::Setup(_)),
         ) => return Err(error),
+        Err(
+            McpErrorKind::Timeout { .. }
+            | McpErrorKind::Broken(_)
+            | McpErrorKind::StreamClosed
+            | McpErrorKind::ProcessEnded { .. },
+        ) => return Ok(Discovered::Silence),
         Err(_) => return Ok(Discovered::Nothing),
     };
     match error.code {
@@ -361,6 +391,19 @@ fn discovered(
         HEADER_MISMATCH | MISSING_CAPABILITY => Err(McpErrorKind::Rpc(error)),
         _ => Ok(Discovered::Nothing),
     }
+}
+
+/// Streamable HTTP without handshake.
+fn stateless(version: ProtocolVersion) -> Dialect {
+    Dialect {
+        transport: TransportKind::StreamableHttp,
+        opening: Opening::Stateless(version),
+    }
+}
+
+/// The revision without handshake that an error -32022 asks for.
+fn stateless_version(error: &RpcError) -> Option<ProtocolVersion> {
+    supported_by(error).filter(|version| version.supports(Feature::RequestMetadata))
 }
 
 fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Discovered, METHOD_NOT_FOUND, Opened, discovered, rpc_of, supported_by};
+use super::{Discovered, METHOD_NOT_FOUND, Opened, discovered, rpc_of, stateless_version};
 use crate::mcp::callbacks::empty_object;
 use crate::mcp::dialect::{Dialect, Opening};
 use crate::mcp::http::HttpLink;
@@ -128,7 +128,7 @@ impl ChannelConnector {
                 return Ok((session, Opening::Stateless(version)));
             }
             Discovered::Older(version) => offered = version,
-            Discovered::Nothing => {}
+            Discovered::Nothing | Discovered::Silence => {}
         }
         if !session.is_open() {
             if let ChannelLink::Stdio(link) = &self.link {
@@ -156,8 +156,7 @@ impl ChannelConnector {
         let Some(rpc) = rpc_of(&error) else {
             return Err(error);
         };
-        let newer = supported_by(rpc).filter(|version| version.supports(Feature::RequestMetadata));
-        if let Some(version) = newer {
+        if let Some(version) = stateless_version(rpc) {
             session.speak(version);
             return Ok((session, Opening::Stateless(version)));
         }
