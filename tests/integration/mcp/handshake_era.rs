@@ -358,3 +358,55 @@ async fn a_call_whose_session_is_gone_when_its_stream_is_resumed_is_not_sent_aga
     roll(&client).await.unwrap_err();
     assert_eq!(server.requests.calls("tools/call").len(), 1);
 }
+
+#[tokio::test]
+async fn a_flood_of_questions_is_answered_in_part_and_the_call_ends_well() {
+    const QUESTIONS: usize = 500;
+    let server = FaultServer::start(move |request| {
+        if request.method == "GET" {
+            return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+        }
+        if request.rpc_method() != "tools/call" {
+            return in_session(request);
+        }
+        let question = |id: usize| {
+            let question = json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": {}});
+            format!("data: {question}\n\n")
+        };
+        let questions: String = (0..QUESTIONS).map(question).collect();
+        let notice = json!({"method": "notifications/message", "params": {"data": "x".repeat(100_000)}});
+        let notices = format!("data: {notice}\n\n").into_bytes();
+        let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
+        vec![
+            Fault::head(EVENT_STREAM),
+            Fault::Send(questions.into_bytes()),
+            Fault::Times(100, notices),
+            Fault::Wait(Duration::from_millis(1000)),
+            Fault::Send(format!("data: {response}\n\n").into_bytes()),
+            Fault::Close,
+        ]
+    })
+    .await;
+    let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let highest = Arc::clone(&most);
+    let callbacks = Callbacks::new().on_sampling(move |_| {
+        highest.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let at_once = Arc::clone(&at_once);
+        async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            at_once.fetch_sub(1, Ordering::SeqCst);
+            Ok(json!({}))
+        }
+    });
+    let config = config(&server.url, TransportKind::StreamableHttp);
+    let client = McpClient::with_callbacks(config, callbacks);
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    let most = most.load(Ordering::SeqCst);
+    assert!((1..=16).contains(&most), "{most}");
+    let answers = server.requests.calls("");
+    let refused = |answer: &&Recorded| answer.json()["error"]["code"] == -32000;
+    assert!(answers.iter().filter(refused).count() > 0);
+    assert!(answers.len() < QUESTIONS, "{}", answers.len());
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    client.ping().await.unwrap();
+}

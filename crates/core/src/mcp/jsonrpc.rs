@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -105,16 +106,13 @@ impl Incoming {
     /// one. What is no JSON-RPC message inside a batch is left out.
     ///
     /// # Errors
-    /// When `text` is not JSON, or a single value that is no JSON-RPC message.
+    /// When `text` is not JSON, a single value that is no JSON-RPC message, or a batch of
+    /// more than 10,000 values: they would take many times the memory of the text.
     pub(crate) fn parse(text: &str) -> Result<Vec<Self>, serde_json::Error> {
         if !text.trim_start().starts_with('[') {
             return Self::parse_one(text).map(|message| vec![message]);
         }
-        let batch: Vec<&RawValue> = serde_json::from_str(text)?;
-        Ok(batch
-            .into_iter()
-            .filter_map(|message| Self::parse_one(message.get()).ok())
-            .collect())
+        serde_json::from_str::<Batch>(text).map(|batch| batch.0)
     }
 
     fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
@@ -152,6 +150,38 @@ impl Incoming {
                 None => Err(Error::custom("neither a request nor a response")),
             },
         }
+    }
+}
+
+struct Batch(Vec<Incoming>);
+
+impl<'de> Deserialize<'de> for Batch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(BatchVisitor)
+    }
+}
+
+struct BatchVisitor;
+
+impl<'de> Visitor<'de> for BatchVisitor {
+    type Value = Batch;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a batch of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Batch, A::Error> {
+        const MOST: usize = 10_000;
+        let mut messages = Vec::new();
+        let mut seen = 0;
+        while let Some(value) = values.next_element::<&RawValue>()? {
+            seen += 1;
+            if seen > MOST {
+                return Err(serde::de::Error::custom("too many messages in a batch"));
+            }
+            messages.extend(Incoming::parse_one(value.get()));
+        }
+        Ok(Batch(messages))
     }
 }
 
@@ -307,6 +337,9 @@ mod tests {
         }
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         assert!(Incoming::parse(&deep).unwrap().is_empty());
+        let batch = |values: usize| format!("[{}1]", "1,".repeat(values - 1));
+        assert!(Incoming::parse(&batch(10_000)).unwrap().is_empty());
+        assert!(Incoming::parse(&batch(10_001)).is_err());
     }
 
     #[test]

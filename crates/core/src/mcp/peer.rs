@@ -1,5 +1,7 @@
 //! What a server says on its own account, and who hears it.
 
+mod room;
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,20 +13,20 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 
-use super::McpErrorKind;
 use super::callbacks::{Callbacks, Notification, Progress, ProgressCallback, empty_object};
 use super::jsonrpc::{self, Incoming, RequestId};
 use super::result_cache::ResultCache;
-
-/// How many of the server's own requests are answered at once. A server that asks faster
-/// than it takes the answers gets none to the rest, so that what is held here stays bounded.
-const MOST_ANSWERS: usize = 16;
+use super::{McpErrorKind, RpcError};
+use room::{Room, Taken};
 
 /// How many notices may wait for a listener that does not keep up; then the oldest go.
 const MOST_WAITING_NOTICES: usize = 256;
+
+/// The code that a server gets which asks for more than is worked on at once.
+const TOO_MANY: i64 = -32000;
 
 /// How long an answer to the server may be on its way.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
@@ -32,14 +34,14 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// The answer to a request of the server's, once somebody has made it up.
 pub(super) struct Answer {
     /// Held until the answer has left.
-    permit: OwnedSemaphorePermit,
+    room: Taken,
     message: Pin<Box<dyn Future<Output = Bytes> + Send>>,
 }
 
 /// One client's ear for its server, kept over reconnections.
 pub(super) struct Peer {
     callbacks: Callbacks,
-    permits: Arc<Semaphore>,
+    room: Room,
     progress: Mutex<HashMap<RequestId, ProgressCallback>>,
     next_token: AtomicI64,
     notices: broadcast::Sender<Notification>,
@@ -54,7 +56,7 @@ impl Peer {
             callbacks,
             results,
             subscribers: Mutex::default(),
-            permits: Arc::new(Semaphore::new(MOST_ANSWERS)),
+            room: Room::new(),
             progress: Mutex::default(),
             next_token: AtomicI64::new(1),
             notices: broadcast::channel(MOST_WAITING_NOTICES).0,
@@ -95,25 +97,57 @@ impl Peer {
         method: &str,
         params: Option<Box<RawValue>>,
     ) -> Option<Answer> {
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            tracing::debug!(method, "A request of the server's stays unanswered");
+        if !Room::fits_id(&id) {
+            self.room.lose(method);
             return None;
+        }
+        let bytes = params.as_ref().map_or(0, |params| params.get().len());
+        // A sign of life does not wait behind questions to a person.
+        let room = (method != "ping").then(|| self.room.to_work(bytes));
+        let Some(room) = room.flatten() else {
+            return self.answer_shortly(&id, method);
         };
         let outcome = self.callbacks.answer(method, params);
         let message = Box::pin(async move { jsonrpc::answer(&id, outcome.await) });
-        Some(Answer { permit, message })
+        Some(Answer { room, message })
+    }
+
+    /// The answer to a `ping`; a refusal to everything else.
+    fn answer_shortly(&self, id: &RawValue, method: &str) -> Option<Answer> {
+        let Some(room) = self.room.to_answer() else {
+            self.room.lose(method);
+            return None;
+        };
+        let outcome = match method {
+            "ping" => Ok(serde_json::Map::new().into()),
+            _ => Err(RpcError::new(TOO_MANY, "Too many requests at once")),
+        };
+        let message = Box::pin(std::future::ready(jsonrpc::answer(id, outcome)));
+        Some(Answer { room, message })
     }
 
     fn hear_notice(&self, notice: Notification) {
+        let fits = Room::fits(&notice);
         if notice.method == "notifications/progress" {
-            self.hear_progress(&notice.params);
+            match fits {
+                true => self.hear_progress(&notice.params),
+                false => self.room.lose(&notice.method),
+            }
             return;
         }
         self.results.hear(&notice);
         self.callbacks.notify(&notice);
+        if !fits {
+            self.room.lose(&notice.method);
+            return;
+        }
         match self.subscriber(&notice.params) {
             // One that does not keep up misses some, and the server is not held up.
-            Some(subscriber) => drop(subscriber.try_send(notice)),
+            Some(subscriber) => {
+                if let Err(mpsc::error::TrySendError::Full(notice)) = subscriber.try_send(notice) {
+                    self.room.lose(&notice.method);
+                }
+            }
             // Nobody listening is no error.
             None => drop(self.notices.send(notice)),
         }
@@ -220,8 +254,8 @@ impl Answers {
         // Those that are done leave.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let Answer { permit, message } = answer;
-            let _permit = permit;
+            let Answer { room, message } = answer;
+            let _room = room;
             let message = message.await;
             match tokio::time::timeout(ANSWER_PATIENCE, post(message)).await {
                 Ok(Ok(())) => {}
@@ -231,3 +265,6 @@ impl Answers {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use futures_util::FutureExt;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn peer(callbacks: Callbacks) -> Arc<Peer> {
+    Arc::new(Peer::new(callbacks, Arc::new(ResultCache::default())))
+}
+
+fn say(peer: &Peer, message: &Value) -> Option<Answer> {
+    let messages = Incoming::parse(&message.to_string()).unwrap();
+    peer.hear(messages.into_iter().next().unwrap())
+}
+
+fn ask(peer: &Peer, id: &Value, method: &str, params: &Value) -> Option<Answer> {
+    say(peer, &json!({"id": id, "method": method, "params": params}))
+}
+
+/// What is answered at once, or null.
+fn answered(answer: &mut Answer) -> Value {
+    let message = answer.message.as_mut().now_or_never();
+    message.map_or(Value::Null, |message| {
+        serde_json::from_slice(&message).unwrap()
+    })
+}
+
+#[test]
+fn a_flood_of_requests_is_answered_in_part_and_refused_in_part_and_the_rest_dropped() {
+    let peer = peer(Callbacks::new().on_sampling(|_| std::future::pending()));
+    let mut answers = Vec::new();
+    for id in 0..1000 {
+        answers.extend(ask(&peer, &json!(id), "sampling/createMessage", &json!({})));
+    }
+    assert_eq!(answers.len(), 16 + 64);
+    assert_eq!(peer.room.lost(), 1000 - 16 - 64);
+    let said: Vec<Value> = answers.iter_mut().map(answered).collect();
+    assert!(said[..16].iter().all(Value::is_null));
+    assert_eq!(said[16]["id"], 16);
+    assert!(
+        said[16..]
+            .iter()
+            .all(|said| said["error"]["code"] == -32000)
+    );
+    // What waits for a person does not keep a sign of life from being given.
+    answers.truncate(16);
+    let mut ping = ask(&peer, &json!("p"), "ping", &json!({})).unwrap();
+    assert_eq!(answered(&mut ping)["result"], json!({}));
+    drop(answers);
+    let mut next = ask(&peer, &json!(0), "sampling/createMessage", &json!({})).unwrap();
+    assert!(answered(&mut next).is_null());
+}
+
+#[test]
+fn large_requests_are_held_only_up_to_a_sum_and_long_ids_are_not_sent_back() {
+    let peer = peer(Callbacks::new().on_sampling(|_| std::future::pending()));
+    let large = json!({"text": "x".repeat(10 * 1024 * 1024)});
+    let mut answers = Vec::new();
+    for id in 0..5 {
+        answers.extend(ask(&peer, &json!(id), "sampling/createMessage", &large));
+    }
+    let refused = answers.iter_mut().map(answered);
+    assert_eq!(refused.filter(|said| !said.is_null()).count(), 2);
+    let long = json!("i".repeat(2000));
+    assert!(ask(&peer, &long, "ping", &json!({})).is_none());
+    assert!(ask(&peer, &long, "sampling/createMessage", &json!({})).is_none());
+    assert_eq!(peer.room.lost(), 2);
+}
+
+#[tokio::test]
+async fn notices_that_are_too_large_to_wait_are_dropped_and_so_are_those_of_a_slow_listener() {
+    let peer = peer(Callbacks::new());
+    let mut heard = peer.notices();
+    let notice = |bytes: usize| {
+        let params = json!({"text": "x".repeat(bytes)});
+        json!({"method": "notifications/message", "params": params})
+    };
+    say(&peer, &notice(70_000));
+    assert_eq!(peer.room.lost(), 1);
+    say(&peer, &notice(60_000));
+    assert_eq!(heard.recv().await.unwrap().params.get().len(), 60_011);
+
+    let (sender, mut subscribed) = mpsc::channel(2);
+    let id = RequestId::Number(7);
+    let _routed = peer.route(id, sender);
+    for _ in 0..5 {
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
+        say(
+            &peer,
+            &json!({"method": "notifications/tools/list_changed", "params": {"_meta": meta}}),
+        );
+    }
+    assert_eq!(peer.room.lost(), 4);
+    assert!(subscribed.recv().await.is_some());
+}
+
+#[test]
+fn progress_that_is_too_large_is_dropped() {
+    let peer = peer(Callbacks::new());
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&heard);
+    let following = peer.follow(Arc::new(move |progress: Progress| {
+        notes.lock().push(progress.progress);
+    }));
+    for (progress, bytes) in [(1, 10), (2, 70_000), (3, 10)] {
+        let message = "x".repeat(bytes);
+        let params =
+            json!({"progressToken": following.token, "progress": progress, "message": message});
+        say(
+            &peer,
+            &json!({"method": "notifications/progress", "params": params}),
+        );
+    }
+    assert_eq!(*heard.lock(), [1.0, 3.0]);
+    assert_eq!(peer.room.lost(), 1);
+}
