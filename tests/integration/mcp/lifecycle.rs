@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
+use pillion_core::mcp::{McpClient, McpErrorKind, RequestOptions, TransportKind};
 use pillion_core::tool::ErrorCode;
 use pillion_testkit::{
     Dialect, Endpoint, FakeMcp, FakeWebSocket, Fault, FaultServer, Reply, Subprotocol,
 };
 use serde_json::json;
 
-use super::{Failure, ROLLED, client, dialects, eventually, roll};
+use super::{Failure, JSON, ROLLED, client, dialects, eventually, roll};
 
 const DISCONNECTED: Failure = Failure {
     code: ErrorCode::Unavailable,
@@ -140,5 +140,54 @@ async fn e9_disconnecting_ends_calls_under_way() {
         let server = FakeWebSocket::start(Subprotocol::Agreed).await;
         let client = client(&server.url, TransportKind::WebSocket);
         ends_with_the_connection(client, tool, tool).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_the_end_of_the_handshake_is_used_all_the_same() {
+    let server = FaultServer::start(|request| {
+        let reply = match request.rpc_method().as_str() {
+            "initialize" => Reply::result(&json!({"protocolVersion": "2025-11-25"})),
+            "notifications/initialized" => return vec![Fault::Hang],
+            _ => Reply::raw_result(ROLLED),
+        };
+        let response = reply.response(&request.rpc_id());
+        vec![Fault::answer("200 OK", JSON, response)]
+    })
+    .await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+}
+
+#[tokio::test]
+async fn e8_a_response_that_comes_too_late_is_nobody_elses() {
+    for (dialect, transport) in dialects() {
+        let case = format!("{dialect:?}");
+        let server = FakeMcp::builder(dialect)
+            .on("tools/call", |params| match params["name"].as_str() {
+                Some("late") => Reply::raw_result("\"late\"").after(Duration::from_millis(600)),
+                _ => Reply::raw_result(ROLLED),
+            })
+            .start();
+        let client = client(&server.url, transport);
+        client.connect().await.unwrap();
+        let calls = (0..20).map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let options = RequestOptions::default().timeout(Duration::from_millis(300));
+                let error = client.call_tool_with("late", &json!({}), &options).await;
+                assert!(error.unwrap_err().is_timeout());
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+        // Before, while and after the responses come that nobody waits for any more.
+        for _ in 0..20 {
+            assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        assert_eq!(server.requests.calls("tools/call").len(), 40, "{case}");
+        assert!(server.requests.calls("initialize").len() <= 1, "{case}");
     }
 }

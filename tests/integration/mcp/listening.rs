@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pillion_core::mcp::{
-    McpClient, RequestOptions, Subscription, SubscriptionFilter, TransportKind,
+    Callbacks, McpClient, RequestOptions, Subscription, SubscriptionFilter, TransportKind,
 };
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 
-use super::{EVENT_STREAM, JSON, client, eventually};
+use super::{EVENT_STREAM, JSON, client, config, eventually};
 
 const LIST_CHANGED: &str = "data: {\"method\":\"notifications/tools/list_changed\"}\n\n";
 
@@ -241,4 +241,33 @@ async fn a_legacy_stream_that_closes_at_once_is_not_opened_in_a_storm() {
     }
     let opened = gets(&server.requests.all());
     assert!((2..=4).contains(&opened), "{opened}");
+}
+
+#[tokio::test]
+async fn a_question_is_answered_though_its_stream_has_ended() {
+    let question = json!({"id": "q1", "method": "sampling/createMessage", "params": {}});
+    let question = format!("data: {question}\n\n").into_bytes();
+    let server = listening_server(move |nth, _| {
+        let end = if nth == 0 { Fault::Close } else { Fault::Hang };
+        let said = if nth == 0 {
+            question.clone()
+        } else {
+            b"data:\n\n".to_vec()
+        };
+        vec![Fault::head(EVENT_STREAM), Fault::Send(said), end]
+    })
+    .await;
+    let callbacks = Callbacks::new().on_sampling(|_| async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Ok(json!({"model": "m"}))
+    });
+    let config = config(&server.url, TransportKind::StreamableHttp);
+    let client = McpClient::with_callbacks(config, callbacks);
+    client.connect().await.unwrap();
+    eventually("the answer", || {
+        let answers = server.requests.calls("");
+        let answered = |answer: &Recorded| answer.json()["result"]["model"] == "m";
+        answers.iter().any(answered)
+    })
+    .await;
 }

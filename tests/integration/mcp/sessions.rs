@@ -94,3 +94,28 @@ async fn a_session_that_expires_at_once_is_an_error_not_a_loop() {
     failure.check(&roll(&client).await.unwrap_err(), "404 always");
     assert_eq!(server.requests.calls("tools/call").len(), 2);
 }
+
+#[tokio::test]
+async fn a_tool_that_complains_of_a_session_of_its_own_is_called_once() {
+    let server = FaultServer::start(|request| {
+        let id = request.rpc_id();
+        let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
+        vec![match request.rpc_method().as_str() {
+            "initialize" => {
+                let response = Reply::result(&json!({})).response(&id);
+                Fault::answer_with("200 OK", &session, response)
+            }
+            "tools/call" => {
+                let response = Reply::error(-32602, "no such game session").response(&id);
+                Fault::answer("400 Bad Request", JSON, response)
+            }
+            _ => Fault::answer("202 Accepted", JSON, ""),
+        }]
+    })
+    .await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let error = roll(&client).await.unwrap_err();
+    assert_eq!(error.rpc_error().unwrap().code, -32602);
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.calls("initialize").len(), 1);
+}

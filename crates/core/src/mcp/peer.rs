@@ -1,5 +1,6 @@
 //! What a server says on its own account, and who hears it.
 
+mod asked;
 mod room;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use super::callbacks::{Callbacks, Notification, Progress, ProgressCallback, empt
 use super::jsonrpc::{self, Incoming, RequestId};
 use super::result_cache::ResultCache;
 use super::{McpErrorKind, RpcError};
+use asked::Asked;
 use room::{Room, Taken};
 
 /// How many notices may wait for a listener that does not keep up; then the oldest go.
@@ -35,13 +37,15 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Answer {
     /// Held until the answer has left.
     room: Taken,
-    message: Pin<Box<dyn Future<Output = Bytes> + Send>>,
+    /// None when the server has taken its request back.
+    message: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
 }
 
 /// One client's ear for its server, kept over reconnections.
 pub(super) struct Peer {
     callbacks: Callbacks,
     room: Room,
+    asked: Asked,
     progress: Mutex<HashMap<RequestId, ProgressCallback>>,
     next_token: AtomicI64,
     notices: broadcast::Sender<Notification>,
@@ -57,6 +61,7 @@ impl Peer {
             results,
             subscribers: Mutex::default(),
             room: Room::new(),
+            asked: Asked::default(),
             progress: Mutex::default(),
             next_token: AtomicI64::new(1),
             notices: broadcast::channel(MOST_WAITING_NOTICES).0,
@@ -108,7 +113,11 @@ impl Peer {
             return self.answer_shortly(&id, method);
         };
         let outcome = self.callbacks.answer(method, params);
-        let message = Box::pin(async move { jsonrpc::answer(&id, outcome.await) });
+        let question = self.asked.add(&id);
+        let message = Box::pin(async move {
+            let outcome = question.answer(outcome).await?;
+            Some(jsonrpc::answer(&id, outcome))
+        });
         Some(Answer { room, message })
     }
 
@@ -122,7 +131,7 @@ impl Peer {
             "ping" => Ok(serde_json::Map::new().into()),
             _ => Err(RpcError::new(TOO_MANY, "Too many requests at once")),
         };
-        let message = Box::pin(std::future::ready(jsonrpc::answer(id, outcome)));
+        let message = Box::pin(std::future::ready(Some(jsonrpc::answer(id, outcome))));
         Some(Answer { room, message })
     }
 
@@ -134,6 +143,9 @@ impl Peer {
                 false => self.room.lose(&notice.method),
             }
             return;
+        }
+        if notice.method == "notifications/cancelled" {
+            self.hear_cancelled(&notice.params);
         }
         self.results.hear(&notice);
         self.callbacks.notify(&notice);
@@ -181,6 +193,18 @@ impl Peer {
         Routed {
             peer: Arc::clone(self),
             id,
+        }
+    }
+
+    fn hear_cancelled(&self, params: &RawValue) {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(rename = "requestId", borrow)]
+            id: &'a RawValue,
+        }
+        match serde_json::from_str::<Params<'_>>(params.get()) {
+            Ok(Params { id }) => self.asked.take_back(id),
+            Err(error) => tracing::debug!(%error, "Skipped a cancellation"),
         }
     }
 
@@ -256,7 +280,9 @@ impl Answers {
         tasks.spawn(async move {
             let Answer { room, message } = answer;
             let _room = room;
-            let message = message.await;
+            let Some(message) = message.await else {
+                return;
+            };
             match tokio::time::timeout(ANSWER_PATIENCE, post(message)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "An answer to the server was refused"),

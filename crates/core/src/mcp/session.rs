@@ -215,6 +215,8 @@ impl Session {
         &mut self,
         offered: ProtocolVersion,
     ) -> Result<(), McpErrorKind> {
+        /// For an answer that nobody needs.
+        const PATIENCE: Duration = Duration::from_secs(2);
         let params = json!({
             "protocolVersion": offered.as_str(),
             "capabilities": self.peer.callbacks().capabilities(),
@@ -235,9 +237,13 @@ impl Session {
         self.speak(spoken.map_or(offered, ProtocolVersion::closest_to));
         self.introduced(result);
         let done = jsonrpc::notification("notifications/initialized", None);
-        if let Err(error) = self.transport.notify(done).await {
+        match tokio::time::timeout(PATIENCE, self.transport.notify(done)).await {
+            Ok(Ok(())) => {}
             // Some servers answer it with an error and work all the same.
-            tracing::debug!(%error, "The server refused `notifications/initialized`");
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "The server refused `notifications/initialized`");
+            }
+            Err(_) => tracing::debug!("The server does not take `notifications/initialized`"),
         }
         if self.peer.listens() {
             self.transport.listen().await;

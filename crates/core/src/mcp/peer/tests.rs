@@ -19,7 +19,7 @@ fn ask(peer: &Peer, id: &Value, method: &str, params: &Value) -> Option<Answer> 
 /// What is answered at once, or null.
 fn answered(answer: &mut Answer) -> Value {
     let message = answer.message.as_mut().now_or_never();
-    message.map_or(Value::Null, |message| {
+    message.flatten().map_or(Value::Null, |message| {
         serde_json::from_slice(&message).unwrap()
     })
 }
@@ -112,4 +112,25 @@ fn progress_that_is_too_large_is_dropped() {
     }
     assert_eq!(*heard.lock(), [1.0, 3.0]);
     assert_eq!(peer.room.lost(), 1);
+}
+
+#[tokio::test]
+async fn a_question_that_is_taken_back_is_not_answered() {
+    let peer = peer(Callbacks::new().on_sampling(|_| std::future::pending()));
+    let ask = |id: Value| ask(&peer, &id, "sampling/createMessage", &json!({})).unwrap();
+    let (first, mut second) = (ask(json!("q1")), ask(json!(2)));
+    let cancelled =
+        |id: Value| json!({"method": "notifications/cancelled", "params": {"requestId": id}});
+    for odd in [json!("q2"), json!(null), json!({})] {
+        say(&peer, &cancelled(odd));
+    }
+    say(&peer, &cancelled(json!("q1")));
+    assert!(first.message.await.is_none());
+    assert!(answered(&mut second).is_null());
+    drop(second);
+    // Both have left; the same id can be used again.
+    say(&peer, &cancelled(json!(2)));
+    let third = ask(json!(2));
+    say(&peer, &cancelled(json!(2)));
+    assert!(third.message.await.is_none());
 }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -12,6 +13,9 @@ use crate::mcp::http::{Answer, AnswerReader, HttpLink, check_status, messages_of
 use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
 use crate::mcp::peer::{Answers, Peer};
 use crate::mcp::{McpErrorKind, ProtocolVersion};
+
+/// How long the answer to a POST may take when the response has come already.
+const POST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where requests are posted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,12 +198,18 @@ impl Transport for EventStreamTransport {
                 // Nothing has left: it may go out on another connection.
                 McpErrorKind::SessionExpired
             })?;
-            // The response may overtake the answer to the POST.
-            let post = poster.post_for(id, request.message);
-            tokio::pin!(post);
+            let mut post = {
+                let (poster, id) = (Arc::clone(poster), id.clone());
+                Box::pin(async move { poster.post_for(&id, request.message).await })
+            };
             let in_answer = tokio::select! {
                 biased;
-                reply = place.reply() => return reply,
+                reply = place.reply() => {
+                    // It has overtaken the answer to the POST. Without that the connection
+                    // could not be used again.
+                    tokio::spawn(tokio::time::timeout(POST_PATIENCE, post));
+                    return reply;
+                }
                 in_answer = &mut post => in_answer?,
             };
             match in_answer {

@@ -17,7 +17,7 @@ use super::{Outgoing, Transport, TransportFuture};
 use crate::mcp::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
 use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
 use crate::mcp::peer::{Answers, Peer};
-use crate::mcp::{Feature, McpErrorKind, ProtocolVersion};
+use crate::mcp::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use listener::Listener;
 use resumption::Resumption;
 
@@ -101,13 +101,16 @@ impl Line {
 
     /// Tells a session that the server has forgotten from every other status. The
     /// specification says 404; many servers, the official examples among them, say 400 and
-    /// `No valid session ID provided` after a restart. Neither has looked at the request.
+    /// `No valid session ID provided` after a restart. Neither has looked at the request, as
+    /// one has that complains of its parameters.
     fn check_session<T>(&self, outcome: Result<T, McpErrorKind>) -> Result<T, McpErrorKind> {
         let Err(McpErrorKind::HttpStatus { status, rpc, .. }) = &outcome else {
             return outcome;
         };
-        let is_about_it =
-            |error: &crate::mcp::RpcError| error.message.to_ascii_lowercase().contains("session");
+        let is_about_it = |error: &RpcError| {
+            matches!(error.code, -32600 | -32099..=-32000 | -1)
+                && error.message.to_ascii_lowercase().contains("session")
+        };
         let forgotten = *status == 404 || *status == 400 && rpc.as_deref().is_some_and(is_about_it);
         if forgotten && self.session.get().is_some() {
             return Err(McpErrorKind::SessionExpired);

@@ -74,6 +74,8 @@ async fn listen(line: Arc<Line>, ready: watch::Sender<bool>) {
     let mut place = HeaderMap::new();
     let mut pauses = Pauses::up_to(LONGEST_PAUSE);
     let mut had_stream = false;
+    // They do not end with the stream that the question came in: they are posted.
+    let mut answers = Answers::default();
     loop {
         let resumes = !place.is_empty();
         let stream = line.link.get_stream(line.headers(place)).await;
@@ -82,7 +84,7 @@ async fn listen(line: Arc<Line>, ready: watch::Sender<bool>) {
         let asked = match stream {
             Ok(response) => {
                 had_stream = true;
-                let ended = read(&line, response).await;
+                let ended = read(&line, response, &mut answers).await;
                 if ended.was_of_use {
                     pauses.begin_again();
                 }
@@ -182,17 +184,16 @@ struct Ended {
 }
 
 /// Reads one stream to its end.
-async fn read(line: &Arc<Line>, response: reqwest::Response) -> Ended {
+async fn read(line: &Arc<Line>, response: reqwest::Response, answers: &mut Answers) -> Ended {
     let since = Instant::now();
     let mut reader = AnswerReader::endless(response, &line.link.limits);
-    let mut answers = Answers::default();
     let mut has_said = false;
     let can_go_on = loop {
         match reader.next().await {
             Ok(Some(event)) => {
                 for message in messages_of(&event) {
                     has_said = true;
-                    line.hear(message, &mut answers);
+                    line.hear(message, answers);
                 }
             }
             Ok(None) | Err(McpErrorKind::Broken(_)) => break true,
