@@ -4,6 +4,7 @@ mod stateless;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -63,6 +64,7 @@ pub struct FakeMcpBuilder {
     listener: TcpListener,
     handlers: server::Handlers,
     listens: bool,
+    accepts_after: Duration,
 }
 
 impl FakeMcp {
@@ -83,6 +85,7 @@ impl FakeMcp {
             listener: crate::listen(),
             handlers: server::Handlers::new(),
             listens: false,
+            accepts_after: Duration::ZERO,
         }
     }
 
@@ -100,6 +103,12 @@ impl FakeMcp {
     #[must_use]
     pub fn open_streams(&self) -> usize {
         self.server.open_streams()
+    }
+
+    /// How many messages were answered with 202 by a server that answers on a stream.
+    #[must_use]
+    pub fn accepted(&self) -> usize {
+        self.server.accepted()
     }
 
     /// Writes bytes into every open event stream.
@@ -131,6 +140,14 @@ impl FakeMcpBuilder {
         self
     }
 
+    /// Takes so long for the 202 to a message that is answered on a stream, unless the client
+    /// goes away before.
+    #[must_use]
+    pub fn accepting_after(mut self, delay: Duration) -> Self {
+        self.accepts_after = delay;
+        self
+    }
+
     /// Starts it.
     ///
     /// # Panics
@@ -146,13 +163,10 @@ impl FakeMcpBuilder {
             | Dialect::Stateless => "/mcp",
         };
         let requests = Recorder::default();
-        let server = Arc::new(Server::new(
-            self.dialect,
-            address,
-            self.handlers,
-            self.listens,
-            requests.clone(),
-        ));
+        let mut server = Server::new(self.dialect, address, self.handlers, requests.clone());
+        server.listens = self.listens;
+        server.accepts_after = self.accepts_after;
+        let server = Arc::new(server);
         self.listener.set_nonblocking(true).unwrap();
         let listener = tokio::net::TcpListener::from_std(self.listener).unwrap();
         let router = routes::router(Arc::clone(&server));

@@ -191,3 +191,31 @@ async fn e8_a_response_that_comes_too_late_is_nobody_elses() {
         assert!(server.requests.calls("initialize").len() <= 1, "{case}");
     }
 }
+
+#[tokio::test]
+async fn a_response_that_overtakes_the_answer_to_its_post_leaves_the_connection_whole() {
+    for (dialect, transport) in [
+        (Dialect::GetSse, TransportKind::GetSse),
+        (
+            Dialect::LegacySse(Endpoint::Relative),
+            TransportKind::LegacySse,
+        ),
+    ] {
+        let case = format!("{dialect:?}");
+        let server = FakeMcp::builder(dialect)
+            .accepting_after(Duration::from_millis(200))
+            .start();
+        let client = client(&server.url, transport);
+        for _ in 0..5 {
+            assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
+        }
+        let posts = || {
+            let all = server.requests.all();
+            all.iter()
+                .filter(|request| request.method == "POST")
+                .count()
+        };
+        eventually(&case, || server.accepted() == posts()).await;
+        assert!(posts() >= 5, "{case}");
+    }
+}

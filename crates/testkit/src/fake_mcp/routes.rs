@@ -30,11 +30,11 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
     match (request.method.as_str(), path) {
         ("GET", "/sse") if has_stream => event_stream(server.open_stream()),
         ("POST", "/sse") if server.dialect == Dialect::GetSse => {
-            answer_on_stream(&server, &request, None)
+            answer_on_stream(&server, &request, None).await
         }
         ("POST", "/messages") if legacy => {
             let stream = request.path.split_once("session=").map(|(_, id)| id);
-            answer_on_stream(&server, &request, stream)
+            answer_on_stream(&server, &request, stream).await
         }
         ("POST", "/sse") if server.dialect == Dialect::PostSse => {
             answer_here(&server, &request).await
@@ -111,14 +111,20 @@ async fn answer_in_session(server: &Server, request: &Recorded) -> Response {
     }
 }
 
-fn answer_on_stream(server: &Arc<Server>, request: &Recorded, stream: Option<&str>) -> Response {
+async fn answer_on_stream(
+    server: &Arc<Server>,
+    request: &Recorded,
+    stream: Option<&str>,
+) -> Response {
     let stream = stream.map(str::to_owned);
-    let (server, request) = (Arc::clone(server), request.clone());
+    let (answering, request) = (Arc::clone(server), request.clone());
     tokio::spawn(async move {
-        if let Some(response) = response(&server, &request).await {
-            server.send(stream.as_deref(), &response);
+        if let Some(response) = response(&answering, &request).await {
+            answering.send(stream.as_deref(), &response);
         }
     });
+    tokio::time::sleep(server.accepts_after).await;
+    server.accept();
     (StatusCode::ACCEPTED, "Accepted").into_response()
 }
 

@@ -2,6 +2,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -21,12 +22,15 @@ pub(super) struct Server {
     handlers: Handlers,
     /// Whether sessions have a GET stream.
     pub(super) listens: bool,
+    /// How long a message that is answered on a stream waits for its 202.
+    pub(super) accepts_after: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     opened: usize,
+    accepted: usize,
     sessions: HashSet<String>,
     streams: HashMap<String, mpsc::UnboundedSender<Bytes>>,
 }
@@ -36,7 +40,6 @@ impl Server {
         dialect: Dialect,
         address: SocketAddr,
         handlers: Handlers,
-        listens: bool,
         requests: Recorder,
     ) -> Self {
         Self {
@@ -44,7 +47,8 @@ impl Server {
             requests,
             address,
             handlers,
-            listens,
+            listens: false,
+            accepts_after: Duration::ZERO,
             state: Mutex::default(),
         }
     }
@@ -101,6 +105,14 @@ impl Server {
 
     pub(super) fn forget_sessions(&self) {
         self.state.lock().unwrap().sessions.clear();
+    }
+
+    pub(super) fn accept(&self) {
+        self.state.lock().unwrap().accepted += 1;
+    }
+
+    pub(super) fn accepted(&self) -> usize {
+        self.state.lock().unwrap().accepted
     }
 
     /// Opens an event stream; a legacy one starts with its endpoint.
