@@ -39,7 +39,8 @@ pub(super) struct Resumption {
     allowed: bool,
     pauses: Pauses,
     empty_streams: u32,
-    last_place: Option<HeaderMap>,
+    /// Where the last stream ended. No header yet: every exchange holds room for this.
+    last_id: Option<Box<str>>,
 }
 
 impl Resumption {
@@ -48,7 +49,7 @@ impl Resumption {
             allowed,
             pauses: Pauses::up_to(LONGEST_WAIT),
             empty_streams: 0,
-            last_place: None,
+            last_id: None,
         }
     }
 
@@ -64,14 +65,15 @@ impl Resumption {
         reader: &AnswerReader,
     ) -> Option<impl Future<Output = HeaderMap> + Send + use<>> {
         let place = place_in(reader).filter(|_| self.allowed)?;
-        if self.last_place.as_ref() == Some(&place) {
+        let id = reader.last_event_id();
+        if self.last_id.as_deref() == id {
             self.empty_streams += 1;
             if self.empty_streams > MOST_EMPTY_STREAMS {
                 return None;
             }
         } else {
             self.empty_streams = 0;
-            self.last_place = Some(place.clone());
+            self.last_id = id.map(Into::into);
         }
         let wait = self.pauses.next(reader.retry().unwrap_or(DEFAULT_WAIT));
         tracing::debug!(?wait, "The event stream ended early and will be resumed");
