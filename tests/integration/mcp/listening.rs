@@ -176,7 +176,7 @@ async fn a_stream_that_closes_at_once_is_not_opened_in_a_storm() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let opened = gets(&server.requests.all());
     // Pauses of 100, 200, 400, 800, 1600 ms, or half of that.
-    assert!((3..=8).contains(&opened), "{opened}");
+    assert!((2..=8).contains(&opened), "{opened}");
 
     // The same for the stream of an answer, though each names another place.
     let nth = AtomicUsize::new(0);
@@ -198,7 +198,7 @@ async fn a_stream_that_closes_at_once_is_not_opened_in_a_storm() {
     let error = caller.call_tool_with("roll", &json!({}), &options).await;
     assert!(error.unwrap_err().is_timeout());
     let opened = gets(&server.requests.all());
-    assert!((3..=10).contains(&opened), "{opened}");
+    assert!((2..=10).contains(&opened), "{opened}");
     assert_eq!(server.requests.calls("tools/call").len(), 1);
 }
 
@@ -234,12 +234,13 @@ async fn a_legacy_stream_that_closes_at_once_is_not_opened_in_a_storm() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
     let client = client(&server.url, TransportKind::LegacySse);
     let _subscription = subscribe_to_tools(&client).await;
-    let until = tokio::time::Instant::now() + Duration::from_secs(4);
+    let until = tokio::time::Instant::now() + Duration::from_secs(9);
     while tokio::time::Instant::now() < until {
         server.close_streams();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let opened = gets(&server.requests.all());
+    // After 2 s, then 4 s, then 8 s, or half of that.
     assert!((2..=4).contains(&opened), "{opened}");
 }
 

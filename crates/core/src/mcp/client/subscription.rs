@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, json};
@@ -18,6 +19,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How often a connection that brings notices is looked after.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// How seldom, while it is opened again and again.
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
@@ -172,8 +176,9 @@ impl McpClient {
         let client = self.clone();
         let task = tokio::spawn(async move {
             let _standing = standing;
+            let mut until_look = LOOK;
             loop {
-                match tokio::time::timeout(LOOK, pushed.recv()).await {
+                match tokio::time::timeout(until_look, pushed.recv()).await {
                     Ok(Ok(notice)) if filter.wants(&notice) => {
                         if sender.send(notice).await.is_err() {
                             return;
@@ -181,12 +186,17 @@ impl McpClient {
                     }
                     Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => {}
                     Ok(Err(broadcast::error::RecvError::Closed)) => return,
-                    Err(_) if session.is_open() => {}
-                    Err(_) => match client.shared.connections.listen().await {
-                        Ok(opened) => session = opened,
-                        Err(McpErrorKind::Disconnected) => return,
-                        Err(error) => tracing::debug!(%error, "No connection to listen on"),
-                    },
+                    Err(_) if session.is_open() => until_look = LOOK,
+                    Err(_) => {
+                        match client.shared.connections.listen().await {
+                            Ok(opened) => session = opened,
+                            Err(McpErrorKind::Disconnected) => return,
+                            Err(error) => tracing::debug!(%error, "No connection to listen on"),
+                        }
+                        // Between half and all of it, so that clients come one by one.
+                        let jitter = rand::rng().random_range(0.5..=1.0);
+                        until_look = LONGEST_LOOK.min(until_look * 2).mul_f64(jitter).max(LOOK);
+                    }
                 }
             }
         });
