@@ -11,7 +11,8 @@ use super::RpcError;
 
 /// What a server may ask of the program that uses the client, and what it hears of the
 /// server's notices. A server is told of just those that are set; any other request of its
-/// is refused politely.
+/// is refused politely, and so is what comes while 16 are being answered. The future of an
+/// answer is dropped when the server takes its request back.
 ///
 /// Each takes the request's `params` as the server wrote them, and gives the `result`:
 /// `CreateMessageResult`, `ElicitResult` (MCP 2025-11-25, client features).

@@ -162,8 +162,9 @@ impl McpClient {
         self.shared.connections.tried()
     }
 
-    /// Ends the session at the server, waiting for that no longer than a second. Later
-    /// operations fail with `Not connected to server` until [`connect`](Self::connect).
+    /// Ends the session at the server, waiting for that no longer than a second. Operations
+    /// under way, connecting included, and later ones fail with `Not connected to server`
+    /// until [`connect`](Self::connect).
     pub async fn disconnect(&self) {
         const PATIENCE: Duration = Duration::from_secs(1);
         let closing = self.shared.connections.close();

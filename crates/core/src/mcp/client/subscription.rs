@@ -41,6 +41,8 @@ pub struct SubscriptionFilter {
 }
 
 /// The notices of one subscription, for as long as it is held. It outlives reconnections.
+/// Notices of more than 64 KiB are left out, and some of those that wait for a subscriber
+/// that does not keep up.
 #[derive(Debug)]
 pub struct Subscription {
     notices: mpsc::Receiver<Notification>,
