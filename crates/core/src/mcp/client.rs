@@ -6,6 +6,7 @@ mod listing;
 mod methods;
 mod options;
 mod output_schema;
+mod result_type;
 mod rounds;
 mod standing;
 mod subscription;

@@ -106,7 +106,7 @@ impl SseDecoder {
                 bytes = &bytes[1..];
                 continue;
             }
-            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let end = memchr::memchr2(b'\n', b'\r', bytes);
             let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             let named = self.event.as_ref().map_or(0, String::len);
             let size = self.line.len() + part.len() + self.data.len() + named;

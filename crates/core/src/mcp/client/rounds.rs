@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::result_type::result_type;
 use super::{McpClient, RequestOptions};
 use crate::mcp::peer::Following;
 use crate::mcp::{Feature, McpErrorKind};
@@ -134,19 +135,6 @@ impl McpClient {
             }
         });
         Ok(try_join_all(answers).await?.into_iter().collect())
-    }
-}
-
-/// `complete` when the result does not say.
-fn result_type(result: &RawValue) -> Cow<'_, str> {
-    #[derive(Deserialize)]
-    struct Typed<'a> {
-        #[serde(rename = "resultType", borrow)]
-        result_type: Cow<'a, str>,
-    }
-    match serde_json::from_str::<Typed<'_>>(result.get()) {
-        Ok(typed) => typed.result_type,
-        Err(_) => Cow::Borrowed("complete"),
     }
 }
 

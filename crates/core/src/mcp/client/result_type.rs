@@ -1,0 +1,82 @@
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// What kind of result it is (MCP 2026-07-28, "Result types"): `complete` when it does not
+/// say.
+pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(rename = "resultType", borrow)]
+        result_type: Cow<'a, str>,
+    }
+    let text = result.get();
+    if is_seen_to_be_complete(text) {
+        return Cow::Borrowed("complete");
+    }
+    match serde_json::from_str::<Typed<'_>>(text) {
+        Ok(typed) => typed.result_type,
+        Err(_) => Cow::Borrowed("complete"),
+    }
+}
+
+/// Whether that can be told of a result without reading it as JSON, which may be large: the
+/// name is nowhere in it, or once and with that value, be it in the result itself or
+/// deeper.
+fn is_seen_to_be_complete(text: &str) -> bool {
+    static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resultType\""));
+    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
+    let mut places = NAME.find_iter(text.as_bytes());
+    let seen = match (places.next(), places.next()) {
+        (None, _) => true,
+        (Some(place), None) => {
+            let rest = text[place..]
+                .trim_start_matches("\"resultType\"")
+                .trim_start();
+            let value = rest.strip_prefix(':').map(str::trim_start);
+            value.is_some_and(|value| value.starts_with("\"complete\""))
+        }
+        (Some(_), Some(_)) => false,
+    };
+    // The name may be written with escapes.
+    seen && ESCAPE.find(text.as_bytes()).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_is_that_of_the_result_itself() {
+        for (text, expected) in [
+            ("{}", "complete"),
+            ("[]", "complete"),
+            (r#"{"resultType":"complete"}"#, "complete"),
+            (r#"{"content":[],"resultType" : "complete"}"#, "complete"),
+            (r#"{"resultType":"task"}"#, "task"),
+            (r#"{"resultType":"complete!"}"#, "complete!"),
+            (r#"{"resultType":3}"#, "complete"),
+            (r#"{"a":{"resultType":"task"}}"#, "complete"),
+            (
+                r#"{"a":{"resultType":"complete"},"resultType":"task"}"#,
+                "task",
+            ),
+            (
+                r#"{"a":"\"resultType\":\"complete\"","resultType":"task"}"#,
+                "task",
+            ),
+            (r#"{"result\u0054ype":"task"}"#, "task"),
+            (
+                r#"{"result\u0054ype":"task","a":{"resultType":"complete"}}"#,
+                "task",
+            ),
+            (r#"{"a":"\u00e4","resultType":"complete"}"#, "complete"),
+        ] {
+            let raw = RawValue::from_string(text.to_owned()).unwrap();
+            assert_eq!(result_type(&raw), expected, "{text}");
+        }
+    }
+}
