@@ -10,6 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use url::Url;
 
@@ -33,6 +34,8 @@ pub(super) struct HttpLink {
     headers: HeaderMap,
     /// The same and those of a message.
     message_headers: HeaderMap,
+    /// The server keeps its streams open after they have given their answer.
+    keeps_streams: Arc<AtomicBool>,
     pub(super) url: Url,
     pub(super) limits: Limits,
 }
@@ -59,6 +62,7 @@ impl HttpLink {
         message_headers.insert(ACCEPT, ACCEPTED);
         Ok(Self {
             message_headers,
+            keeps_streams: Arc::default(),
             client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
             authorizer: authorizer.map(Arc::new),
             headers,
@@ -79,6 +83,36 @@ impl HttpLink {
         headers.extend(extra);
         let request = self.client.request(Method::POST, url, headers)?;
         self.send(request.body(body)).await
+    }
+
+    /// Lets a stream that has given its answer come to its end, so that the next request
+    /// finds its connection free. Most servers end the stream with the answer; for one that
+    /// does not, nobody waits a second time, and after a while it loses the connection.
+    pub(super) async fn finish(&self, reader: Box<AnswerReader>) {
+        const MOMENT: Duration = Duration::from_millis(2);
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let Some(mut rest) = reader.rest() else {
+            return;
+        };
+        // Mostly the end is there already, and the task that reads from the connection comes
+        // upon it in its next turn: that takes no clock.
+        let has_ended = tokio::select! {
+            biased;
+            () = &mut rest => true,
+            () = tokio::task::yield_now() => false,
+        };
+        let may_end = !self.keeps_streams.load(Ordering::Relaxed);
+        if has_ended || may_end && tokio::time::timeout(MOMENT, &mut rest).await.is_ok() {
+            return;
+        }
+        let keeps_streams = Arc::clone(&self.keeps_streams);
+        tokio::spawn(async move {
+            let ended = tokio::time::timeout(MOMENT, &mut rest).await.is_ok();
+            keeps_streams.store(!ended, Ordering::Relaxed);
+            if !ended {
+                let _ = tokio::time::timeout(PATIENCE, rest).await;
+            }
+        });
     }
 
     /// Opens an event stream.

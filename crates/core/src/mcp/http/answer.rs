@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -185,16 +186,12 @@ impl AnswerReader {
         }
     }
 
-    /// Lets a stream that has given its answer come to its end, so that the connection can
-    /// be used again: at once, or in the background if the server keeps it open, which then
-    /// loses it after a moment.
-    pub(in crate::mcp) async fn finish(self: Box<Self>) {
-        const PATIENCE: Duration = Duration::from_secs(2);
+    /// The rest of a stream that has given its answer, which nobody wants; none when there
+    /// is no more. Reading it to its end frees the connection, breaking off closes it.
+    pub(super) fn rest(self: Box<Self>) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
         const MOST_BYTES: usize = 64 * 1024;
-        let Some(mut response) = self.response else {
-            return;
-        };
-        let mut rest = Box::pin(async move {
+        let mut response = self.response?;
+        Some(Box::pin(async move {
             let mut bytes = 0;
             while let Ok(Some(chunk)) = response.chunk().await {
                 bytes += chunk.len();
@@ -202,16 +199,7 @@ impl AnswerReader {
                     break;
                 }
             }
-        });
-        // Most servers end the stream with the answer, and the task that reads from the
-        // connection comes upon that in its next turn: it is free before the next request.
-        tokio::select! {
-            biased;
-            () = &mut rest => {}
-            () = tokio::task::yield_now() => {
-                tokio::spawn(tokio::time::timeout(PATIENCE, rest));
-            }
-        }
+        }))
     }
 }
 

@@ -179,7 +179,7 @@ impl Poster {
                 while let Some(event) = reader.next().await? {
                     let messages = messages_of(&event);
                     if let Some(outcome) = response_in(&mut messages.into_iter()) {
-                        reader.finish().await;
+                        self.link.finish(reader).await;
                         return Ok(Some(outcome));
                     }
                 }
@@ -222,7 +222,7 @@ impl Transport for EventStreamTransport {
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(async {
             if let Answer::Stream(reader) = self.poster.post(message).await? {
-                reader.finish().await;
+                self.poster.link.finish(reader).await;
             }
             Ok(())
         })

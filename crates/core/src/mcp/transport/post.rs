@@ -142,7 +142,7 @@ impl Line {
                 }
                 let read = self.read_stream(&request.id, &mut reader, &mut answers);
                 let outcome = read.await?;
-                reader.finish().await;
+                self.link.finish(reader).await;
                 Ok(outcome)
             }
         }
@@ -263,7 +263,7 @@ impl Transport for PostTransport {
             // Whatever the body is, it answers nothing; reading it frees the connection.
             if let Ok(Answer::Stream(reader)) = read_answer(response, &self.line.link.limits).await
             {
-                reader.finish().await;
+                self.line.link.finish(reader).await;
             }
             Ok(())
         })
