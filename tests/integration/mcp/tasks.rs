@@ -230,3 +230,35 @@ async fn a_task_that_asks_without_end_is_an_error() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn e9_disconnecting_ends_a_task_between_two_questions() {
+    let slow = json!({
+        "resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 60_000,
+    });
+    let asking = json!({
+        "resultType": "task", "taskId": "t", "status": "input_required",
+        "inputRequests": {"q": {"method": "elicitation/create", "params": {}}},
+    });
+    for begun in [slow, asking] {
+        let case = begun.to_string();
+        let server = stateless()
+            .on("tools/call", move |_| Reply::result(&begun))
+            .start();
+        // A person who takes their time.
+        let callbacks = Callbacks::new().on_elicitation(|_| std::future::pending());
+        let config = config(&server.url, TransportKind::Auto);
+        let client = McpClient::with_callbacks(config, callbacks);
+        let caller = client.clone();
+        let call = tokio::spawn(async move { roll(&caller).await });
+        eventually("the call", || {
+            server.requests.calls("tools/call").len() == 1
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        client.disconnect().await;
+        let ended = tokio::time::timeout(Duration::from_secs(5), call).await;
+        let error = ended.expect(&case).unwrap().unwrap_err();
+        assert!(matches!(error.kind(), McpErrorKind::Disconnected), "{case}");
+    }
+}

@@ -29,7 +29,7 @@ pub(super) struct Connections {
     standing: Standing,
     /// Disconnected on purpose: operations fail until somebody connects.
     closed: AtomicBool,
-    /// Tells those who wait for a connection that it was closed.
+    /// Tells those who wait, be it for a connection or not, that it was closed.
     closing: Notify,
     /// The connection. Written only by who holds `opening`; read without it, so that
     /// requests on an open connection do not queue.
@@ -139,18 +139,22 @@ impl Connections {
         }
         // Boxed because it is seldom, and every exchange would be larger for it.
         Box::pin(async {
-            // Listened to before the look at `closed`, so that no end is missed.
-            let closing = self.closing.notified();
-            if self.closed.load(Ordering::Acquire) {
-                return Err(McpErrorKind::Disconnected);
-            }
             tokio::select! {
                 biased;
-                () = closing => Err(McpErrorKind::Disconnected),
+                () = self.closed() => Err(McpErrorKind::Disconnected),
                 connected = self.connect() => connected,
             }
         })
         .await
+    }
+
+    /// Waits until the connection is closed on purpose; not at all where it is.
+    pub(super) async fn closed(&self) {
+        // Listened to before the look at `closed`, so that no end is missed.
+        let closing = self.closing.notified();
+        if !self.closed.load(Ordering::Acquire) {
+            closing.await;
+        }
     }
 
     async fn connect(&self) -> Result<Arc<Connected>, McpErrorKind> {

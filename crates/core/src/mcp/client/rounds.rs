@@ -134,7 +134,13 @@ impl McpClient {
                 }),
             }
         });
-        Ok(try_join_all(answers).await?.into_iter().collect())
+        let answers = tokio::select! {
+            biased;
+            // A person may take a while, and there is nobody left to tell.
+            () = self.shared.connections.closed() => return Err(McpErrorKind::Disconnected),
+            answers = try_join_all(answers) => answers?,
+        };
+        Ok(answers.into_iter().collect())
     }
 }
 

@@ -162,7 +162,11 @@ impl McpClient {
                 Err(error @ McpErrorKind::Disconnected) => return Err(error),
                 Err(error) => tracing::debug!(%error, ?pause, "A subscription broke off"),
             }
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                biased;
+                () = self.shared.connections.closed() => return Err(McpErrorKind::Disconnected),
+                () = tokio::time::sleep(pause) => {}
+            }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

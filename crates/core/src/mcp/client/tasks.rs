@@ -127,7 +127,13 @@ impl McpClient {
             follower.answer(&id, questions).await?;
             let poll = task.poll();
             task = loop {
-                tokio::time::sleep(poll.max(follower.pause())).await;
+                tokio::select! {
+                    biased;
+                    () = self.shared.connections.closed() => {
+                        return Err(McpErrorKind::Disconnected);
+                    }
+                    () = tokio::time::sleep(poll.max(follower.pause())) => {}
+                }
                 if let Some(task) = follower.ask(&id).await? {
                     break task;
                 }
