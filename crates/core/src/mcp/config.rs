@@ -153,7 +153,7 @@ pub enum ServerConfigError {
     },
     /// An empty program or directory, a NUL, or a `=` in the name of a variable.
     #[error(
-        "Invalid command: a program, its arguments and its environment hold no NUL, and names of variables no '='"
+        "Invalid command: the program, the directory or the name of a variable is empty, there is a NUL, or a '=' in such a name"
     )]
     Command,
     /// A transport that this endpoint cannot be spoken to by.

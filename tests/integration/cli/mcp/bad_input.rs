@@ -4,7 +4,7 @@ use crate::program::{stderr, stdout};
 #[test]
 fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
     let url = "http://127.0.0.1:9/mcp";
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 22] = [
         (
             &["probe"],
             "which server? Give its URL first, or --server NAME, or -- COMMAND at the end",
@@ -43,13 +43,19 @@ fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
             "two servers",
         ),
         (&["call", url, "roll", "--", "true"], "two servers"),
+        (&["probe", url, "--", "true"], "two servers"),
+        (&["probe", url, "--server", "a"], "two servers"),
+        (&["list", url, "--", "true"], "two servers"),
+        (&["list", "tools", url, "--", "true"], "two servers"),
+        (&["read", url, "memo://x", "--", "true"], "two servers"),
+        (&["probe", "--", ""], "Invalid command: the program"),
         (
             &["probe", url, "--cwd", "/"],
-            "--env and --cwd belong to a server that is a command",
+            "--env and --cwd can only go with a server that is a command",
         ),
         (
             &["probe", "--header", "a: b", "--", "true"],
-            "--header, --header-env, --bearer-env and --bearer-file belong to",
+            "--header, --header-env, --bearer-env and --bearer-file can only go with",
         ),
     ];
     for (arguments, expected) in cases {

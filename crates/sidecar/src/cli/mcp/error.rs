@@ -38,7 +38,7 @@ pub(in crate::cli) enum McpCommandError {
         option: &'static str,
         form: &'static str,
     },
-    #[error("{options} belong to {owner}")]
+    #[error("{options} can only go with {owner}")]
     Misplaced {
         options: &'static str,
         owner: &'static str,

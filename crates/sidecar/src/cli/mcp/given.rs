@@ -35,9 +35,20 @@ impl Given {
 
     /// Finds the server that is meant: the configured one, or the first word.
     pub(super) fn resolve(self, options: &Options) -> Result<Meant, McpCommandError> {
+        self.resolve_before(0, options)
+    }
+
+    /// The same, for a command that takes a URI, which may look like a server's URL.
+    pub(super) fn resolve_before_uri(self, options: &Options) -> Result<Meant, McpCommandError> {
+        self.resolve_before(1, options)
+    }
+
+    fn resolve_before(self, uris: usize, options: &Options) -> Result<Meant, McpCommandError> {
         let mut words = self.words;
         let is_elsewhere = options.server.is_some() || !self.command.is_empty();
-        if is_elsewhere && names_two(options, &self.command, &words) {
+        let begins_with_url = words.len() > uris && is_url(&words[0]);
+        let is_named_twice = options.server.is_some() && !self.command.is_empty();
+        if is_named_twice || (is_elsewhere && begins_with_url) {
             return Err(McpCommandError::TwoServers);
         }
         let mut command = self.command.into_iter();
@@ -75,13 +86,6 @@ impl Meant {
             Some(word) => Err(McpCommandError::TooMany { word: word.clone() }),
         }
     }
-}
-
-/// Whether a command line that names a server without its words names another one. The one
-/// word that `read` takes is a URI, and may look like a server's URL.
-fn names_two(options: &Options, command: &[String], words: &[String]) -> bool {
-    let begins_with_url = words.len() > 1 && is_url(&words[0]);
-    (options.server.is_some() && !command.is_empty()) || begins_with_url
 }
 
 fn is_url(word: &str) -> bool {

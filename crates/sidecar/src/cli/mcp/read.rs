@@ -23,7 +23,7 @@ pub(super) struct Read {
 
 impl Read {
     pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut meant = self.given.resolve(options)?;
+        let mut meant = self.given.resolve_before_uri(options)?;
         let uri = meant.next_word().ok_or(McpCommandError::Missing {
             what: "the URI of a resource",
         })?;

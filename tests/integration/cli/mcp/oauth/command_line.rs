@@ -10,12 +10,12 @@ use crate::program::{stderr, stdout};
 fn a_wrong_command_line_is_told_before_anything_is_sent() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 8] = [
-        (&[url, "--client-id", "me"], "belong to --oauth"),
-        (&[url, "--scope", "read"], "belong to --oauth"),
-        (&[url, "--oauth-port", "8123"], "belong to --oauth"),
+        (&[url, "--client-id", "me"], "can only go with --oauth"),
+        (&[url, "--scope", "read"], "can only go with --oauth"),
+        (&[url, "--oauth-port", "8123"], "can only go with --oauth"),
         (
             &[url, "--oauth", "--client-secret-env", "SECRET"],
-            "--client-secret-env belong",
+            "--client-secret-env can only go with --client-id",
         ),
         (
             &[
