@@ -89,7 +89,8 @@ impl FakeMcp {
         }
     }
 
-    /// Forgets every session: the next request in one is answered with 404.
+    /// Forgets every session: the next request in one is answered with 404. Streams stay
+    /// open.
     pub fn forget_sessions(&self) {
         self.server.forget_sessions();
     }

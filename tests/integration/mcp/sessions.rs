@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use pillion_core::mcp::{McpErrorKind, TransportKind};
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
+use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
-use super::{Failure, JSON, ROLLED, client, roll};
+use super::{Failure, JSON, ROLLED, client, eventually, roll};
 
 #[tokio::test]
 async fn the_session_id_is_in_every_request_after_the_handshake() {
@@ -118,4 +119,48 @@ async fn a_tool_that_complains_of_a_session_of_its_own_is_called_once() {
     assert_eq!(error.rpc_error().unwrap().code, -32602);
     assert_eq!(server.requests.calls("tools/call").len(), 1);
     assert_eq!(server.requests.calls("initialize").len(), 1);
+}
+
+#[tokio::test]
+async fn e7_an_endpoint_that_is_gone_is_asked_for_anew_though_its_stream_is_open() {
+    let executed = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&executed);
+    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+        .on("tools/call", move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Reply::raw_result(ROLLED)
+        })
+        .start();
+    let client = client(&server.url, TransportKind::LegacySse);
+    roll(&client).await.unwrap();
+    server.forget_sessions();
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    assert_eq!(executed.load(Ordering::SeqCst), 3);
+    assert_eq!(server.requests.calls("initialize").len(), 2);
+    // The one that met the 404 went out twice.
+    assert_eq!(server.requests.calls("tools/call").len(), 4);
+    eventually("the end of the first stream", || server.open_streams() == 1).await;
+}
+
+#[tokio::test]
+async fn e7_a_call_under_way_is_answered_on_the_stream_of_a_forgotten_endpoint() {
+    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+        .on("tools/call", |params| match params["name"].as_str() {
+            Some("slow") => Reply::raw_result("\"slow\"").after(Duration::from_secs(1)),
+            _ => Reply::raw_result(ROLLED),
+        })
+        .start();
+    let client = client(&server.url, TransportKind::LegacySse);
+    client.connect().await.unwrap();
+    let caller = client.clone();
+    let slow = tokio::spawn(async move { caller.call_tool("slow", &json!({})).await });
+    eventually("the slow call", || {
+        server.requests.calls("tools/call").len() == 1
+    })
+    .await;
+    server.forget_sessions();
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    assert_eq!(slow.await.unwrap().unwrap().get(), "\"slow\"");
+    assert_eq!(server.requests.calls("tools/call").len(), 3);
 }

@@ -34,6 +34,9 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
         }
         ("POST", "/messages") if legacy => {
             let stream = request.path.split_once("session=").map(|(_, id)| id);
+            if stream.is_some_and(|stream| server.has_forgotten(stream)) {
+                return StatusCode::NOT_FOUND.into_response();
+            }
             answer_on_stream(&server, &request, stream).await
         }
         ("POST", "/sse") if server.dialect == Dialect::PostSse => {

@@ -33,6 +33,8 @@ struct State {
     accepted: usize,
     sessions: HashSet<String>,
     streams: HashMap<String, mpsc::UnboundedSender<Bytes>>,
+    /// Streams that stay open, though no message for them is taken any more.
+    forgotten: HashSet<String>,
 }
 
 impl Server {
@@ -104,7 +106,14 @@ impl Server {
     }
 
     pub(super) fn forget_sessions(&self) {
-        self.state.lock().unwrap().sessions.clear();
+        let mut state = self.state.lock().unwrap();
+        state.sessions.clear();
+        let streams: Vec<String> = state.streams.keys().cloned().collect();
+        state.forgotten.extend(streams);
+    }
+
+    pub(super) fn has_forgotten(&self, stream: &str) -> bool {
+        self.state.lock().unwrap().forgotten.contains(stream)
     }
 
     pub(super) fn accept(&self) {

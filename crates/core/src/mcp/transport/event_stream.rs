@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,6 +40,8 @@ struct Poster {
     link: HttpLink,
     peer: Arc<Peer>,
     endpoint: Url,
+    /// The server has forgotten what the endpoint stands for, though the stream is there.
+    forgotten: AtomicBool,
     waiting: Waiting,
 }
 
@@ -59,6 +62,7 @@ impl EventStreamTransport {
             link,
             peer,
             endpoint,
+            forgotten: AtomicBool::new(false),
             waiting: Waiting::new(),
         });
         let task = tokio::spawn(read_responses(Arc::clone(&poster), reader));
@@ -153,6 +157,20 @@ impl Poster {
         }
     }
 
+    /// Whether an error says that there is no such session any more, so that the request was
+    /// not looked at. The announced endpoint names the session; the stream's own URL none.
+    fn is_forgotten(&self, error: &McpErrorKind) -> bool {
+        let is_not_found = matches!(
+            error,
+            McpErrorKind::HttpStatus {
+                status: 404,
+                rpc: None,
+                ..
+            }
+        );
+        is_not_found && self.endpoint != self.link.url
+    }
+
     /// Posts, and gives the response only if the server put it into this very answer.
     async fn post_for(
         self: &Arc<Self>,
@@ -210,7 +228,14 @@ impl Transport for EventStreamTransport {
                     tokio::spawn(tokio::time::timeout(POST_PATIENCE, post));
                     return reply;
                 }
-                in_answer = &mut post => in_answer?,
+                in_answer = &mut post => match in_answer {
+                    Err(error) if !request.opens && poster.is_forgotten(&error) => {
+                        // Others may still be answered on the stream.
+                        poster.forgotten.store(true, Ordering::Release);
+                        return Err(McpErrorKind::SessionExpired);
+                    }
+                    in_answer => in_answer?,
+                },
             };
             match in_answer {
                 Some(outcome) => Ok(outcome),
@@ -229,7 +254,7 @@ impl Transport for EventStreamTransport {
     }
 
     fn is_open(&self) -> bool {
-        self.poster.waiting.is_open()
+        self.poster.waiting.is_open() && !self.poster.forgotten.load(Ordering::Acquire)
     }
 
     /// The revisions of this transport have no version header.
