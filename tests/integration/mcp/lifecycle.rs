@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pillion_core::mcp::{McpClient, McpErrorKind, RequestOptions, TransportKind};
 use pillion_core::tool::ErrorCode;
 use pillion_testkit::{
-    Dialect, Endpoint, FakeMcp, FakeWebSocket, Fault, FaultServer, Reply, Subprotocol,
+    Dialect, Endpoint, FakeMcp, FakeWebSocket, Fault, FaultServer, Recorder, Reply, Subprotocol,
 };
 use serde_json::json;
 
@@ -87,6 +87,85 @@ async fn e9_dropping_the_client_ends_its_stream() {
     roll(&stream).await.unwrap();
     drop(stream);
     eventually("the stream's end", || server.open_streams() == 0).await;
+}
+
+/// How often a server was told that a session is not needed any more.
+fn goodbyes(requests: &Recorder) -> usize {
+    let all = requests.all();
+    let goodbyes = all.iter().filter(|request| request.method == "DELETE");
+    goodbyes
+        .inspect(|request| assert_eq!(request.header("mcp-session-id"), "session-1"))
+        .count()
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_client_once() {
+    let server = FakeMcp::start(Dialect::StreamableJson);
+    let dropped = client(&server.url, TransportKind::StreamableHttp);
+    roll(&dropped).await.unwrap();
+    let clone = dropped.clone();
+    drop(dropped);
+    roll(&clone).await.unwrap();
+    assert_eq!(goodbyes(&server.requests), 0);
+    drop(clone);
+    eventually("the goodbye", || goodbyes(&server.requests) == 1).await;
+
+    let server = FakeMcp::start(Dialect::StreamableJson);
+    let closed = client(&server.url, TransportKind::StreamableHttp);
+    roll(&closed).await.unwrap();
+    closed.disconnect().await;
+    drop(closed);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(goodbyes(&server.requests), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_has_forgotten_gets_no_goodbye() {
+    let server = FakeMcp::start(Dialect::StreamableJson);
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    roll(&client).await.unwrap();
+    server.forget_sessions();
+    roll(&client).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(goodbyes(&server.requests), 0);
+}
+
+#[tokio::test]
+async fn an_attempt_to_connect_that_is_given_up_after_the_handshake_ends_its_session() {
+    for disconnects in [true, false] {
+        let server = FaultServer::start(|request| {
+            let session = [("Content-Type", JSON), ("Mcp-Session-Id", "session-1")];
+            let response = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
+            let response = response.response(&request.rpc_id());
+            vec![match request.rpc_method().as_str() {
+                "initialize" => Fault::answer_with("200 OK", &session, response),
+                // It ends the handshake, and takes its time.
+                "notifications/initialized" => Fault::Hang,
+                _ => Fault::answer("204 No Content", JSON, ""),
+            }]
+        })
+        .await;
+        let client = client(&server.url, TransportKind::StreamableHttp);
+        let caller = client.clone();
+        let call = tokio::spawn(async move { roll(&caller).await });
+        eventually("the end of the handshake", || {
+            !server
+                .requests
+                .calls("notifications/initialized")
+                .is_empty()
+        })
+        .await;
+        if disconnects {
+            client.disconnect().await;
+            call.await.unwrap().unwrap_err();
+        } else {
+            call.abort();
+            let _ = call.await;
+            drop(client);
+        }
+        eventually("the goodbye", || goodbyes(&server.requests) == 1).await;
+        assert!(server.requests.calls("tools/call").is_empty());
+    }
 }
 
 /// A call that is under way when the client disconnects ends at once.

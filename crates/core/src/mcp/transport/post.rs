@@ -5,6 +5,7 @@ mod resumption;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::Either;
@@ -119,8 +120,17 @@ impl Line {
     }
 
     /// Nothing more can be said in this session: the next request has to open another.
-    fn end_session(&self) {
-        self.over.store(true, Ordering::Release);
+    /// False when that was so before.
+    fn end_session(&self) -> bool {
+        !self.over.swap(true, Ordering::AcqRel)
+    }
+
+    /// Tells the server that the session is not needed any more, if there is one (MCP
+    /// 2025-11-25, "Session Management").
+    async fn say_goodbye(&self) {
+        if self.session.get().is_some() {
+            self.link.delete(self.headers(HeaderMap::new())).await;
+        }
     }
 
     async fn exchange(self: &Arc<Self>, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
@@ -299,10 +309,24 @@ impl Transport for PostTransport {
         Box::pin(async {
             self.line.end_session();
             drop(self.listener.lock().take());
-            if self.line.session.get().is_some() {
-                let headers = self.line.headers(HeaderMap::new());
-                self.line.link.delete(headers).await;
-            }
+            self.line.say_goodbye().await;
         })
+    }
+}
+
+impl Drop for PostTransport {
+    /// An attempt to connect that was given up, or a client that was dropped, says goodbye
+    /// too.
+    fn drop(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        if !self.line.end_session() || self.line.session.get().is_none() {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let line = Arc::clone(&self.line);
+            runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+                line.say_goodbye().await;
+            }));
+        }
     }
 }
