@@ -164,3 +164,19 @@ async fn e7_a_call_under_way_is_answered_on_the_stream_of_a_forgotten_endpoint()
     assert_eq!(slow.await.unwrap().unwrap().get(), "\"slow\"");
     assert_eq!(server.requests.calls("tools/call").len(), 3);
 }
+
+#[tokio::test]
+async fn a_tool_of_a_server_with_handshake_may_use_the_code_of_a_header_mismatch() {
+    let executed = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&executed);
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/call", move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Reply::error(-32020, "the dice are gone")
+        })
+        .start();
+    let client = client(&server.url, TransportKind::Auto);
+    let error = roll(&client).await.unwrap_err();
+    assert_eq!(error.rpc_error().unwrap().code, -32020);
+    assert_eq!(executed.load(Ordering::SeqCst), 1);
+}

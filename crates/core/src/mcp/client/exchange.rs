@@ -171,7 +171,10 @@ impl McpClient {
                 harmless.then_some(Again::ConnectionBroken)
             }
             Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
-                Some(Again::HeadersChanged)
+                // Before that revision the number is the tool's own, which may have run.
+                session
+                    .has(Feature::RequestMetadata)
+                    .then_some(Again::HeadersChanged)
             }
             Ok(Err(error)) if error.code == UNSUPPORTED_VERSION => {
                 let named = supported_by(error);
