@@ -384,3 +384,27 @@ async fn e7_what_is_only_guessed_is_not_remembered() {
         assert_eq!(info.steps.len(), 4, "{:?}", info.steps);
     }
 }
+
+#[tokio::test]
+async fn a_tools_own_error_is_not_lost_when_the_server_cannot_be_asked_what_it_speaks() {
+    let called = AtomicBool::new(false);
+    let server = FaultServer::start(move |request| {
+        let reply = match request.rpc_method().as_str() {
+            "tools/call" => {
+                called.store(true, Ordering::SeqCst);
+                Reply::error(-32000, "no dice")
+            }
+            _ if called.load(Ordering::SeqCst) => {
+                return vec![Fault::answer("503 Service Unavailable", "text/plain", "")];
+            }
+            _ => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
+        };
+        let response = reply.response(&request.rpc_id());
+        vec![Fault::answer("200 OK", JSON, response)]
+    })
+    .await;
+    let client = client(&server.url, TransportKind::Auto);
+    let error = roll(&client).await.unwrap_err();
+    assert_eq!(error.rpc_error().unwrap().code, -32000);
+    assert_eq!(server.requests.calls("tools/call").len(), 1);
+}

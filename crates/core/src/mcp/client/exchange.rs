@@ -89,9 +89,11 @@ impl McpClient {
                 Again::DialectChanged => {
                     let before = session.version();
                     self.shared.connections.forget_dialect(&session).await;
-                    let now = self.shared.connections.session().await?.version();
-                    if now == before && !only_reads(method) {
-                        // It was an error of the tool's own, which may have run.
+                    let now = self.shared.connections.session().await;
+                    let is_other = now.is_ok_and(|now| now.version() != before);
+                    if !is_other && !only_reads(method) {
+                        // It was an error of the tool's own, which may have run, or nobody
+                        // can tell: there is no server to be sent to again.
                         return Ok((outcome?, session));
                     }
                 }
