@@ -1,7 +1,7 @@
 //! The PHP extension `pillion`: native classes over the engine of `pillion-core`, in the
 //! PHP process, and over the client of the sidecar.
 //!
-//! `stubs/pillion.stub.php` describes the classes as PHP sees them; a test holds the two
+//! `stubs/` describes the classes as PHP sees them; a test holds the two
 //! together. Here is how it is made:
 //!
 //! - `zend` is the layer on Zend's API; each class is a file of `classes`.

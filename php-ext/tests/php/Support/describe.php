@@ -4,11 +4,19 @@ declare(strict_types=1);
 
 /*
  * Prints the classes of the namespace Pillion as JSON: those of the extension, or those of
- * a stub file that is given as an argument.
+ * a folder of stubs that is given as an argument.
  */
 
 if (isset($argv[1])) {
-    require $argv[1];
+    $folder = $argv[1];
+    $file = fn (string $class) => $folder . '/' . strtr($class, '\\', '/') . '.php';
+    // A stub names its parents, which come first.
+    spl_autoload_register(fn (string $class) => require_once $file($class));
+    foreach (new RecursiveIteratorIterator(new RecursiveDirectoryIterator($folder)) as $entry) {
+        if ($entry->getExtension() === 'php') {
+            require_once $entry->getPathname();
+        }
+    }
 }
 
 /** @return list<array<string, mixed>> */

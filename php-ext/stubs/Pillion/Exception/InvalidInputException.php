@@ -1,0 +1,8 @@
+<?php
+
+namespace Pillion\Exception;
+
+/** The input is wrong; sending it again cannot help. */
+class InvalidInputException extends PillionException
+{
+}

@@ -1,0 +1,11 @@
+<?php
+
+namespace Pillion\Exception;
+
+/** The MCP server answered with a JSON-RPC error; `getCode()` is `$rpcCode`. */
+class JsonRpcException extends PillionException
+{
+    public int $rpcCode = -1;
+    /** The `data` of the error. */
+    public mixed $data = null;
+}

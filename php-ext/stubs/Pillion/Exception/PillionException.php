@@ -1,0 +1,12 @@
+<?php
+
+namespace Pillion\Exception;
+
+/**
+ * Everything that the extension throws on purpose.
+ */
+class PillionException extends \RuntimeException
+{
+    /** One of the codes of {@see \Pillion\ToolResult::$errorCode}. */
+    public string $errorCode = 'internal_error';
+}

@@ -1,0 +1,8 @@
+<?php
+
+namespace Pillion\Exception;
+
+/** The time was over first. */
+class TimeoutException extends PillionException
+{
+}

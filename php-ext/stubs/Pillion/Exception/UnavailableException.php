@@ -1,0 +1,8 @@
+<?php
+
+namespace Pillion\Exception;
+
+/** The sidecar is not there, or a tool behind it is not set up. */
+class UnavailableException extends PillionException
+{
+}

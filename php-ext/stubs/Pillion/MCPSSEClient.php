@@ -1,0 +1,71 @@
+<?php
+
+namespace Pillion;
+
+/**
+ * An MCP server. Sessions belong to the process: a client for the same server with the
+ * same configuration and credentials finds the session warm, also in a later request of
+ * an FPM worker.
+ */
+class MCPSSEClient
+{
+    /**
+     * Does no I/O.
+     *
+     * @param int|float            $timeout seconds for one call, with all it does
+     * @param ?string              $apiKey  goes out as a bearer token
+     * @param array<string, mixed> $options see docs/PHP.md
+     *
+     * @throws Exception\InvalidInputException when the URL or an option is not valid
+     */
+    public function __construct(
+        string $serverUrl,
+        int|float $timeout = 30,
+        #[\SensitiveParameter]
+        ?string $apiKey = null,
+        #[\SensitiveParameter]
+        array $options = [],
+    ) {
+    }
+
+    /**
+     * Sends any request; returns the JSON-RPC `result` unchanged, objects as associative arrays.
+     *
+     * @param array<string, mixed> $params
+     *
+     * @throws Exception\TransportException     when the server cannot be reached or answers with nonsense
+     * @throws Exception\TimeoutException
+     * @throws Exception\JsonRpcException       when the server answers with an error
+     * @throws Exception\RateLimitedException   when the server answers with HTTP 429
+     * @throws Exception\InvalidInputException  when the parameters are no JSON
+     */
+    public function request(string $method, array $params = []): mixed
+    {
+    }
+
+    /**
+     * The tools of the server as it lists them. Empty when it cannot be asked, which goes
+     * to the log.
+     *
+     * @return list<array<string, mixed>>
+     */
+    public function listTools(): array
+    {
+    }
+
+    /**
+     * The result of a tool, unchanged: also one with `isError`.
+     *
+     * @param array<string, mixed> $arguments
+     *
+     * @throws Exception\PillionException as {@see request()}
+     */
+    public function callTool(string $name, array $arguments = []): mixed
+    {
+    }
+
+    /** Whether the server answers now. */
+    public function isAvailable(): bool
+    {
+    }
+}

@@ -1,0 +1,34 @@
+<?php
+
+namespace Pillion;
+
+/**
+ * A built-in tool; comes from a registry.
+ */
+final class NativeTool implements ToolInterface
+{
+    private function __construct()
+    {
+    }
+
+    public function getName(): string
+    {
+    }
+
+    public function getDefinition(): ToolDefinition
+    {
+    }
+
+    /** Runs the tool with all the checks of an executor. */
+    public function execute(array $arguments, string $toolCallId): ToolResult
+    {
+    }
+
+    public function isAvailableForProvider(string $providerClass): bool
+    {
+    }
+
+    public function isEnabledForModel(array|object $model): bool
+    {
+    }
+}

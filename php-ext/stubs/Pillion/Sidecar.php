@@ -1,0 +1,104 @@
+<?php
+
+namespace Pillion;
+
+/**
+ * The sidecar `pillion serve`, through its Unix socket.
+ */
+class Sidecar
+{
+    /**
+     * Does no I/O.
+     *
+     * @param ?string   $socketPath unless set: the ini setting `pillion.sidecar_socket`, `$PILLION_SOCKET`,
+     *                              or the default path
+     * @param int|float $timeout    seconds for one call, with all it does
+     *
+     * @throws Exception\InvalidInputException when the timeout is not valid
+     */
+    public function __construct(?string $socketPath = null, int|float $timeout = 60)
+    {
+    }
+
+    public function getSocketPath(): string
+    {
+    }
+
+    /** Whether a sidecar answers now. */
+    public function isAvailable(): bool
+    {
+    }
+
+    /**
+     * @return list<array{name: string, description: string, parameters: list<array<string, mixed>>, category: string, server_label?: string}>
+     *
+     * @throws Exception\UnavailableException when there is no sidecar
+     * @throws Exception\PillionException
+     */
+    public function listTools(?string $category = null): array
+    {
+    }
+
+    /**
+     * @return list<array{type: 'function', function: array<string, mixed>}>
+     *
+     * @throws Exception\PillionException as {@see listTools()}
+     */
+    public function getSchemas(?string $category = null): array
+    {
+    }
+
+    /**
+     * Runs a tool and returns its data.
+     *
+     * @param array<string, mixed>                                          $arguments
+     * @param array{user?: string, channel?: string, request_id?: string} $context
+     *
+     * @throws Exception\UnavailableException when there is no sidecar
+     * @throws Exception\PillionException     when the tool fails; the class fits the error code
+     */
+    public function callTool(string $name, array $arguments = [], array $context = []): mixed
+    {
+    }
+
+    /**
+     * Runs a call. A tool that fails is a failed result.
+     *
+     * @param ToolCall|array<string, mixed>                                 $call
+     * @param array{user?: string, channel?: string, request_id?: string} $context
+     *
+     * @throws Exception\UnavailableException when there is no sidecar
+     * @throws Exception\PillionException
+     */
+    public function execute(ToolCall|array $call, array $context = []): ToolResult
+    {
+    }
+
+    /**
+     * Runs calls one after the other, in one request.
+     *
+     * @param list<ToolCall|array<string, mixed>>                           $calls
+     * @param array{user?: string, channel?: string, request_id?: string} $context
+     *
+     * @return list<ToolResult> in the order of the calls
+     *
+     * @throws Exception\PillionException as {@see execute()}
+     */
+    public function executeAll(array $calls, array $context = []): array
+    {
+    }
+
+    /**
+     * Runs calls side by side, in one request.
+     *
+     * @param list<ToolCall|array<string, mixed>>                           $calls
+     * @param array{user?: string, channel?: string, request_id?: string} $context
+     *
+     * @return list<ToolResult> in the order of the calls
+     *
+     * @throws Exception\PillionException as {@see execute()}
+     */
+    public function executeParallel(array $calls, array $context = []): array
+    {
+    }
+}

@@ -1,0 +1,78 @@
+<?php
+
+namespace Pillion;
+
+/**
+ * What a model and the executor need to know of a tool.
+ */
+class ToolDefinition
+{
+    public readonly string $name;
+    public readonly string $description;
+    /** @var array<string, mixed> a JSON Schema of type object */
+    public readonly array $parameters;
+    public readonly bool $strict;
+    public readonly string $category;
+    public readonly bool $requiresConfirmation;
+    public readonly float $cooldownSeconds;
+
+    /**
+     * @param array<string, mixed>|list<array{name: string, type: string, description?: string, required?: bool, default?: mixed, enum?: list<mixed>}> $parameters
+     *        a JSON Schema of type object, or a list of parameters, of which one is made;
+     *        `required` is true unless said otherwise
+     * @param bool      $strict               whether providers should hold the model to the schema exactly
+     * @param bool      $requiresConfirmation whether somebody has to approve each call
+     * @param int|float $cooldownSeconds      how long one user waits between two calls
+     *
+     * @throws Exception\InvalidInputException when the name, the description or the parameters are not valid
+     */
+    public function __construct(
+        string $name,
+        string $description,
+        array $parameters = [],
+        bool $strict = false,
+        string $category = 'general',
+        bool $requiresConfirmation = false,
+        int|float $cooldownSeconds = 0,
+    ) {
+    }
+
+    /**
+     * OpenAI's chat completions. In the formats an empty map is a `stdClass`, so that it
+     * stays a map in JSON.
+     *
+     * @return array{type: 'function', function: array{name: string, description: string, parameters: array<string, mixed>, strict: bool}}
+     */
+    public function toOpenAiFormat(): array
+    {
+    }
+
+    /**
+     * OpenAI's Responses.
+     *
+     * @return array{type: 'function', name: string, description: string, parameters: array<string, mixed>, strict: bool}
+     */
+    public function toOpenAiResponsesFormat(): array
+    {
+    }
+
+    /**
+     * An entry of Google's `functionDeclarations`, with the schema rewritten into what
+     * Gemini takes.
+     *
+     * @return array{name: string, description: string, parameters: array<string, mixed>}
+     */
+    public function toGoogleFormat(): array
+    {
+    }
+
+    /** @return array{name: string, description: string, input_schema: array<string, mixed>} */
+    public function toAnthropicFormat(): array
+    {
+    }
+
+    /** @return array{name: string, description: string, parameters: array<string, mixed>, strict: bool} */
+    public function toArray(): array
+    {
+    }
+}

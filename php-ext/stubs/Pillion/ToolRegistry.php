@@ -1,0 +1,151 @@
+<?php
+
+namespace Pillion;
+
+/**
+ * The tools there are, in the order in which they were registered.
+ */
+class ToolRegistry implements \Countable
+{
+    /** @var array<string, ToolInterface> */
+    private array $tools = [];
+
+    public function __construct()
+    {
+    }
+
+    /** A new registry with `calculator`, `get_time` and `roll_dice`. */
+    public static function withBuiltins(): ToolRegistry
+    {
+    }
+
+    /**
+     * @param ?callable $handler `fn(array $arguments, string $toolCallId): mixed`, for a definition only:
+     *                           returns a {@see ToolResult} or any value that is JSON
+     * @param bool      $replace whether it may take the place of a tool with its name
+     *
+     * @throws Exception\InvalidInputException when the name is taken, or the definition is not valid
+     */
+    public function register(ToolInterface|ToolDefinition $tool, ?callable $handler = null, bool $replace = false): void
+    {
+    }
+
+    /**
+     * Asks an MCP server for its tools and registers them all. A tool with an illegal name
+     * is left out, which goes to the log.
+     *
+     * @param MCPSSEClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $server
+     *
+     * @param string $prefix goes before the names, so that those of two servers do not meet
+     *
+     * @return list<string> the names
+     *
+     * @throws Exception\InvalidInputException when a name is taken, or the entry is not valid
+     * @throws Exception\PillionException      when the server cannot be asked
+     */
+    public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|array $server, string $prefix = '', bool $replace = false): array
+    {
+    }
+
+    /**
+     * Lets calls name `$tool` as `$alias` too.
+     *
+     * @throws Exception\InvalidInputException when there is no such tool, or the alias is the name of one
+     */
+    public function alias(string $alias, string $tool): void
+    {
+    }
+
+    /** Removes a tool; says whether it was there. */
+    public function unregister(string $name): bool
+    {
+    }
+
+    /** Whether there is a tool of that name or alias. */
+    public function has(string $name): bool
+    {
+    }
+
+    /** The tool of that name or alias. */
+    public function get(string $name): ?ToolInterface
+    {
+    }
+
+    /** @return array<string, ToolInterface> */
+    public function getAll(): array
+    {
+    }
+
+    /** @return array<string, MCPToolInterface> */
+    public function getMCPTools(): array
+    {
+    }
+
+    public function count(): int
+    {
+    }
+
+    /** @return list<string> in the order of their first tool */
+    public function categories(): array
+    {
+    }
+
+    /** @return list<array{type: 'function', function: array<string, mixed>}> OpenAI's nested form, `strict` only where it is true */
+    public function getSchemas(?string $category = null): array
+    {
+    }
+
+    /**
+     * The tools whose {@see ToolInterface::isEnabledForModel()} says yes.
+     *
+     * @param array<string, mixed>|object $model a model configuration with the key `tools`; or that key's
+     *        value (`function_calling`, `mcp`, `enabled_tools`); or an object with `getTools()` or such properties
+     *
+     * @return array<string, ToolInterface>
+     *
+     * @throws Exception\InvalidInputException when the configuration has a value of a wrong type
+     */
+    public function getAvailableForModel(array|object $model): array
+    {
+    }
+
+    /**
+     * The other tools, and why the model does not see them.
+     *
+     * @param array<string, mixed>|object $model
+     *
+     * @return array<string, string> reasons by name
+     *
+     * @throws Exception\InvalidInputException
+     */
+    public function getDroppedForModel(array|object $model): array
+    {
+    }
+
+    /**
+     * The definitions for a model, without MCP tools that have no server.
+     *
+     * @param array<string, mixed>|object $model
+     *
+     * @return list<ToolDefinition>
+     *
+     * @throws Exception\InvalidInputException
+     */
+    public function getDefinitionsForModel(array|object $model): array
+    {
+    }
+
+    /** @return array<string, ToolInterface> */
+    public function getAvailableForProvider(string $providerClass): array
+    {
+    }
+
+    /**
+     * Runs one tool with the defaults of {@see ToolExecutor}. Every failure is a failed result.
+     *
+     * @param array<string, mixed> $arguments
+     */
+    public function execute(string $toolName, array $arguments, string $toolCallId): ToolResult
+    {
+    }
+}
