@@ -6,12 +6,14 @@
 //!
 //! Schemas come from servers, too: the size of one is limited, and so is the work of a
 //! check. Regular expressions without look-around and back-references take linear time;
-//! others give up after a number of steps.
+//! others give up after a number of steps. How many names are matched with how many of them
+//! is limited, too.
 
 mod allowance;
 mod counted;
 #[cfg(test)]
 mod hostile;
+mod patterns;
 mod python_repr;
 mod violation;
 
@@ -22,7 +24,8 @@ use serde_json::Value;
 
 use crate::tool::JsonObject;
 pub use allowance::Unchecked;
-use allowance::{Step, within};
+use allowance::{Limits, Step, within};
+use patterns::Patterns;
 pub use violation::InvalidArguments;
 
 /// How long a check may take, unless it is said.
@@ -55,6 +58,7 @@ pub struct CompiledSchema {
     validator: jsonschema::Validator,
     /// The properties in their order, with the default of each.
     properties: Vec<(String, Option<Value>)>,
+    patterns: Patterns,
 }
 
 /// A schema that cannot be compiled: it is no valid JSON Schema, refers to a document that
@@ -76,14 +80,15 @@ impl CompiledSchema {
     /// place that is no schema, or more than 50,000 subschemas, 1,000 references or 512
     /// patterns.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
-        let patterns = PatternOptions::fancy_regex()
+        let (counted, patterns) = counted::counted(schema)?;
+        let options = PatternOptions::fancy_regex()
             .size_limit(MOST_PATTERN_BYTES)
             .backtrack_limit(MOST_BACKTRACKS);
         let validator = jsonschema::options()
             .offline()
-            .with_pattern_options(patterns)
+            .with_pattern_options(options)
             .with_keyword(counted::STEP, |_, _, _| Ok(Box::new(Step)))
-            .build(&counted::counted(schema)?)
+            .build(&counted)
             .map_err(|error| SchemaError {
                 path: error.instance_path().as_str().to_owned(),
                 reason: error.to_string(),
@@ -101,7 +106,16 @@ impl CompiledSchema {
         Ok(Self {
             validator,
             properties,
+            patterns,
         })
+    }
+
+    /// Whether the schema has regular expressions. How long one takes is not known before,
+    /// and nothing stops it on the way: such a check may be late by some milliseconds, and
+    /// is nothing for a thread that others wait for.
+    #[must_use]
+    pub fn has_patterns(&self) -> bool {
+        self.patterns.count > 0
     }
 
     /// Checks `arguments`, then fills in the defaults of what they leave out.
@@ -111,9 +125,7 @@ impl CompiledSchema {
     /// Arguments that take longer than two seconds to check are refused, too.
     pub fn validate(&self, arguments: &mut JsonObject) -> Result<(), InvalidArguments> {
         let instance = Value::Object(std::mem::take(arguments));
-        let verdict = match within(DEFAULT_TIME, u64::MAX, || {
-            self.validator.is_valid(&instance)
-        }) {
+        let verdict = match self.is_valid_within(&instance, DEFAULT_TIME) {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.first_violation(&instance)),
             Err(unchecked) => Err(InvalidArguments::unchecked(unchecked)),
@@ -143,16 +155,17 @@ impl CompiledSchema {
     /// [`mismatch`](Self::mismatch) with a limit on how long that may take.
     ///
     /// # Errors
-    /// [`Unchecked`] when it would take longer, or more of the stack than is good.
+    /// [`Unchecked`] when it would take longer, or more of the stack than is good, or the
+    /// value has too many names for the schema's patterns.
     pub fn mismatch_within(
         &self,
         value: &Value,
         time: Duration,
     ) -> Result<Option<String>, Unchecked> {
-        if within(time, u64::MAX, || self.validator.is_valid(value))? {
+        if self.is_valid_within(value, time)? {
             return Ok(None);
         }
-        let words = within(time, MOST_STEPS_FOR_WORDS, || {
+        let words = within(&self.limits(time, MOST_STEPS_FOR_WORDS), || {
             let error = self.validator.validate(value).err()?;
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "/" } else { &path };
@@ -162,6 +175,21 @@ impl CompiledSchema {
         Ok(words.unwrap_or_else(|_| Some("it does not fit its schema".to_owned())))
     }
 
+    fn is_valid_within(&self, value: &Value, time: Duration) -> Result<bool, Unchecked> {
+        self.patterns.admit(value)?;
+        within(&self.limits(time, u64::MAX), || {
+            self.validator.is_valid(value)
+        })
+    }
+
+    fn limits(&self, time: Duration, most_steps: u64) -> Limits {
+        Limits {
+            time,
+            most_steps,
+            steps_are_long: self.has_patterns(),
+        }
+    }
+
     fn first_violation(&self, instance: &Value) -> InvalidArguments {
         let rank = |parameter: &str| {
             self.properties
@@ -169,7 +197,7 @@ impl CompiledSchema {
                 .position(|(name, _)| name == parameter)
                 .unwrap_or(self.properties.len())
         };
-        let first = within(DEFAULT_TIME, MOST_STEPS_FOR_WORDS, || {
+        let first = within(&self.limits(DEFAULT_TIME, MOST_STEPS_FOR_WORDS), || {
             self.validator
                 .iter_errors(instance)
                 .map(|error| InvalidArguments::from_error(&error))

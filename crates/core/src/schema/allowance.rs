@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Bytes of the stack that one check may take.
 const MOST_STACK_BYTES: usize = 512 * 1024;
 
-/// Steps from one look at the clock to the next.
+/// Steps from one look at the clock to the next, where none of them takes long.
 const STEPS_A_LOOK: u64 = 16;
 
 /// Why a check came to no end.
@@ -24,6 +24,10 @@ pub enum Unchecked {
     /// The schema leads from one part of itself to the next too often.
     #[error("its schema is nested too deeply")]
     Depth,
+    /// The names in its objects, times the patterns that its schema has for them, are too
+    /// many.
+    #[error("it has too many names for the patterns of its schema")]
+    Names,
 }
 
 #[derive(Clone, Copy)]
@@ -31,6 +35,8 @@ struct Allowance {
     until: Instant,
     /// How often there may be a step.
     steps_left: u64,
+    /// Steps from one look at the clock to the next.
+    steps_a_look: u64,
     /// Where the stack was when the check began.
     stack: usize,
 }
@@ -40,16 +46,25 @@ thread_local! {
     static CURRENT: Cell<Option<Allowance>> = const { Cell::new(None) };
 }
 
-/// Runs a check, and gives it up after `time` or `most_steps`.
-pub(super) fn within<T>(
-    time: Duration,
-    most_steps: u64,
-    check: impl FnOnce() -> T,
-) -> Result<T, Unchecked> {
+/// How much a check may be.
+pub(super) struct Limits {
+    pub(super) time: Duration,
+    pub(super) most_steps: u64,
+    /// A step may take long: the clock is looked at in each.
+    pub(super) steps_are_long: bool,
+}
+
+/// Runs a check, and gives it up where it is more than `limits` allow.
+pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T, Unchecked> {
     let now = Instant::now();
     let allowance = Allowance {
-        until: now.checked_add(time).unwrap_or(now),
-        steps_left: most_steps,
+        until: now.checked_add(limits.time).unwrap_or(now),
+        steps_left: limits.most_steps,
+        steps_a_look: if limits.steps_are_long {
+            1
+        } else {
+            STEPS_A_LOOK
+        },
         stack: stack_pointer(),
     };
     let outer = CURRENT.replace(Some(allowance));
@@ -80,7 +95,8 @@ fn step() {
         resume_unwind(Box::new(Unchecked::Depth));
     }
     let steps_left = allowance.steps_left.checked_sub(1);
-    let is_late = |left: u64| left.is_multiple_of(STEPS_A_LOOK) && Instant::now() > allowance.until;
+    let is_late =
+        |left: u64| left.is_multiple_of(allowance.steps_a_look) && Instant::now() > allowance.until;
     match steps_left {
         Some(left) if !is_late(left) => {
             allowance.steps_left = left;

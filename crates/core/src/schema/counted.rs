@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::SchemaError;
+use super::patterns::Patterns;
 
 /// The keyword that counts a step.
 pub(super) const STEP: &str = "x-pillion-step";
@@ -22,7 +23,7 @@ const MOST_PATTERNS: usize = 512;
 struct Counts {
     parts: usize,
     references: Vec<String>,
-    patterns: usize,
+    patterns: Patterns,
     /// Some part has an identifier of its own: references in it begin there.
     has_schemas_with_names: bool,
 }
@@ -48,15 +49,16 @@ impl Place {
     }
 }
 
-/// `schema` with a counter in each of its parts.
+/// `schema` with a counter in each of its parts, and its patterns.
 ///
 /// It stands in `allOf`: that is looked at before all that multiplies the work of a check
 /// (`anyOf`, `oneOf`, `not`, `if`, references), and the places that references name stay
-/// what they were. A part that fails before its `allOf` has multiplied nothing.
+/// what they were. A part that fails before its `allOf` has multiplied nothing. A `pattern`,
+/// which may take long by itself, is moved behind the counter.
 ///
 /// # Errors
 /// When the schema is too large, or refers to a place that is none or no schema.
-pub(super) fn counted(schema: &Value) -> Result<Value, SchemaError> {
+pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> {
     let mut counts = Counts::default();
     let mut counted = schema.clone();
     visit(&mut counted, Place::default(), &mut counts)?;
@@ -78,7 +80,7 @@ pub(super) fn counted(schema: &Value) -> Result<Value, SchemaError> {
         // Which of them the place is in cannot be told here.
         return Err(refused("a reference leads to a place that is no schema"));
     }
-    Ok(counted)
+    Ok((counted, counts.patterns))
 }
 
 /// Where a keyword holds schemas.
@@ -136,7 +138,7 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
                     return Err(refused("it has too many references"));
                 }
             }
-            ("pattern", ..) => counts.pattern(1)?,
+            ("pattern", ..) => counts.more_patterns(1)?,
             (_, Holds::Schema | Holds::Either, schema @ Value::Object(_)) => {
                 visit(schema, below, counts)?;
             }
@@ -147,7 +149,10 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
             }
             (keyword, Holds::Named, Value::Object(named)) => {
                 if keyword == "patternProperties" {
-                    counts.pattern(named.len())?;
+                    counts.more_patterns(named.len())?;
+                    for pattern in named.keys() {
+                        counts.patterns.add_for_names(pattern);
+                    }
                 }
                 for schema in named.values_mut() {
                     visit(schema, below, counts)?;
@@ -164,9 +169,9 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
 }
 
 impl Counts {
-    fn pattern(&mut self, more: usize) -> Result<(), SchemaError> {
-        self.patterns += more;
-        if self.patterns > MOST_PATTERNS {
+    fn more_patterns(&mut self, more: usize) -> Result<(), SchemaError> {
+        self.patterns.count += more;
+        if self.patterns.count > MOST_PATTERNS {
             return Err(refused("it has too many patterns"));
         }
         Ok(())
@@ -183,10 +188,15 @@ fn set_aside(entries: &mut Map<String, Value>) {
 }
 
 fn count_here(entries: &mut Map<String, Value>) {
-    let all_of = entries.entry("allOf").or_insert_with(|| json!([]));
     // One of another type is left for the compiler to refuse.
+    if !entries.get("allOf").is_none_or(Value::is_array) {
+        return;
+    }
+    let pattern = entries.shift_remove("pattern");
+    let all_of = entries.entry("allOf").or_insert_with(|| json!([]));
     if let Value::Array(all_of) = all_of {
         all_of.push(json!({ STEP: true }));
+        all_of.extend(pattern.map(|pattern| json!({ "pattern": pattern })));
     }
 }
 

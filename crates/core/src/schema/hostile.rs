@@ -188,6 +188,59 @@ fn regular_expressions_are_bounded() {
 }
 
 #[test]
+fn names_times_patterns_are_bounded() {
+    let patterns = |count: usize, pattern: &str| -> Map<_, _> {
+        (0..count)
+            .map(|nth| (format!("{pattern}{nth}$"), json!({"type": "string"})))
+            .collect()
+    };
+    let names = |count: usize| -> Map<_, _> {
+        (0..count)
+            .map(|nth| (format!("{}{nth}", "a".repeat(40)), json!(5)))
+            .collect()
+    };
+    let many = json!({"patternProperties": patterns(500, "^[b-z]+")});
+    assert_eq!(check(many, json!(names(20_000))), Err(Unchecked::Names));
+    let backtracking = patterns(1, "^(?=(a+)+$)b");
+    for schema in [
+        json!({"patternProperties": backtracking}),
+        json!({"patternProperties": backtracking, "additionalProperties": {"type": "integer"}}),
+    ] {
+        assert_eq!(check(schema, json!(names(20_000))), Err(Unchecked::Names));
+    }
+    // What is few by itself is done again and again.
+    let few = json!({"patternProperties": patterns(50, "^[b-z]+")});
+    let twice = |next: Value| json!({"anyOf": [next, {"not": {"not": next}}]});
+    let mut schema = linked(60, twice, json!({"allOf": [few, {"type": "string"}]}));
+    assert_eq!(
+        check(schema.clone(), json!(names(50))),
+        Err(Unchecked::Time)
+    );
+    schema = of_draft_7(schema);
+    assert_eq!(check(schema, json!(names(50))), Err(Unchecked::Time));
+}
+
+#[test]
+fn a_pattern_that_never_fits_is_a_step_each_time() {
+    let slow = json!({"pattern": "^(?=(a+)+$)b"});
+    let text = json!(format!("{}!", "a".repeat(200)));
+    // `contains` looks at all of them, for none fits.
+    let checked = check(json!({"contains": slow}), json!(vec![text; 100_000]));
+    assert_eq!(checked, Err(Unchecked::Time));
+}
+
+#[test]
+fn a_pattern_beside_other_keywords_still_holds() {
+    let schema = json!({"pattern": "^a", "allOf": [{"minLength": 2}], "maxLength": 3});
+    for (value, fits) in [("ab", true), ("bb", false), ("a", false), ("abcd", false)] {
+        let found = check(schema.clone(), json!(value)).unwrap();
+        assert_eq!(found.is_none(), fits, "{value} {found:?}");
+    }
+    assert!(CompiledSchema::compile(&json!({"pattern": 5})).is_err());
+    assert!(CompiledSchema::compile(&json!({"pattern": "a", "allOf": 5})).is_err());
+}
+
+#[test]
 fn a_large_value_that_is_wrong_everywhere_gets_short_words() {
     let either = json!({"anyOf": [{"items": {"type": "string"}}, {"items": {"type": "boolean"}}]});
     let words = check(either, json!(vec![1; 100_000])).unwrap().unwrap();

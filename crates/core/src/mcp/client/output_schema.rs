@@ -12,7 +12,7 @@ use crate::schema::{CompiledSchema, Unchecked};
 const MOST_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// A result of up to so many bytes is checked where it came in: that takes less time than to
-/// ask another thread.
+/// ask another thread. But not against patterns, which nothing can stop when the time is up.
 const SMALL_BYTES: usize = 16 * 1024;
 const SMALL_TIME: Duration = Duration::from_millis(5);
 
@@ -45,6 +45,7 @@ impl OutputSchema {
     ) -> Option<String> {
         if let Some(compiled) = self.compiled.get()
             && result.get().len() <= SMALL_BYTES
+            && !compiled.as_ref().is_some_and(CompiledSchema::has_patterns)
         {
             match compiled
                 .as_ref()
@@ -122,5 +123,60 @@ fn check(
         None => Ok(Some(
             "the tool has an output schema, but the result has no structuredContent".to_owned(),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    /// Whether a second check, when the schema is compiled, is done where it is asked for:
+    /// it is asked for while the only other thread has no time.
+    async fn is_checked_here(schema: &Value, content: &Value) -> bool {
+        let schema = Arc::new(OutputSchema::new("tool", to_raw_value(schema).unwrap()));
+        let result = to_raw_value(&json!({ "structuredContent": content })).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        let first = schema.mismatch(&result, until).await;
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || released.recv());
+        let mut second = pin!(schema.mismatch(&result, until));
+        let polled = second
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        drop(release);
+        let (is_here, second) = match polled {
+            Poll::Ready(second) => (true, second),
+            Poll::Pending => (false, second.await),
+        };
+        busy.await.unwrap().unwrap_err();
+        assert_eq!(first, second);
+        is_here
+    }
+
+    #[test]
+    fn what_has_patterns_is_checked_on_another_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        let objects = |count: usize, prefix: &str| -> Value {
+            let named = (0..count).map(|nth| (format!("{prefix}{nth}"), json!({})));
+            Value::Object(named.collect())
+        };
+        runtime.block_on(async {
+            // There is nothing to check with a schema that cannot be used.
+            assert!(is_checked_here(&json!({"type": 5}), &json!({"a": 5})).await);
+            let names = json!({"patternProperties": objects(400, "^[a-z]*x")});
+            assert!(!is_checked_here(&names, &objects(400, "a")).await);
+            let text = json!({"properties": {"a": {"pattern": "^a"}}});
+            assert!(!is_checked_here(&text, &json!({"a": "b"})).await);
+        });
     }
 }

@@ -1,0 +1,117 @@
+//! What it costs to match the names in an object with the patterns of a schema.
+//!
+//! The validator matches every name with every pattern of a `patternProperties` in one go,
+//! with no place for a look at the clock: how many matches that may be is counted before.
+
+use serde_json::Value;
+
+use super::Unchecked;
+
+/// Matches that the names of one value may take: about a second.
+const MOST_MATCHES: u64 = 1_000_000;
+
+/// What a match costs that may go back in the text again and again.
+const MATCHES_OF_BACKTRACKING: u64 = 250;
+
+/// Bytes of a name that cost as much as another match.
+const BYTES_A_MATCH: u64 = 64;
+
+/// The patterns of a schema.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Patterns {
+    /// All of them.
+    pub(super) count: usize,
+    /// Those that are for names.
+    for_names: u64,
+    /// What it costs to match a short name with each of those.
+    matches_a_name: u64,
+}
+
+impl Patterns {
+    /// Takes a pattern for names into account.
+    pub(super) fn add_for_names(&mut self, pattern: &str) {
+        self.for_names += 1;
+        self.matches_a_name += if may_backtrack(pattern) {
+            MATCHES_OF_BACKTRACKING
+        } else {
+            1
+        };
+    }
+
+    /// # Errors
+    /// [`Unchecked::Names`] when `value` has too many names for these patterns.
+    pub(super) fn admit(&self, value: &Value) -> Result<(), Unchecked> {
+        let mut matches_left = MOST_MATCHES;
+        if self.for_names == 0 || self.pay(value, &mut matches_left).is_some() {
+            return Ok(());
+        }
+        Err(Unchecked::Names)
+    }
+
+    /// None when there are not as many matches left as the names in `value` cost.
+    fn pay(&self, value: &Value, matches_left: &mut u64) -> Option<()> {
+        match value {
+            Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+                let bytes = u64::try_from(name.len()).ok()?;
+                let cost = self.matches_a_name + bytes / BYTES_A_MATCH * self.for_names;
+                *matches_left = matches_left.checked_sub(cost)?;
+                self.pay(member, matches_left)
+            }),
+            Value::Array(items) => items
+                .iter()
+                .try_for_each(|item| self.pay(item, matches_left)),
+            _ => Some(()),
+        }
+    }
+}
+
+/// Whether a pattern may have look-around, back-references or atomic groups. Named groups
+/// look like it, too.
+fn may_backtrack(pattern: &str) -> bool {
+    let has_marks = ["++", "*+", "?+", "}+"]
+        .iter()
+        .any(|marks| pattern.contains(marks));
+    let follows = |opening, is_odd: fn(char) -> bool| {
+        let mut rest = pattern.split(opening).skip(1);
+        rest.any(|after| after.starts_with(is_odd))
+    };
+    has_marks
+        || follows("(?", |after| after != ':')
+        || follows("\\", |after| {
+            after.is_ascii_digit() || "kKgG".contains(after)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_times_patterns_are_counted() {
+        let value = |names: usize| {
+            let object: serde_json::Map<_, _> =
+                (0..names).map(|nth| (nth.to_string(), json!(1))).collect();
+            json!([{ "inner": object }])
+        };
+        for (pattern, count, names, admitted) in [
+            ("^[a-z]+$", 500, 1_900, true),
+            ("^[a-z]+$", 500, 2_100, false),
+            ("^(?!x-)", 1, 3_900, true),
+            ("^(?!x-)", 1, 4_100, false),
+            ("^(?:x|y)", 1, 4_100, true),
+            ("(a)\\1", 1, 4_100, false),
+            ("a++", 1, 4_100, false),
+        ] {
+            let mut patterns = Patterns::default();
+            (0..count).for_each(|_| patterns.add_for_names(pattern));
+            let is_admitted = patterns.admit(&value(names)).is_ok();
+            assert_eq!(is_admitted, admitted, "{pattern} {count} {names}");
+        }
+        let mut patterns = Patterns::default();
+        (0..500).for_each(|_| patterns.add_for_names("a"));
+        let long = json!({"a".repeat(1_000_000): 1});
+        assert_eq!(patterns.admit(&long), Err(Unchecked::Names));
+        assert_eq!(Patterns::default().admit(&long), Ok(()));
+    }
+}
