@@ -2,7 +2,7 @@
 //! which order things are tried.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use pillion_core::mcp::{McpClient, McpErrorKind, ProtocolVersion, TransportKind};
@@ -407,4 +407,33 @@ async fn a_tools_own_error_is_not_lost_when_the_server_cannot_be_asked_what_it_s
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32000);
     assert_eq!(server.requests.calls("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn a_tools_own_error_has_the_server_asked_what_it_speaks_only_once() {
+    let code = Arc::new(AtomicI64::new(-32000));
+    let answered = Arc::clone(&code);
+    let server = FakeMcp::builder(Dialect::Stateless)
+        .on("tools/call", move |_| {
+            Reply::error(answered.load(Ordering::SeqCst), "no dice")
+        })
+        .start();
+    let client = client(&server.url, TransportKind::Auto);
+    let asked = || server.requests.calls("server/discover").len();
+    let call = async |expected: i64| {
+        let error = roll(&client).await.unwrap_err();
+        assert_eq!(error.rpc_error().unwrap().code, expected);
+    };
+    for _ in 0..3 {
+        call(-32000).await;
+        assert_eq!(asked(), 2);
+    }
+    // Another error may mean something.
+    code.store(-32600, Ordering::SeqCst);
+    for _ in 0..3 {
+        call(-32600).await;
+        assert_eq!(asked(), 3);
+    }
+    assert_eq!(server.requests.calls("tools/call").len(), 6);
+    assert!(server.requests.calls("initialize").is_empty());
 }

@@ -1,4 +1,5 @@
 mod circuit;
+mod confirmed;
 mod connection;
 mod exchange;
 mod known_tools;

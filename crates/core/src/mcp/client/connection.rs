@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::circuit::Circuit;
+use super::confirmed::Confirmed;
 use super::standing::Standing;
 use crate::mcp::connect::Opened;
 use crate::mcp::dialect::Dialect;
@@ -26,6 +27,7 @@ pub(super) struct Connections {
     peer: Arc<Peer>,
     opener: OnceLock<Arc<Opener>>,
     circuit: Circuit,
+    confirmed: Confirmed,
     standing: Standing,
     /// Disconnected on purpose: operations fail until somebody connects.
     closed: AtomicBool,
@@ -101,6 +103,7 @@ impl Connections {
             peer,
             opener: OnceLock::new(),
             circuit: Circuit::default(),
+            confirmed: Confirmed::default(),
             standing: Standing::default(),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
@@ -285,6 +288,11 @@ impl Connections {
             opener.forget_dialect();
         }
         self.forget(session).await;
+    }
+
+    /// What turned out to say nothing about how the server speaks.
+    pub(super) fn confirmed(&self) -> &Confirmed {
+        &self.confirmed
     }
 
     /// Whether something of the dialect was found out, be it the revision alone, so that it

@@ -90,7 +90,11 @@ impl McpClient {
                     let before = session.version();
                     self.shared.connections.forget_dialect(&session).await;
                     let now = self.shared.connections.session().await;
-                    let is_other = now.is_ok_and(|now| now.version() != before);
+                    let now = now.map(|now| now.version());
+                    if now.as_ref().is_ok_and(|now| *now == before) {
+                        self.shared.connections.confirmed().note(&outcome);
+                    }
+                    let is_other = now.is_ok_and(|now| now != before);
                     if !is_other && !only_reads(method) {
                         // It was an error of the tool's own, which may have run, or nobody
                         // can tell: there is no server to be sent to again.
@@ -183,17 +187,22 @@ impl McpClient {
                 if named.is_some() && named == session.version() {
                     return Some(Again::RevisionRefused);
                 }
-                let finds_out = self.shared.connections.finds_out();
-                finds_out.then_some(Again::DialectChanged)
+                self.may_have_changed(outcome)
+                    .then_some(Again::DialectChanged)
             }
             outcome => {
-                let connections = &self.shared.connections;
-                let misfit = connections.finds_out()
-                    && !connections.is_channel()
-                    && does_not_fit(session, outcome);
+                let misfit = !self.shared.connections.is_channel()
+                    && does_not_fit(session, outcome)
+                    && self.may_have_changed(outcome);
                 misfit.then_some(Again::DialectChanged)
             }
         }
+    }
+
+    /// Whether an outcome is worth asking the server what it speaks.
+    fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+        let connections = &self.shared.connections;
+        connections.finds_out() && !connections.confirmed().covers(outcome)
     }
 }
 
