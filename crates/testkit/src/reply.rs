@@ -12,6 +12,8 @@ pub struct Reply {
     pub(crate) delay: Duration,
     /// Messages that come before it, in an event stream.
     pub(crate) before: Vec<String>,
+    /// Whether every event stream ends with it.
+    pub(crate) is_last: bool,
 }
 
 impl Reply {
@@ -28,6 +30,7 @@ impl Reply {
             payload: format!("\"result\":{result}"),
             delay: Duration::ZERO,
             before: Vec::new(),
+            is_last: false,
         }
     }
 
@@ -44,6 +47,7 @@ impl Reply {
             payload: format!("\"error\":{error}"),
             delay: Duration::ZERO,
             before: Vec::new(),
+            is_last: false,
         }
     }
 
@@ -60,6 +64,16 @@ impl Reply {
     pub fn preceded_by(mut self, message: &Value) -> Self {
         self.before.push(message.to_string());
         self
+    }
+
+    /// The same, and the end of every event stream right behind it. (Of servers that answer
+    /// on a stream.)
+    #[must_use]
+    pub fn last(self) -> Self {
+        Self {
+            is_last: true,
+            ..self
+        }
     }
 
     /// The HTTP status that goes with it.

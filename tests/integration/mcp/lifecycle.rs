@@ -298,3 +298,25 @@ async fn a_response_that_overtakes_the_answer_to_its_post_leaves_the_connection_
         assert!(posts() >= 5, "{case}");
     }
 }
+
+#[tokio::test]
+async fn a_list_that_is_whole_asks_for_no_other_connection() {
+    for (dialect, transport) in [
+        (Dialect::GetSse, TransportKind::GetSse),
+        (
+            Dialect::LegacySse(Endpoint::Relative),
+            TransportKind::LegacySse,
+        ),
+    ] {
+        // The connection ends with the last page.
+        let server = FakeMcp::builder(dialect)
+            .on("tools/list", |params| match params.get("cursor") {
+                None => Reply::result(&json!({"tools": [{"name": "a"}], "nextCursor": "2"})),
+                Some(_) => Reply::result(&json!({"tools": [{"name": "b"}]})).last(),
+            })
+            .start();
+        let client = client(&server.url, transport);
+        assert_eq!(client.list_tools().await.unwrap().len(), 2);
+        assert_eq!(server.requests.calls("initialize").len(), 1);
+    }
+}

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Dialect;
 use super::server::Server;
-use crate::Recorded;
+use crate::{Recorded, Reply};
 
 const SESSION_ID: &str = "mcp-session-id";
 
@@ -122,8 +122,11 @@ async fn answer_on_stream(
     let stream = stream.map(str::to_owned);
     let (answering, request) = (Arc::clone(server), request.clone());
     tokio::spawn(async move {
-        if let Some(response) = response(&answering, &request).await {
+        if let Some((reply, response)) = reply_and_response(&answering, &request).await {
             answering.send(stream.as_deref(), &response);
+            if reply.is_last {
+                answering.close_streams();
+            }
         }
     });
     tokio::time::sleep(server.accepts_after).await;
@@ -133,12 +136,18 @@ async fn answer_on_stream(
 
 /// The response to a request; none to a notification or a response.
 async fn response(server: &Server, request: &Recorded) -> Option<String> {
+    let (_, response) = reply_and_response(server, request).await?;
+    Some(response)
+}
+
+async fn reply_and_response(server: &Server, request: &Recorded) -> Option<(Reply, String)> {
     let message: Value = request.json();
     let method = message["method"].as_str()?;
     let id = message.get("id")?;
     let reply = server.reply(method, &message["params"]);
     tokio::time::sleep(reply.delay).await;
-    Some(reply.response(&id.to_string()))
+    let response = reply.response(&id.to_string());
+    Some((reply, response))
 }
 
 pub(super) fn event_stream(events: UnboundedReceiver<Bytes>) -> Response {

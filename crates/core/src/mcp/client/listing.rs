@@ -28,9 +28,9 @@ impl McpClient {
     pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = async {
             let known = self.shared.tools.begin();
-            let tools = self.all("tools/list", "tools").await?;
-            let session = self.shared.connections.session().await?;
-            Ok(self.learn(&session, known, tools).await)
+            let (tools, session) = self.all("tools/list", "tools").await?;
+            let has_metadata = session.is_some_and(|session| session.has(Feature::RequestMetadata));
+            Ok(self.learn(has_metadata, known, tools).await)
         };
         self.in_time(&RequestOptions::default(), list).await
     }
@@ -40,7 +40,7 @@ impl McpClient {
     /// # Errors
     /// [`McpError`].
     pub async fn list_resources(&self) -> Result<Vec<Box<RawValue>>, McpError> {
-        let list = self.all("resources/list", "resources");
+        let list = self.items("resources/list", "resources");
         self.in_time(&RequestOptions::default(), list).await
     }
 
@@ -49,7 +49,7 @@ impl McpClient {
     /// # Errors
     /// [`McpError`].
     pub async fn list_resource_templates(&self) -> Result<Vec<Box<RawValue>>, McpError> {
-        let list = self.all("resources/templates/list", "resourceTemplates");
+        let list = self.items("resources/templates/list", "resourceTemplates");
         self.in_time(&RequestOptions::default(), list).await
     }
 
@@ -58,7 +58,7 @@ impl McpClient {
     /// # Errors
     /// [`McpError`].
     pub async fn list_prompts(&self) -> Result<Vec<Box<RawValue>>, McpError> {
-        let list = self.all("prompts/list", "prompts");
+        let list = self.items("prompts/list", "prompts");
         self.in_time(&RequestOptions::default(), list).await
     }
 
@@ -71,20 +71,22 @@ impl McpClient {
             let result = session.exchange("tools/list", &params, extras).await??;
             list.read(&result)?;
         }
-        self.learn(session, known, list.items).await;
+        let has_metadata = session.has(Feature::RequestMetadata);
+        self.learn(has_metadata, known, list.items).await;
         Ok(())
     }
 
     /// Remembers what calls have to know of tools; gives those that may be used. A long list
-    /// is learned in turns, so that deadlines are kept.
+    /// is learned in turns, so that deadlines are kept. `has_metadata` says whether the list
+    /// came in a session whose requests say all there is to know of them.
     async fn learn(
         &self,
-        session: &Session,
+        has_metadata: bool,
         mut known: ToolList,
         tools: Vec<Box<RawValue>>,
     ) -> Vec<Box<RawValue>> {
         let server = &self.config().label;
-        let has_headers = session.has(Feature::RequestMetadata)
+        let has_headers = has_metadata
             && matches!(
                 self.config().transport,
                 TransportKind::Auto | TransportKind::StreamableHttp
@@ -110,21 +112,33 @@ impl McpClient {
         usable
     }
 
-    /// Every page of a list. A server that does not know the method has nothing (E6).
-    async fn all(
+    async fn items(
         &self,
         method: &'static str,
         key: &'static str,
     ) -> Result<Vec<Box<RawValue>>, McpErrorKind> {
+        let (items, _) = self.all(method, key).await?;
+        Ok(items)
+    }
+
+    /// Every page of a list, and the session that the last one came in, which may have ended
+    /// by then. A server that does not know the method has nothing (E6).
+    async fn all(
+        &self,
+        method: &'static str,
+        key: &'static str,
+    ) -> Result<(Vec<Box<RawValue>>, Option<Arc<Session>>), McpErrorKind> {
         let mut list = self.list(method, key);
+        let mut last = None;
         while let Some(params) = list.next_page()? {
-            let (outcome, _) = self.cached_exchange(method, &params, &Map::new()).await?;
+            let (outcome, session) = self.cached_exchange(method, &params, &Map::new()).await?;
+            last = Some(session);
             match outcome {
                 Err(error) if error.code == METHOD_NOT_FOUND => break,
                 other => list.read(&other?)?,
             }
         }
-        Ok(list.items)
+        Ok((list.items, last))
     }
 
     fn list(&self, method: &'static str, key: &'static str) -> List {
