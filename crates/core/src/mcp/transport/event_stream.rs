@@ -212,7 +212,10 @@ impl Transport for EventStreamTransport {
         Box::pin(async move {
             let poster = &self.poster;
             let id = &request.id;
-            let mut place = poster.waiting.place(id).map_err(|_| {
+            let mut place = poster.waiting.place(id).map_err(|ending| {
+                if request.opens {
+                    return ending; // There was no session yet.
+                }
                 // Nothing has left: it may go out on another connection.
                 McpErrorKind::SessionExpired
             })?;
@@ -275,7 +278,53 @@ impl Transport for EventStreamTransport {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::mcp::callbacks::Callbacks;
+    use crate::mcp::result_cache::ResultCache;
+    use crate::mcp::{ServerConfig, jsonrpc};
+
+    fn request(opens: bool) -> Outgoing {
+        let id = RequestId::Number(1);
+        Outgoing {
+            message: jsonrpc::request(&id, "initialize", &serde_json::json!({})),
+            id,
+            mirrored: HeaderMap::new(),
+            endless: false,
+            opens,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_handshake_on_a_stream_that_has_closed_fails_with_its_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/sse", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+            let event = "event: endpoint\ndata: /messages\n\n";
+            let answer = format!("{head}{event}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let link = HttpLink::new(&ServerConfig::new("x", &url).unwrap()).unwrap();
+        let peer = Arc::new(Peer::new(
+            Callbacks::new(),
+            Arc::new(ResultCache::default()),
+        ));
+        let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer);
+        let transport = transport.await.unwrap();
+        server.await.unwrap();
+        while transport.is_open() {
+            tokio::task::yield_now().await;
+        }
+        let opening = transport.exchange(request(true)).await.unwrap_err();
+        assert!(matches!(opening, McpErrorKind::StreamClosed), "{opening}");
+        let later = transport.exchange(request(false)).await.unwrap_err();
+        assert!(matches!(later, McpErrorKind::SessionExpired), "{later}");
+    }
 
     #[test]
     fn e7_an_endpoint_is_relative_or_absolute_but_of_the_same_origin() {
