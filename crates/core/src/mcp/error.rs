@@ -135,6 +135,9 @@ pub enum McpErrorKind {
     /// The answer to the request for a WebSocket is none.
     #[error("the server does not speak WebSocket with the subprotocol 'mcp' here")]
     NotWebSocket,
+    /// The other end sends back what it is sent, as `cat` does.
+    #[error("it sends back what it is sent: it is no MCP server, or a terminal is in between")]
+    Echo,
     /// The server does not know the session any more.
     #[error("the session has expired")]
     SessionExpired,
@@ -274,6 +277,7 @@ impl McpError {
             | McpErrorKind::Spawn { .. }
             | McpErrorKind::ProcessEnded { .. }
             | McpErrorKind::NotWebSocket
+            | McpErrorKind::Echo
             | McpErrorKind::SessionExpired
             | McpErrorKind::NoCommonVersion { .. }
             | McpErrorKind::KnownDown { .. }

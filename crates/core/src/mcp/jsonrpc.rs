@@ -322,6 +322,11 @@ mod tests {
             only(r#"{"method":"notifications/x"}"#),
             Incoming::Notification { .. }
         ));
+        // What has a method is no response, whatever else it has.
+        assert!(matches!(
+            only(r#"{"method":"x","id":7,"result":{}}"#),
+            Incoming::Request { .. }
+        ));
         let batch = r#"[{"method":"x"}, 3, {"id":1,"result":{}}]"#;
         assert_eq!(Incoming::parse(batch).unwrap().len(), 2);
         for bad in [

@@ -1,6 +1,8 @@
 //! What a server is asked first, and what is made of its answer, or of none.
 
-use pillion_core::mcp::{Handshake, McpClient, ProtocolVersion, TransportKind};
+use pillion_core::mcp::{
+    Handshake, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
+};
 use serde_json::{Value, json};
 
 use super::{call, fake, fake_config, pid};
@@ -109,4 +111,19 @@ async fn e6_a_server_that_was_upgraded_or_downgraded_is_found_out_anew() {
         std::fs::remove_file(&upgraded).unwrap();
         client.call_tool("kill", &json!({})).await.unwrap_err();
     }
+}
+
+#[tokio::test]
+async fn a_program_that_sends_back_what_it_is_sent_is_no_server() {
+    let cat = |handshake| {
+        let mut config = ServerConfig::of_command("cat", StdioCommand::new("cat"));
+        config.handshake = handshake;
+        McpClient::new(config)
+    };
+    let is_echo = |kind: &McpErrorKind| matches!(kind, McpErrorKind::Echo);
+    let error = cat(Handshake::Auto).connect().await.unwrap_err();
+    assert!(is_echo(error.kind()), "{error}");
+    // Without a handshake it is known at the first request.
+    let error = cat(Handshake::Never).list_tools().await.unwrap_err();
+    assert!(is_echo(error.kind()), "{error}");
 }

@@ -79,14 +79,15 @@ pub(super) fn discovered(
         Err(McpErrorKind::HttpStatus { status, .. }) if !matches!(status, 401 | 403 | 407) => {
             return Ok(Discovered::Nothing);
         }
-        // The credential is missing or wrong, or there is nobody: to ask again in other
-        // words would change nothing.
+        // The credential is missing or wrong, or there is nobody, or no server: to ask again
+        // in other words would change nothing.
         Err(
             error @ (McpErrorKind::HttpStatus { .. }
             | McpErrorKind::Connect(_)
             | McpErrorKind::Authorization(_)
             | McpErrorKind::Egress(_)
             | McpErrorKind::Redirect
+            | McpErrorKind::Echo
             | McpErrorKind::Config(_)
             | McpErrorKind::Encode(_)
             | McpErrorKind::Setup(_)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::Outgoing;
@@ -226,6 +227,16 @@ impl Inbox {
         self.waiting.close(ending);
     }
 
+    /// Takes a request that no server makes. Where it is our own, come back, the other end
+    /// is no server: it would send back an answer of ours as well, which would then pass for
+    /// the server's.
+    fn take_echo(&self, id: &RawValue, method: &str) {
+        let id: Option<RequestId> = serde_json::from_str(id.get()).ok();
+        if !id.is_some_and(|id| self.waiting.reply(&id, Err(McpErrorKind::Echo))) {
+            tracing::debug!(method, "The server asks what only clients ask");
+        }
+    }
+
     fn dispatch(&mut self, message: Incoming) {
         match message {
             Incoming::Response { id, outcome } => {
@@ -233,6 +244,9 @@ impl Inbox {
                 if !self.waiting.reply(&id, Ok(outcome)) {
                     tracing::debug!(?id, "The server answered what nobody asks any more");
                 }
+            }
+            Incoming::Request { id, method, .. } if only_clients_ask(&method) => {
+                self.take_echo(&id, &method);
             }
             other => {
                 let (Some(answer), Some(outbox)) = (self.peer.hear(other), self.outbox.upgrade())
@@ -252,4 +266,22 @@ impl Drop for Inbox {
     fn drop(&mut self) {
         self.waiting.close(|| McpErrorKind::StreamClosed);
     }
+}
+
+/// Whether a method is one that servers answer, in every revision.
+fn only_clients_ask(method: &str) -> bool {
+    let kind = method.split('/').next();
+    matches!(
+        kind,
+        Some(
+            "initialize"
+                | "server"
+                | "tools"
+                | "resources"
+                | "prompts"
+                | "completion"
+                | "logging"
+                | "subscriptions"
+        )
+    )
 }
