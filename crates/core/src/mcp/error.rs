@@ -117,7 +117,7 @@ pub enum McpErrorKind {
     /// The server's program cannot be started.
     #[error("'{program}' cannot be started: {source}")]
     Spawn {
-        /// The program's name, without directory and arguments.
+        /// The program as it is configured, without arguments.
         program: String,
         /// What the system says.
         #[source]

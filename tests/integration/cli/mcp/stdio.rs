@@ -67,7 +67,10 @@ fn a_program_that_does_not_start_or_ends_is_told_in_one_line() {
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);
     assert!(told.starts_with("pillion: stdio:server: "), "{told}");
-    assert!(told.contains("No such file"), "{told}");
+    assert!(
+        told.contains("'/nowhere/server' cannot be started: No such file"),
+        "{told}"
+    );
     assert_eq!(told.lines().count(), 1, "{told}");
 
     let output = with_fake(&["probe", "--timeout", "2"], &["silent"]);

@@ -73,6 +73,14 @@ async fn e7_what_cannot_be_started_says_so_at_once() {
         "MCP request failed: 'no-such-program-anywhere' cannot be started: \
          No such file or directory (os error 2)"
     );
+    // Of a path the directory is what is often wrong.
+    let elsewhere = StdioCommand::new("/no/such/directory/server");
+    let elsewhere = McpClient::new(ServerConfig::of_command("x", elsewhere));
+    let error = elsewhere.list_tools().await.unwrap_err().to_string();
+    assert!(
+        error.contains("'/no/such/directory/server' cannot be started"),
+        "{error}"
+    );
     let directory = with_command(|command| command.cwd = Some("/no/such/directory".into()));
     let error = directory.list_tools().await.unwrap_err().to_string();
     assert!(

@@ -74,7 +74,7 @@ impl ServerProcess {
         shell: &Path,
     ) -> Result<(Self, Streams), McpErrorKind> {
         let failed = |source| McpErrorKind::Spawn {
-            program: command.name(),
+            program: command.program.display().to_string(),
             source,
         };
         let (stop_reader, stop) = io::pipe().map_err(failed)?;
