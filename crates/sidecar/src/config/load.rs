@@ -4,7 +4,8 @@ use std::path::Path;
 use toml::Table;
 
 use super::environment::{self, Origins};
-use super::{Config, ConfigError, KeyPath, locate, servers};
+use super::servers::{self, Taken, Wanted};
+use super::{Config, ConfigError, KeyPath, McpServerSection, locate};
 
 /// A file's name and text, for errors to point into.
 struct Source<'a> {
@@ -22,21 +23,23 @@ impl Config {
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
-        let Some(path) = file else {
-            return read(&Source { name: "", text: "" }, variables);
-        };
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let name = path.display().to_string();
-        read(
-            &Source {
-                name: &name,
-                text: &text,
-            },
-            variables,
-        )
+        let (config, taken) = read_file(file, variables, Wanted::All)?;
+        Ok(config.with(taken.servers))
+    }
+
+    /// The MCP server of one label, from a file, if there is one, and the environment. What
+    /// is wrong with other servers does not matter, and the variables that they take secrets
+    /// from need not be set. If there is none of that label: the labels that there are.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn load_server(
+        file: Option<&Path>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        label: &str,
+    ) -> Result<Result<McpServerSection, Vec<String>>, ConfigError> {
+        let (_, mut taken) = read_file(file, variables, Wanted::Labelled(label))?;
+        Ok(taken.servers.pop().ok_or(taken.others))
     }
 
     /// The configuration from the text of a file; `name` is what errors call it. The
@@ -45,30 +48,57 @@ impl Config {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        read(&Source { name, text }, [])
+        let (config, taken) = read(&Source { name, text }, [], Wanted::All)?;
+        Ok(config.with(taken.servers))
+    }
+
+    fn with(self, mcp_servers: Vec<McpServerSection>) -> Self {
+        Self {
+            mcp_servers,
+            ..self
+        }
     }
 }
 
+fn read_file(
+    file: Option<&Path>,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    wanted: Wanted<'_>,
+) -> Result<(Config, Taken), ConfigError> {
+    let Some(path) = file else {
+        return read(&Source { name: "", text: "" }, variables, wanted);
+    };
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let name = path.display().to_string();
+    let source = Source {
+        name: &name,
+        text: &text,
+    };
+    read(&source, variables, wanted)
+}
+
+/// The configuration without its MCP servers, and those.
 fn read(
     source: &Source<'_>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<Config, ConfigError> {
+    wanted: Wanted<'_>,
+) -> Result<(Config, Taken), ConfigError> {
     let mut table = parse(source)?;
     let variables: Vec<_> = variables.into_iter().collect();
     let origins = environment::overlay(&mut table, variables.iter().cloned())?;
     let named = variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let mcp_servers = servers::take(&mut table, &named.collect())
+    let taken = servers::take(&mut table, &named.collect(), wanted)
         .map_err(|fault| blame(source, &origins, fault.key, &fault.message))?;
     let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
         let key = KeyPath::from(error.path());
         blame(source, &origins, key, error.into_inner().message())
     })?;
-    Ok(Config {
-        mcp_servers,
-        ..config
-    })
+    Ok((config, taken))
 }
 
 fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {

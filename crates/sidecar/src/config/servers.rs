@@ -18,32 +18,56 @@ pub(super) struct Fault {
 /// The variables that an entry may take secrets from.
 pub(super) type Variables = BTreeMap<String, OsString>;
 
+/// Which entries are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    All,
+    /// Those of this label. Of the others nothing counts, least of all the variables that
+    /// they ask for.
+    Labelled(&'a str),
+}
+
+/// What there is of `mcp_servers`.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) servers: Vec<McpServerSection>,
+    /// The labels of the entries that were not wanted.
+    pub(super) others: Vec<String>,
+}
+
 /// Takes `mcp_servers` out of the configuration and reads its entries.
 pub(super) fn take(
     config: &mut Table,
     variables: &Variables,
-) -> Result<Vec<McpServerSection>, Fault> {
+    wanted: Wanted<'_>,
+) -> Result<Taken, Fault> {
     let path = KeyPath::from_names(["mcp_servers"]);
     let entries = match config.remove("mcp_servers") {
-        None => return Ok(Vec::new()),
+        None => return Ok(Taken::default()),
         Some(Value::Array(entries)) => entries,
         Some(_) => return Err(fault(path, "expected an array of tables: [[mcp_servers]]")),
     };
     let mut labels = BTreeSet::new();
-    let mut servers = Vec::with_capacity(entries.len());
+    let mut taken = Taken::default();
     for (place, entry) in entries.into_iter().enumerate() {
         let path = path.join(Key::Index(place));
         let Value::Table(entry) = entry else {
             return Err(fault(path, "expected a table"));
         };
+        if let (Wanted::Labelled(wanted), Some(label)) = (wanted, entry.get("label"))
+            && label.as_str() != Some(wanted)
+        {
+            taken.others.extend(label.as_str().map(str::to_owned));
+            continue;
+        }
         let server = one(entry, &path, variables)?;
         if !labels.insert(server.label().to_owned()) {
             let message = format!("two servers have the label '{}'", server.label());
             return Err(fault(path.join_name("label"), message));
         }
-        servers.push(server);
+        taken.servers.push(server);
     }
-    Ok(servers)
+    Ok(taken)
 }
 
 fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpServerSection, Fault> {

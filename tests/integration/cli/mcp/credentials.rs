@@ -101,3 +101,32 @@ fn l1_a_credential_that_is_not_there_is_named_and_not_repeated() {
         assert!(!told.contains("hunter2"), "{told}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_variables_of_the_server_that_is_meant_matter() {
+    let server = FakeMcp::start(Dialect::StreamableJson);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let authentication = "authentication = { type = \"bearer\", token_env = \"UNSET\" }";
+    writeln!(
+        file,
+        "[[mcp_servers]]\nlabel = \"cards\"\nurl = \"{url}\"\n{authentication}\n\
+         [[mcp_servers]]\nlabel = \"dice\"\nurl = \"{url}\"\n\
+         [[mcp_servers]]\nlabel = \"files\"\ncommand = \"x\"\nenv_from = {{ KEY = \"UNSET\" }}",
+        url = server.url
+    )
+    .unwrap();
+    let variables = [("PILLION_CONFIG", file.path().to_str().unwrap())];
+    let output = mcp_with(&["call", "--server", "dice", "roll"], &variables);
+    assert!(output.status.success(), "{}", stderr(&output));
+    // It is asked for where it is needed.
+    let output = mcp_with(&["call", "--server", "cards", "roll"], &variables);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    assert!(
+        told.contains("the environment variable UNSET is not set"),
+        "{told}"
+    );
+    let output = mcp_with(&["probe", "--server", "chess"], &variables);
+    let told = stderr(&output);
+    assert!(told.contains("it has cards, dice, files"), "{told}");
+}

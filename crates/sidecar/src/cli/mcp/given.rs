@@ -105,16 +105,12 @@ fn at_url(words: &mut Vec<String>) -> Result<ServerConfig, McpCommandError> {
 
 fn configured(name: &str, options: &Options) -> Result<ServerConfig, McpCommandError> {
     let file = options.config.as_deref();
-    let config = Config::load(file, std::env::vars_os())?;
-    let servers = config.mcp_servers;
-    if servers.is_empty() && file.is_none() {
-        return Err(McpCommandError::NoConfiguration);
+    match Config::load_server(file, std::env::vars_os(), name)? {
+        Ok(section) => Ok(section.server),
+        Err(known) if known.is_empty() && file.is_none() => Err(McpCommandError::NoConfiguration),
+        Err(known) => {
+            let name = name.to_owned();
+            Err(McpCommandError::UnknownServer { name, known })
+        }
     }
-    let known = servers.iter().map(|server| server.label().to_owned());
-    let known: Vec<_> = known.collect();
-    let found = servers.into_iter().find(|server| server.label() == name);
-    found.map(|section| section.server).ok_or_else(|| {
-        let name = name.to_owned();
-        McpCommandError::UnknownServer { name, known }
-    })
 }

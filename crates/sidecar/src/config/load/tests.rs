@@ -9,13 +9,12 @@ fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Config, Conf
     let variables = variables
         .iter()
         .map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    read(
-        &Source {
-            name: "pillion.toml",
-            text,
-        },
-        variables,
-    )
+    let source = Source {
+        name: "pillion.toml",
+        text,
+    };
+    let (config, taken) = read(&source, variables, Wanted::All)?;
+    Ok(config.with(taken.servers))
 }
 
 fn message(text: &str, variables: &[(&str, &str)]) -> String {
