@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +32,7 @@ pub struct FakeWebSocket {
     pub requests: Recorder,
     open: Arc<AtomicUsize>,
     goodbyes: Arc<AtomicUsize>,
+    revision: Arc<Mutex<Option<String>>>,
     task: JoinHandle<()>,
 }
 
@@ -56,10 +57,12 @@ impl FakeWebSocket {
         let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
         let (requests, open) = (Recorder::default(), Arc::new(AtomicUsize::new(0)));
         let goodbyes = Arc::new(AtomicUsize::new(0));
+        let revision = Arc::default();
         let connection = Connection {
             requests: requests.clone(),
             open: Arc::clone(&open),
             goodbyes: Arc::clone(&goodbyes),
+            revision: Arc::clone(&revision),
             subprotocol,
         };
         let task = tokio::spawn(async move {
@@ -74,8 +77,18 @@ impl FakeWebSocket {
             requests,
             open,
             goodbyes,
+            revision,
             task,
         }
+    }
+
+    /// Speaks this revision and no other from now on. Until then it speaks any that has a
+    /// handshake.
+    ///
+    /// # Panics
+    /// When a connection has panicked.
+    pub fn speak(&self, revision: &str) {
+        *self.revision.lock().unwrap() = Some(revision.to_owned());
     }
 
     /// How many connections are open.
@@ -102,6 +115,7 @@ struct Connection {
     requests: Recorder,
     open: Arc<AtomicUsize>,
     goodbyes: Arc<AtomicUsize>,
+    revision: Arc<Mutex<Option<String>>>,
     subprotocol: Subprotocol,
 }
 
@@ -138,7 +152,12 @@ impl Connection {
             match message {
                 Message::Text(text) => {
                     let message: Value = serde_json::from_str(&text).unwrap();
-                    if answer(&mut socket, &message).await.is_none() {
+                    let revision = self.revision.lock().unwrap().clone();
+                    let answered = match greeting(&message, revision.as_deref()) {
+                        Some(greeting) => socket.send(Message::text(greeting)).await.ok(),
+                        None => answer(&mut socket, &message).await,
+                    };
+                    if answered.is_none() {
                         break;
                     }
                 }
@@ -150,6 +169,29 @@ impl Connection {
         }
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// What a server of one revision answers to the question what it speaks.
+fn greeting(message: &Value, revision: Option<&str>) -> Option<String> {
+    let revision = revision?;
+    let is_stateless = revision >= "2026-07-28";
+    let result = match (message["method"].as_str()?, is_stateless) {
+        ("server/discover", true) => json!({"supportedVersions": [revision], "capabilities": {}}),
+        ("initialize", false) => json!({
+            "protocolVersion": revision,
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "fake", "version": "1"},
+        }),
+        ("server/discover" | "initialize", _) => {
+            let data = json!({"supported": [revision]});
+            let error = json!({"code": -32022, "message": "Unsupported", "data": data});
+            let text = json!({"jsonrpc": "2.0", "id": message["id"], "error": error});
+            return Some(text.to_string());
+        }
+        _ => return None,
+    };
+    let text = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+    Some(text.to_string())
 }
 
 /// Answers one message; none when the connection is over.

@@ -347,6 +347,26 @@ async fn a_subscription_that_is_refused_is_an_error_every_time() {
 }
 
 #[tokio::test]
+async fn disconnecting_ends_the_pause_of_a_subscription_that_broke_off() {
+    let server = stateless().start();
+    let client = auto(&server);
+    let filter = SubscriptionFilter {
+        tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    };
+    let mut subscription = client.subscribe(filter).await.unwrap();
+    drop(server);
+    // From here on time passes as soon as nothing else happens: by now the pauses are long.
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let before = tokio::time::Instant::now();
+    client.disconnect().await;
+    assert!(subscription.next().await.is_none());
+    let waited = before.elapsed();
+    assert!(waited < Duration::from_millis(100), "{waited:?}");
+}
+
+#[tokio::test]
 async fn a_dropped_subscription_closes_its_stream() {
     let server = stateless().start();
     let client = auto(&server);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pillion_core::mcp::{
-    Authentication, McpClient, McpErrorKind, ServerConfig, ServerConfigError, TransportKind,
+    Authentication, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, ServerConfigError,
+    TransportKind,
 };
 use pillion_core::tool::ErrorCode;
 use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Peer, Subprotocol, TlsServer};
@@ -111,6 +112,34 @@ async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_connects_again()
         roll(&client).await.unwrap();
     }
     assert_eq!(server.requests.all().len(), 3);
+}
+
+#[tokio::test]
+async fn e6_a_server_that_answers_with_another_revision_is_spoken_to_in_that() {
+    let server = FakeWebSocket::start(Subprotocol::Agreed).await;
+    let client = client(&server.url);
+    let spoken = async || {
+        roll(&client).await.unwrap();
+        client.connection().await.unwrap().protocol_version
+    };
+    // At first; then each time that the connection was lost: an older one, one without
+    // handshake, and back.
+    for (revision, expected) in [
+        ("2025-06-18", ProtocolVersion::V2025_06_18),
+        ("2025-03-26", ProtocolVersion::V2025_03_26),
+        ("2026-07-28", ProtocolVersion::V2026_07_28),
+        ("2025-11-25", ProtocolVersion::V2025_11_25),
+    ] {
+        server.speak(revision);
+        assert_eq!(spoken().await, Some(expected));
+        client.call_tool("cut", &json!({})).await.unwrap_err();
+    }
+    // Unless one is asked for: then only that will do.
+    server.speak("2026-07-28");
+    let mut pinned = config(&server.url, TransportKind::Auto);
+    pinned.protocol_version = Some(ProtocolVersion::V2025_11_25);
+    let error = roll(&McpClient::new(pinned)).await.unwrap_err();
+    assert_eq!(error.rpc_error().unwrap().code, -32022);
 }
 
 #[tokio::test]
