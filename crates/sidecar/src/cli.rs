@@ -8,7 +8,9 @@ mod error;
 mod mcp;
 mod serve;
 mod tools;
+mod usage;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,7 +52,11 @@ struct SocketOption {
 /// Runs the program on the arguments of this process.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return usage::explain(&error, &arguments),
+    };
     let outcome = match cli.command {
         Command::Serve(serve) => serve.apply(),
         Command::Tools(tools) => tools.apply(),

@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use super::mcp;
 use crate::program::{stderr, stdout};
 
@@ -85,5 +87,59 @@ fn a_wrong_option_is_told_with_what_it_can_be() {
         let output = mcp(&[&["probe", url], &options[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_read_is_an_error_in_json_too() {
+    let url = "http://127.0.0.1:9/mcp";
+    let cases: [(&[&str], &str); 5] = [
+        (
+            &["probe", url, "--json", "--transport", "pigeon"],
+            "invalid value 'pigeon' for '--transport <TRANSPORT>': ",
+        ),
+        (
+            &["probe", url, "--timeout", "soon", "--json"],
+            "invalid value 'soon' for '--timeout <TIME>': not a number of seconds",
+        ),
+        (
+            &["--json", "probe", url, "--loud"],
+            "unexpected argument '--loud' found",
+        ),
+        (&["--json", "dance"], "unrecognized subcommand 'dance'"),
+        (
+            &["--json"],
+            "'pillion mcp' requires a subcommand but one was not provided",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let output = mcp(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(error["success"], false);
+        assert_eq!(error["error_code"], "invalid_input");
+        let told = error["error"].as_str().unwrap();
+        assert!(told.starts_with(expected), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(stderr(&output).contains("--help"), "{arguments:?}");
+    }
+    // Behind `--` the words are another program's.
+    let output = mcp(&["probe", "--loud", "--", "server", "--json"]);
+    assert_eq!(stdout(&output), "");
+    // Help is no error.
+    let output = mcp(&["probe", "--json", "--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("Usage: "));
+}
+
+#[test]
+fn the_help_names_every_transport() {
+    let output = mcp(&["probe", "http://127.0.0.1:9/mcp", "--transport", "pigeon"]);
+    let told = stderr(&output);
+    let names: Vec<_> = told.split('`').skip(1).step_by(2).skip(1).collect();
+    assert_eq!(names.len(), 8, "{told}");
+    let help = stdout(&mcp(&["probe", "--help"]));
+    for name in names {
+        assert!(help.contains(name), "{name}: {help}");
     }
 }

@@ -56,8 +56,8 @@ pub(super) struct Options {
     /// Starts the program that is the server in this directory
     #[arg(long, global = true, value_name = "DIRECTORY")]
     pub(super) cwd: Option<PathBuf>,
-    /// How to speak to the server, instead of finding out: streamable_http, legacy_sse,
-    /// post_sse, get_sse, http
+    /// How to speak to the server: auto (finds out), streamable_http, legacy_sse, post_sse,
+    /// get_sse, http, websocket, stdio
     #[arg(long, global = true, value_name = "TRANSPORT", value_parser = transport)]
     pub(super) transport: Option<TransportKind>,
     /// Speaks this revision of the protocol, such as 2025-06-18
