@@ -16,7 +16,7 @@ pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
         "type": "function",
         "name": tool.name(),
         "description": tool.description(),
-        "parameters": tool.input_schema(),
+        "parameters": tool.parameters_with_required(),
         "strict": tool.strict(),
     })
 }

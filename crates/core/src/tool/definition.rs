@@ -134,12 +134,21 @@ impl ToolDefinition {
         let mut function = json!({
             "name": self.name,
             "description": self.description,
-            "parameters": self.input_schema(),
+            "parameters": self.parameters_with_required(),
         });
         if self.strict {
             function["strict"] = json!(true);
         }
         json!({"type": "function", "function": function})
+    }
+
+    /// The schema of the arguments with `required`, which a raw schema may lack, in it (A3).
+    pub(crate) fn parameters_with_required(&self) -> Value {
+        let mut schema = self.input_schema().clone();
+        if !schema["required"].is_array() {
+            schema["required"] = json!([]);
+        }
+        schema
     }
 }
 
@@ -322,6 +331,23 @@ mod tests {
         assert_eq!(parameters["properties"]["s"]["default"], json!(""));
         assert_eq!(parameters["properties"]["x"], json!({"type": "string"}));
         assert!(definition.to_schema()["function"].get("strict").is_none());
+    }
+
+    #[test]
+    fn a3_required_is_there_in_a_raw_schema_as_well() {
+        let inner = json!({"type": "object", "properties": {"x": {"type": "string"}}});
+        for required in [None, Some(json!(null)), Some(json!([])), Some(json!(["a"]))] {
+            let mut raw = json!({"type": "object", "properties": {"a": inner}});
+            if let Some(required) = &required {
+                raw["required"] = required.clone();
+            }
+            let definition = ToolDefinition::builder("t", "d").schema(raw).build();
+            let parameters = &definition.unwrap().to_schema()["function"]["parameters"];
+            let expected = required.filter(Value::is_array).unwrap_or(json!([]));
+            assert_eq!(parameters["required"], expected);
+            // What is inside stays as it was written.
+            assert_eq!(parameters["properties"]["a"], inner);
+        }
     }
 
     #[test]

@@ -29,6 +29,19 @@ fn response() -> Value {
 }
 
 #[test]
+fn a3_required_is_there_in_a_raw_schema_as_well() {
+    let tool = ToolDefinition::builder("ping", "Says pong")
+        .schema(json!({"properties": {"a": {"type": "string"}}}))
+        .build()
+        .unwrap();
+    for provider in [RESPONSES, Provider::OpenAiChat] {
+        let formatted = format_tool(provider, &tool, StrictFlag::WhenTrue);
+        let function = formatted.get("function").unwrap_or(&formatted);
+        assert_eq!(function["parameters"]["required"], json!([]), "{provider}");
+    }
+}
+
+#[test]
 fn h1_tools_are_flat_and_always_say_whether_they_are_strict() {
     let parameters = json!({"type": "object", "properties": {}, "required": []});
     for strict in [false, true] {
