@@ -168,3 +168,22 @@ async fn f6_an_entry_that_cannot_be_offered_is_left_out() {
         .collect();
     assert_eq!(names, ["x_good", "x_fine", "x_odd"]);
 }
+
+#[tokio::test]
+async fn f6_a_tool_whose_name_is_too_long_is_left_out_alone() {
+    let fits = "y".repeat(126);
+    let long = "y".repeat(127);
+    let listed = json!({"tools": [{"name": fits}, {"name": long}, {"name": "good"}]});
+    let server = FakeMcp::builder(Dialect::PlainHttp)
+        .on("tools/list", move |_| Reply::result(&listed))
+        .start();
+    let client = client(&server.url, TransportKind::Http);
+    // The list has it; it is the name with its prefix that is too long.
+    assert_eq!(client.list_tools().await.unwrap().len(), 3);
+    let tools = McpTool::discover(&client, "x_").await.unwrap();
+    let names: Vec<_> = tools
+        .iter()
+        .map(|tool| tool.definition().name().to_string())
+        .collect();
+    assert_eq!(names, [format!("x_{fits}"), "x_good".to_owned()]);
+}

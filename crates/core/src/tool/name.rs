@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a tool: `^[a-zA-Z_][a-zA-Z0-9_-]*$` (requirement A4). Cheap to clone.
+/// The name of a tool: `^[a-zA-Z_][a-zA-Z0-9_-]*$` (requirement A4), and no more than
+/// [`MAX_LENGTH`](Self::MAX_LENGTH) characters. Cheap to clone.
+///
+/// Providers may want shorter ones: OpenAI takes 64 characters.
 ///
 /// ```
 /// use pillion_core::tool::ToolName;
@@ -18,15 +21,35 @@ pub struct ToolName(Arc<str>);
 
 /// A string that is no tool name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid tool name '{0}': use letters, digits, '_' and '-', starting with a letter or '_'")]
+#[error("Invalid tool name '{}': {}", beginning(.0), rule(.0))]
 pub struct InvalidToolName(pub String);
 
+/// Enough of a name to know it by.
+fn beginning(name: &str) -> String {
+    const SHOWN: usize = 64;
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+/// What a name breaks.
+fn rule(name: &str) -> String {
+    if name.len() > ToolName::MAX_LENGTH {
+        return format!("use no more than {} characters", ToolName::MAX_LENGTH);
+    }
+    "use letters, digits, '_' and '-', starting with a letter or '_'".to_owned()
+}
+
 impl ToolName {
+    /// The most characters that a name has: what MCP advises since 2025-11-25 (SEP-986).
+    pub const MAX_LENGTH: usize = 128;
+
     /// Takes `name` as a tool name.
     ///
     /// # Errors
     /// [`InvalidToolName`] when it is empty, starts with something other than a letter or
-    /// `_`, or holds a character other than ASCII letters, digits, `_` and `-`.
+    /// `_`, holds a character other than ASCII letters, digits, `_` and `-`, or is too long.
     pub fn new(name: &str) -> Result<Self, InvalidToolName> {
         let mut bytes = name.bytes();
         let starts_well = bytes
@@ -34,7 +57,7 @@ impl ToolName {
             .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_');
         let goes_on_well =
             bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-        if starts_well && goes_on_well {
+        if starts_well && goes_on_well && name.len() <= Self::MAX_LENGTH {
             Ok(Self(Arc::from(name)))
         } else {
             Err(InvalidToolName(name.to_owned()))
@@ -101,5 +124,20 @@ mod tests {
         for bad in ["9x", "a b", "", "-x", "naïve", "a.b", "x\n"] {
             assert!(ToolName::new(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a4_a_name_has_no_more_than_128_characters() {
+        assert!(ToolName::new(&"x".repeat(128)).is_ok());
+        let error = |name: &str| ToolName::new(name).unwrap_err().to_string();
+        assert_eq!(
+            error(&"x".repeat(129)),
+            format!(
+                "Invalid tool name '{}...': use no more than 128 characters",
+                "x".repeat(64)
+            )
+        );
+        // Whatever the name is, the error is short.
+        assert!(error(&"\u{e9}".repeat(100_000)).len() < 300);
     }
 }

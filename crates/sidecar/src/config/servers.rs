@@ -87,7 +87,8 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
         return Err(fault(path.join_name("label"), "the label is empty"));
     }
     if !own.has_legal_prefix() {
-        let message = "a prefix has letters, digits, '_' and '-', and starts with a letter or '_'";
+        let message = "a prefix has letters, digits, '_' and '-', starts with a letter or '_' and \
+                       has no more than 128 characters";
         return Err(fault(path.join_name("tool_prefix"), message));
     }
     Ok(own.with_server(server))
