@@ -29,6 +29,7 @@ mod unattended;
 mod web;
 
 pub(super) use authorizer::OAuthAuthorizer;
+pub use challenge::AuthorizationChallenge;
 pub use config::{OAuthConfig, OAuthGrant, SigningAlgorithm};
 pub use error::{OAuthError, SdkError};
 pub use prompt::{
