@@ -157,6 +157,13 @@ impl McpClient {
         self.in_time(&RequestOptions::default(), connection).await
     }
 
+    /// The connection that is open now, if there is one, and how many have been opened before
+    /// it: the number tells a new one from the last.
+    #[must_use]
+    pub fn open_connection(&self) -> Option<(u64, ConnectionInfo)> {
+        self.shared.connections.open_info()
+    }
+
     /// What the last attempt to connect has tried so far, whatever came of it: where there is
     /// no connection, [`connection`](Self::connection) has no steps to tell of.
     #[must_use]
@@ -171,6 +178,12 @@ impl McpClient {
         const PATIENCE: Duration = Duration::from_secs(1);
         let closing = self.shared.connections.close();
         let _ = tokio::time::timeout(PATIENCE, closing).await;
+    }
+
+    /// Lets operations connect again after [`disconnect`](Self::disconnect), without doing so
+    /// now as [`connect`](Self::connect) does.
+    pub fn reopen(&self) {
+        self.shared.connections.reopen();
     }
 
     /// Runs an operation under its deadline and dresses its error.

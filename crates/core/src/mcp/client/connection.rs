@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(super) struct Connections {
     /// requests on an open connection do not queue.
     open: RwLock<Option<Arc<Connected>>>,
     opening: Mutex<Opening>,
+    /// How many connections were opened.
+    opened: AtomicU64,
     /// What the last attempt to connect has tried.
     tried: parking_lot::Mutex<Steps>,
 }
@@ -52,6 +54,8 @@ struct Connected {
     session: Arc<Session>,
     dialect: Dialect,
     steps: Vec<ProbeStep>,
+    /// How many were opened before it.
+    number: u64,
 }
 
 /// How a server is spoken to, and what it said of itself.
@@ -96,6 +100,17 @@ impl ConnectionInfo {
     }
 }
 
+impl Connected {
+    fn info(&self) -> ConnectionInfo {
+        ConnectionInfo {
+            transport: self.dialect.transport,
+            protocol_version: self.session.version(),
+            server: self.session.hello().map(ToOwned::to_owned),
+            steps: self.steps.clone(),
+        }
+    }
+}
+
 impl Connections {
     pub(super) fn new(config: Arc<ServerConfig>, peer: Arc<Peer>) -> Self {
         Self {
@@ -109,6 +124,7 @@ impl Connections {
             closing: Notify::new(),
             open: RwLock::default(),
             opening: Mutex::default(),
+            opened: AtomicU64::new(0),
             tried: parking_lot::Mutex::default(),
         }
     }
@@ -121,18 +137,13 @@ impl Connections {
     }
 
     pub(super) async fn info(&self) -> Result<ConnectionInfo, McpErrorKind> {
-        let connected = self.connected().await?;
-        let Connected {
-            session,
-            dialect,
-            steps,
-        } = &*connected;
-        Ok(ConnectionInfo {
-            transport: dialect.transport,
-            protocol_version: session.version(),
-            server: session.hello().map(ToOwned::to_owned),
-            steps: steps.clone(),
-        })
+        self.connected().await.map(|connected| connected.info())
+    }
+
+    /// The connection that is open now, and how many were opened before it.
+    pub(super) fn open_info(&self) -> Option<(u64, ConnectionInfo)> {
+        let connected = self.current()?;
+        Some((connected.number, connected.info()))
     }
 
     async fn connected(&self) -> Result<Arc<Connected>, McpErrorKind> {
@@ -179,6 +190,7 @@ impl Connections {
             session: Arc::new(opened.session),
             dialect: opened.dialect,
             steps: opened.steps,
+            number: self.opened.fetch_add(1, Ordering::Relaxed),
         });
         self.repeat_standing(&connected.session);
         *self.open.write() = Some(Arc::clone(&connected));
