@@ -28,8 +28,8 @@ use pillion_core::tool::ErrorCode;
 use recent::Recent;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::classes::mcp_sse_client::Server;
 use crate::exception;
+use crate::mcp::{Connection, Offers, Server};
 use crate::zend::{Failure, note_interrupt};
 
 /// At most so many MCP sessions are kept for later requests.
@@ -38,7 +38,7 @@ const SESSIONS: usize = 64;
 /// What belongs to one process, and is forgotten in a forked child.
 struct Process {
     runtime: Runtime,
-    clients: Recent<String, McpClient>,
+    clients: Recent<String, Arc<Connection>>,
 }
 
 static PROCESS: Mutex<Option<Bound<Process>>> = Mutex::new(None);
@@ -83,19 +83,47 @@ pub fn handle() -> Result<Handle, Failure> {
     with_process(|process| process.runtime.handle().clone())
 }
 
-/// The client of an MCP server, with its session. Two servers share one only if their
-/// whole configuration is the same, credentials included.
+/// The connection of that key, with its session, made if it is not there. The key says the
+/// whole configuration, credentials included: only what is all the same is shared.
+///
+/// # Errors
+/// As [`handle`].
+pub fn mcp_connection(
+    key: &str,
+    make: impl FnOnce() -> Connection,
+) -> Result<Arc<Connection>, Failure> {
+    with_process(|process| {
+        let made = || Arc::new(make());
+        Arc::clone(process.clients.get_or_insert(key.to_owned(), made))
+    })
+}
+
+/// The connection of that key, if there is one.
+///
+/// # Errors
+/// As [`handle`].
+pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure> {
+    with_process(|process| process.clients.get(key).cloned())
+}
+
+/// Lets a connection be found under another key too.
+///
+/// # Errors
+/// As [`handle`].
+pub fn mcp_connection_of(key: &str, connection: Arc<Connection>) -> Result<(), Failure> {
+    with_process(|process| {
+        process.clients.get_or_insert(key.to_owned(), || connection);
+    })
+}
+
+/// The client of an MCP server whose questions nobody answers.
 ///
 /// # Errors
 /// As [`handle`].
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
-    with_process(|process| {
-        let make = || McpClient::new(server.config().clone());
-        process
-            .clients
-            .get_or_insert(server.key().to_owned(), make)
-            .clone()
-    })
+    let make = || Connection::new(server.config().clone(), &Offers::default(), None);
+    let connection = mcp_connection(server.key(), make)?;
+    Ok(connection.client().clone())
 }
 
 /// Ends the runtime at module shutdown, without waiting for work that is under way.

@@ -33,6 +33,19 @@ pub enum LogLevel {
     Debug,
 }
 
+impl LogLevel {
+    /// Its name in the setting, and in PSR-3.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+}
+
 /// `pillion.log_level`; anything unknown counts as the default.
 pub fn log_level() -> LogLevel {
     with_setting(c"pillion.log_level", |level| match level {

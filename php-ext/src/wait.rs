@@ -62,10 +62,13 @@ impl Job {
 }
 
 /// Hands jobs to the PHP thread that waits; it can be cloned and used from any thread.
-pub type JobSender = Arc<dyn Fn(Job) + Send + Sync>;
+pub type JobSender<J = Job> = Arc<dyn Fn(J) + Send + Sync>;
 
-enum Event<T> {
-    Job(Job),
+/// What the PHP thread wakes up for.
+pub enum Event<T, J> {
+    /// PHP code is to be run.
+    Job(J),
+    /// The work is done.
     Done(T),
 }
 
@@ -76,45 +79,81 @@ enum Event<T> {
 pub fn wait<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Failure> {
-    wait_serving(|_| work, |_| Ok(()))
+    wait_serving(|_: JobSender| work, |_| Ok(()))
 }
 
-/// As [`wait`], for work that can send [`Job`]s, which `serve` answers on this thread.
+/// As [`wait`], for work that can send jobs, which `serve` does on this thread.
 ///
 /// # Errors
 /// As [`wait`], and what `serve` fails with.
-pub fn wait_serving<T, W>(
-    work: impl FnOnce(JobSender) -> W,
-    serve: impl Fn(Job) -> Result<(), Failure>,
+pub fn wait_serving<T, J, W>(
+    work: impl FnOnce(JobSender<J>) -> W,
+    serve: impl Fn(J) -> Result<(), Failure>,
 ) -> Result<T, Failure>
 where
     T: Send + 'static,
+    J: Send + 'static,
     W: Future<Output = T> + Send + 'static,
 {
-    let (events, inbox) = mpsc::channel();
-    let jobs = events.clone();
-    let work = work(Arc::new(move |job| {
-        // When nobody listens the job is dropped, and with it the place for its answer.
-        let _ = jobs.send(Event::Job(job));
-    }));
-    let process = std::process::id();
-    let _task = Bound::new(AbortOnDrop(runtime::handle()?.spawn(async move {
-        let _ = events.send(Event::Done(work.await));
-    })));
+    let waiting = Waiting::start(work)?;
     loop {
-        match inbox.recv_timeout(SLICE) {
-            Ok(Event::Done(value)) => return Ok(value),
-            Ok(Event::Job(job)) => {
-                serve(job)?;
-                if process != std::process::id() {
-                    return Err(Failure::error(
-                        "Pillion: the process was forked inside a tool; only the parent goes on with the call",
-                    ));
-                }
+        match waiting.next()? {
+            Event::Done(value) => return Ok(value),
+            Event::Job(job) => serve(job)?,
+        }
+    }
+}
+
+/// Work on the runtime, seen from the PHP thread. When it is dropped the work ends.
+pub struct Waiting<T, J> {
+    inbox: mpsc::Receiver<Event<T, J>>,
+    process: u32,
+    _task: Bound<AbortOnDrop>,
+}
+
+impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
+    /// Starts `work` on the runtime.
+    ///
+    /// # Errors
+    /// An `UnavailableException` when the system gives us no threads.
+    pub fn start<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
+    where
+        W: Future<Output = T> + Send + 'static,
+    {
+        let (events, inbox) = mpsc::channel();
+        let jobs = events.clone();
+        let work = work(Arc::new(move |job| {
+            // When nobody listens the job is dropped, and with it the place for its answer.
+            let _ = jobs.send(Event::Job(job));
+        }));
+        let task = runtime::handle()?.spawn(async move {
+            let _ = events.send(Event::Done(work.await));
+        });
+        Ok(Self {
+            inbox,
+            process: std::process::id(),
+            _task: Bound::new(AbortOnDrop(task)),
+        })
+    }
+
+    /// Sleeps until there is something to do.
+    ///
+    /// # Errors
+    /// What a signal handler threw, the end of the request, that the work panicked, or that
+    /// this is a fork, in which nothing goes on.
+    pub fn next(&self) -> Result<Event<T, J>, Failure> {
+        loop {
+            if self.process != std::process::id() {
+                return Err(Failure::error(
+                    "Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call",
+                ));
             }
-            Err(RecvTimeoutError::Timeout) => check_interrupt()?,
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Failure::error("Pillion: the work ended unexpectedly"));
+            match self.inbox.recv_timeout(SLICE) {
+                Ok(event) => return Ok(event),
+                Err(RecvTimeoutError::Timeout) => check_interrupt()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::error("Pillion: the work ended unexpectedly"));
+                }
             }
         }
     }
