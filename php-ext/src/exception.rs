@@ -126,7 +126,7 @@ pub fn of_mcp(error: &McpError) -> Failure {
         return Failure::Thrown(Box::new(thrown));
     }
     if is_refusal(error) {
-        return Failure::Thrown(Box::new(refused(error, message)));
+        return Failure::Thrown(Box::new(of_refusal(error, message)));
     }
     let mut thrown = match code {
         ErrorCode::Timeout => thrown(TIMEOUT.get(), code, message),
@@ -161,7 +161,26 @@ fn is_refusal(error: &McpError) -> bool {
     }
 }
 
-fn refused(error: &McpError, message: String) -> Thrown {
+/// An authorization that was not given.
+pub fn refused(message: impl Into<String>) -> Failure {
+    let code = ErrorCode::Denied;
+    Failure::Thrown(Box::new(thrown(AUTHORIZATION.get(), code, message.into())))
+}
+
+/// Says where the authorization that is missing can be given.
+pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Failure {
+    match failure {
+        Failure::Thrown(mut thrown) if thrown.class == AUTHORIZATION.get() => {
+            let scopes = list_of(scopes.iter().map(string_of));
+            thrown.properties.push(("authorizationUrl", string_of(url)));
+            thrown.properties.push(("scopes", scopes));
+            Failure::Thrown(thrown)
+        }
+        other => other,
+    }
+}
+
+fn of_refusal(error: &McpError, message: String) -> Thrown {
     let mut thrown = thrown(AUTHORIZATION.get(), error.code(), message);
     if let Some(status) = error.http_status() {
         let status = int_of(i64::from(status));

@@ -121,7 +121,8 @@ pub fn mcp_connection_of(key: &str, connection: Arc<Connection>) -> Result<(), F
 /// # Errors
 /// As [`handle`].
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
-    let make = || Connection::new(server.config().clone(), &Offers::default(), None);
+    let tokens = server.oauth().map(|_| Arc::default());
+    let make = || Connection::new(server.config().clone(), &Offers::default(), tokens);
     let connection = mcp_connection(server.key(), make)?;
     Ok(connection.client().clone())
 }

@@ -41,8 +41,8 @@ pub use jsonrpc::RpcError;
 pub use oauth::{
     AuthorizationChallenge, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
     ClientRegistration, InMemoryTokenStore, InvalidRedirect, OAuthConfig, OAuthCredentials,
-    OAuthError, OAuthGrant, OAuthTokens, PromptError, PromptFuture, SdkError, SigningAlgorithm,
-    StoreFuture, TokenKey, TokenStore, TokenStoreError,
+    OAuthError, OAuthGrant, OAuthTokens, PendingAuthorization, PromptError, PromptFuture, SdkError,
+    SigningAlgorithm, StoreFuture, TokenKey, TokenStore, TokenStoreError,
 };
 pub use probe::ProbeStep;
 pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};

@@ -167,7 +167,7 @@ fn end(
         Err(error) => {
             let code: ErrorCode = error.code();
             tell_end(link, hooks, call, Some(code.as_str()), time)?;
-            Err(error.into_failure())
+            Err(error.into_failure(link, hooks)?)
         }
     }
 }

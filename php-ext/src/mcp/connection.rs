@@ -19,6 +19,8 @@ pub struct Offers {
     pub notifications: bool,
     /// `onAuthorization()`
     pub authorization: bool,
+    /// There is a token store that keeps an authorization until it is given.
+    pub deferral: bool,
     /// The URIs and names of `setRoots()`.
     pub roots: Vec<(String, String)>,
 }
@@ -46,11 +48,14 @@ impl Connection {
     /// Does no I/O. `tokens` are those that OAuth begins with.
     pub fn new(mut config: ServerConfig, offers: &Offers, tokens: Option<Arc<TokenSlot>>) -> Self {
         let desk = Arc::new(Desk::default());
-        let prompt = tokens.as_ref().map(|tokens| {
+        if let Some(tokens) = &tokens {
             tokens.attach(&desk);
+            config.authorization.token_store = Some(Arc::<TokenSlot>::clone(tokens));
+        }
+        let has_prompt = tokens.is_some() && (offers.authorization || offers.deferral);
+        let prompt = has_prompt.then(|| {
             let prompt = Arc::new(PhpPrompt::new(&desk, offers.authorization));
             config.authorization.prompt = Some(Arc::<PhpPrompt>::clone(&prompt));
-            config.authorization.token_store = Some(Arc::<TokenSlot>::clone(tokens));
             prompt
         });
         Self {

@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ext_php_rs::types::Zval;
 use pillion_core::mcp::{
-    AuthorizationPrompt, AuthorizationRequest, OAuthCredentials, PromptError, PromptFuture,
-    StoreFuture, TokenKey, TokenStore,
+    AuthorizationPrompt, AuthorizationRequest, OAuthCredentials, PendingAuthorization, PromptError,
+    PromptFuture, StoreFuture, TokenKey, TokenStore,
 };
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -175,11 +175,64 @@ fn key(server: &Server) -> String {
     short_key("tokens", &identity)
 }
 
-/// Asks for an authorization by way of the PHP thread that waits.
+/// An authorization that was asked for and is given later, perhaps in another process.
+pub struct Deferred {
+    /// The page for the person.
+    pub url: String,
+    /// The scopes that are asked for.
+    pub scopes: Vec<String>,
+    pub pending: PendingAuthorization,
+}
+
+/// Keeps an authorization until the browser comes back.
+///
+/// # Errors
+/// What the token store throws.
+pub fn keep_pending(hooks: Hooks<'_>, pending: &PendingAuthorization) -> Result<(), Failure> {
+    let text = serde_json::to_string(pending).unwrap_or_default();
+    let entry = decode(&text, EmptyObject::Array)?.unwrap_or_default();
+    save(hooks, &pending_key(&pending.state), entry)
+}
+
+/// Takes an authorization that was kept under this state; it is good once.
+///
+/// # Errors
+/// What the token store throws.
+pub fn take_pending(
+    hooks: Hooks<'_>,
+    state: &str,
+) -> Result<Option<PendingAuthorization>, Failure> {
+    let key = pending_key(state);
+    let store = hooks.get(TOKENS)?;
+    let Some(store) = store.as_ref().and_then(Object::of) else {
+        return Ok(None);
+    };
+    let found = store.call("load", [string_of(&key)])?;
+    if found.is_null() {
+        return Ok(None);
+    }
+    save(hooks, &key, Zval::new())?;
+    Ok(serde_json::from_value(to_value(&found)?).ok())
+}
+
+fn save(hooks: Hooks<'_>, key: &str, entry: Zval) -> Result<(), Failure> {
+    let store = hooks.get(TOKENS)?;
+    if let Some(store) = store.as_ref().and_then(Object::of) {
+        store.call("save", [string_of(key), entry])?;
+    }
+    Ok(())
+}
+
+fn pending_key(state: &str) -> String {
+    short_key("pending", state)
+}
+
+/// Asks for an authorization by way of the PHP thread that waits, or leaves it for later.
 pub struct PhpPrompt {
     desk: Arc<Desk>,
     /// Whether the object has a callback for it.
     asks: bool,
+    deferred: Mutex<Option<Deferred>>,
 }
 
 impl PhpPrompt {
@@ -187,18 +240,29 @@ impl PhpPrompt {
         Self {
             desk: Arc::clone(desk),
             asks,
+            deferred: Mutex::new(None),
         }
+    }
+
+    /// The authorization that was left for later.
+    pub fn take_deferred(&self) -> Option<Deferred> {
+        lock(&self.deferred).take()
     }
 }
 
 impl AuthorizationPrompt for PhpPrompt {
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
         Box::pin(async move {
+            let url = request.url.into();
             if !self.asks {
-                return Err(PromptError::Abandoned);
+                *lock(&self.deferred) = Some(Deferred {
+                    url,
+                    scopes: request.scopes,
+                    pending: request.pending,
+                });
+                return Err(PromptError::Deferred);
             }
             let (reply, answer) = oneshot::channel();
-            let url = request.url.into();
             let asked = self.desk.send(Errand::Authorize { url, reply });
             asked.map_err(|_| PromptError::Abandoned)?;
             answer.await.unwrap_or(Err(PromptError::Abandoned))

@@ -325,4 +325,31 @@ class McpClient
     public function setTokenStore(?object $store): static
     {
     }
+
+    /**
+     * Asks for an authorization that is given later, as in a web application: send the
+     * browser to the page; where it comes back, call {@see finishAuthorization()}, also in
+     * another process. Needs the option `oauth` with a `redirect_uri`, and a token store.
+     *
+     * @return array{url: string, state: string}
+     *
+     * @throws Exception\PillionException as {@see request()}
+     */
+    public function startAuthorization(): array
+    {
+    }
+
+    /**
+     * Gets the tokens and stores them, now that the browser has come back.
+     *
+     * @param string $callbackUrl the whole address that the browser came back to, with its query
+     *
+     * @throws Exception\AuthorizationException when the answer belongs to no request of this store, or says no
+     * @throws Exception\PillionException       as {@see request()}
+     */
+    public function finishAuthorization(
+        #[\SensitiveParameter]
+        string $callbackUrl,
+    ): void {
+    }
 }

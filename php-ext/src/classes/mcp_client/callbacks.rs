@@ -1,12 +1,13 @@
 //! What the server may ask of the object, and who is told of what the server says.
 
+use ext_php_rs::types::Zval;
 use serde_json::Value;
 
 use super::parts;
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::hooks::{AUTHORIZATION, ELICITATION, NOTIFICATION, SAMPLING, TOKENS};
-use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type};
+use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, array_of, string_of};
 
 /// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
@@ -32,6 +33,12 @@ pub(super) fn methods(class: Class) -> Class {
         ))
         .method(setter(Method::new("setRoots", set_roots), roots))
         .method(setter(Method::new("setTokenStore", set_token_store), store))
+        .method(Method::new("startAuthorization", start_authorization).returns(Type::ARRAY))
+        .method(
+            Method::new("finishAuthorization", finish_authorization)
+                .parameters(&[Parameter::required("callbackUrl", Type::STRING).sensitive()])
+                .returns(Type::VOID),
+        )
 }
 
 fn on_sampling(call: &mut Call<'_>) -> Outcome {
@@ -74,8 +81,26 @@ fn set_roots(call: &mut Call<'_>) -> Outcome {
 fn set_token_store(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     hooks.set_object(call, 0, TOKENS, "store", &["load", "save"])?;
+    let is_there = call.some(0).is_some();
+    link.offer(|offers| offers.deferral = is_there);
+    // Another store may have other tokens.
     link.forget_connection();
     Ok(call.this().to_value())
+}
+
+fn start_authorization(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let (url, state) = link.start_authorization(hooks)?;
+    Ok(array_of([
+        ("url", string_of(url)),
+        ("state", string_of(state)),
+    ]))
+}
+
+fn finish_authorization(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    link.finish_authorization(hooks, call.string(0)?)?;
+    Ok(Zval::new())
 }
 
 /// The URIs and names of a list whose entries are a URI, or an array with `uri` and `name`.

@@ -88,10 +88,13 @@ impl CallError {
     }
 
     /// The exception for it.
-    pub fn into_failure(self) -> Failure {
+    ///
+    /// # Errors
+    /// As [`Link::failure`].
+    pub fn into_failure(self, link: &Link, hooks: Hooks<'_>) -> Result<Failure, Failure> {
         match &self {
-            Self::Mcp(error) => exception::of_mcp(error),
-            other => exception::of_code(other.code(), other.to_string()),
+            Self::Mcp(error) => link.failure(hooks, error),
+            other => Ok(exception::of_code(other.code(), other.to_string())),
         }
     }
 }
@@ -174,7 +177,7 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
         Err(error) => {
             let code = error.code().as_str();
             tell_end(link, hooks, (&ids[0], &name), Some(code), time)?;
-            Err(error.into_failure())
+            Err(error.into_failure(link, hooks)?)
         }
     }
 }

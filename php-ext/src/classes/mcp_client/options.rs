@@ -92,7 +92,7 @@ impl CallOptions {
             }
             "meta" => {
                 self.request.meta =
-                    meta(value)?.ok_or_else(|| wrong("an array with names as keys"))?
+                    meta(value)?.ok_or_else(|| wrong("an array with names as keys"))?;
             }
             "id" => self.id = Some(value.string().ok_or_else(|| wrong("a string"))?),
             _ => {

@@ -18,7 +18,8 @@ use crate::mcp::peer::Peer;
 use crate::mcp::probe::Steps;
 use crate::mcp::session::{Extras, Session};
 use crate::mcp::{
-    Feature, Handshake, McpErrorKind, ProbeStep, ProtocolVersion, ServerConfig, TransportKind,
+    AuthorizationResponse, Feature, Handshake, McpErrorKind, PendingAuthorization, ProbeStep,
+    ProtocolVersion, ServerConfig, TransportKind,
 };
 
 /// A client's connection: at most one, opened when somebody needs it.
@@ -249,6 +250,15 @@ impl Connections {
         }
         let opener = Opener::new(&self.config, &self.peer)?;
         Ok(Arc::clone(self.opener.get_or_init(|| Arc::new(opener))))
+    }
+
+    /// Takes up an authorization that was asked for elsewhere.
+    pub(super) async fn finish_authorization(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), McpErrorKind> {
+        self.opener()?.finish_authorization(pending, response).await
     }
 
     /// Tells a new session what the last one had been told.
