@@ -187,7 +187,8 @@ impl<T> Bound<T> {
         self.is_ours().then_some(&mut *self.value)
     }
 
-    fn into_inner(mut self) -> Option<T> {
+    /// The value, in the process that made it; elsewhere it is forgotten.
+    pub fn into_inner(mut self) -> Option<T> {
         let ours = self.is_ours();
         // Nobody owns it any more, so that `drop` leaves the value alone.
         self.process = 0;

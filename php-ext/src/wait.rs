@@ -3,13 +3,17 @@
 //! The work runs on the runtime's thread; the PHP thread sleeps on a channel, in slices of
 //! 20 ms. Between slices, and outside the runtime, it does what the engine does between
 //! opcodes (signal handlers, `max_execution_time`), and it runs the PHP functions that
-//! tools ask for. However the wait ends, the work ends with it.
+//! tools ask for. However the wait ends, the work ends with it; a panic in it becomes an
+//! `Error`.
 
+use std::any::Any;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use pillion_core::tool::{JsonObject, ToolFailure, ToolOutput};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -28,7 +32,32 @@ pub struct Job {
     pub arguments: JsonObject,
     /// The id of the call.
     pub call_id: String,
-    reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
+    reply: Reply<Result<ToolOutput, ToolFailure>>,
+}
+
+/// The way back for an answer. It is bound to the process, because a forked child must not
+/// wake the parent's task: that takes locks which another thread of the parent may have held
+/// at the fork.
+pub struct Reply<A>(Bound<oneshot::Sender<A>>);
+
+impl<A> Reply<A> {
+    /// The way, and its end.
+    pub fn new() -> (Self, oneshot::Receiver<A>) {
+        let (reply, answer) = oneshot::channel();
+        (Self(Bound::new(reply)), answer)
+    }
+
+    /// Whether nobody waits for the answer any more: the deadline has passed.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.get().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    /// Answers. An answer that comes too late is dropped, as is that of a forked child.
+    pub fn send(self, answer: A) {
+        if let Some(reply) = self.0.into_inner() {
+            let _ = reply.send(answer);
+        }
+    }
 }
 
 impl Job {
@@ -38,7 +67,7 @@ impl Job {
         arguments: JsonObject,
         call_id: String,
     ) -> (Self, oneshot::Receiver<Result<ToolOutput, ToolFailure>>) {
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = Reply::new();
         (
             Self {
                 tool,
@@ -52,12 +81,12 @@ impl Job {
 
     /// Whether nobody waits for the answer any more: the deadline has passed.
     pub fn is_abandoned(&self) -> bool {
-        self.reply.is_closed()
+        self.reply.is_abandoned()
     }
 
-    /// Answers. An answer that comes too late is dropped.
+    /// Answers.
     pub fn answer(self, outcome: Result<ToolOutput, ToolFailure>) {
-        let _ = self.reply.send(outcome);
+        self.reply.send(outcome);
     }
 }
 
@@ -106,8 +135,8 @@ where
 
 /// Work on the runtime, seen from the PHP thread. When it is dropped the work ends.
 pub struct Waiting<T, J> {
-    inbox: mpsc::Receiver<Event<T, J>>,
-    process: u32,
+    /// Bound, because what the runtime's thread was doing with it at a fork stays half done.
+    inbox: Bound<mpsc::Receiver<Event<Result<T, String>, J>>>,
     _task: Bound<AbortOnDrop>,
 }
 
@@ -127,11 +156,11 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
             let _ = jobs.send(Event::Job(job));
         }));
         let task = runtime::handle()?.spawn(async move {
-            let _ = events.send(Event::Done(work.await));
+            let done = AssertUnwindSafe(work).catch_unwind().await;
+            let _ = events.send(Event::Done(done.map_err(|panic| message_of(&*panic))));
         });
         Ok(Self {
-            inbox,
-            process: std::process::id(),
+            inbox: Bound::new(inbox),
             _task: Bound::new(AbortOnDrop(task)),
         })
     }
@@ -143,13 +172,19 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
     /// this is a fork, in which nothing goes on.
     pub fn next(&self) -> Result<Event<T, J>, Failure> {
         loop {
-            if self.process != std::process::id() {
+            let Some(inbox) = self.inbox.get() else {
                 return Err(Failure::error(
                     "Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call",
                 ));
-            }
-            match self.inbox.recv_timeout(SLICE) {
-                Ok(event) => return Ok(event),
+            };
+            match inbox.recv_timeout(SLICE) {
+                Ok(Event::Job(job)) => return Ok(Event::Job(job)),
+                Ok(Event::Done(Ok(value))) => return Ok(Event::Done(value)),
+                Ok(Event::Done(Err(message))) => {
+                    return Err(Failure::error(format!(
+                        "Pillion: internal error: {message}"
+                    )));
+                }
                 Err(RecvTimeoutError::Timeout) => check_interrupt()?,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Failure::error("Pillion: the work ended unexpectedly"));
@@ -157,6 +192,12 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
             }
         }
     }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic".to_owned())
 }
 
 struct AbortOnDrop(JoinHandle<()>);

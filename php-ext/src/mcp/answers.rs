@@ -3,12 +3,12 @@
 use ext_php_rs::types::Zval;
 use pillion_core::mcp::{AuthorizationResponse, PromptError, RpcError};
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
 
 use super::errand::{Asked, Question};
 use super::hooks::{AUTHORIZATION, ELICITATION, Hooks, SAMPLING};
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
+use crate::wait::Reply;
 use crate::zend::{Failure, Object, string_of};
 
 /// The code for a person who says no (MCP 2025-11-25, "Sampling", error handling).
@@ -111,9 +111,9 @@ fn no_elicitation(given: &Zval) -> Failure {
 pub fn authorize(
     hooks: Hooks<'_>,
     url: &str,
-    reply: oneshot::Sender<Result<AuthorizationResponse, PromptError>>,
+    reply: Reply<Result<AuthorizationResponse, PromptError>>,
 ) -> Result<(), Failure> {
-    if reply.is_closed() {
+    if reply.is_abandoned() {
         return Ok(());
     }
     let answer = match hooks.call(AUTHORIZATION, [string_of(url)])? {
@@ -129,7 +129,7 @@ pub fn authorize(
             AuthorizationResponse::from_redirect(text).map_err(PromptError::from)
         }
     };
-    let _ = reply.send(answer);
+    reply.send(answer);
     Ok(())
 }
 

@@ -7,7 +7,6 @@ use pillion_core::mcp::{
     PromptFuture, StoreFuture, TokenKey, TokenStore,
 };
 use serde_json::json;
-use tokio::sync::oneshot;
 
 use super::desk::Desk;
 use super::errand::Errand;
@@ -16,6 +15,7 @@ use super::server::Server;
 use super::tool_list::short_key;
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
+use crate::wait::Reply;
 use crate::zend::{Failure, Object, string_of};
 
 /// The tokens of one connection, between the engine and the `TokenStore` of PHP: that is read
@@ -262,7 +262,7 @@ impl AuthorizationPrompt for PhpPrompt {
                 });
                 return Err(PromptError::Deferred);
             }
-            let (reply, answer) = oneshot::channel();
+            let (reply, answer) = Reply::new();
             let asked = self.desk.send(Errand::Authorize { url, reply });
             asked.map_err(|_| PromptError::Abandoned)?;
             answer.await.unwrap_or(Err(PromptError::Abandoned))

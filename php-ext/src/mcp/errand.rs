@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::desk::Ticket;
+use crate::wait::Reply;
 
 /// What the engine asks of the PHP thread that waits for a call.
 pub enum Errand {
@@ -23,7 +24,7 @@ pub enum Errand {
         /// The page.
         url: String,
         /// Where the browser's return is told.
-        reply: oneshot::Sender<Result<AuthorizationResponse, PromptError>>,
+        reply: Reply<Result<AuthorizationResponse, PromptError>>,
     },
     /// There are notices for the object.
     Look,
@@ -44,7 +45,7 @@ pub struct Question {
     pub asked: Asked,
     /// As the server wrote them.
     pub params: Box<RawValue>,
-    reply: oneshot::Sender<Result<Value, RpcError>>,
+    reply: Reply<Result<Value, RpcError>>,
 }
 
 impl Question {
@@ -53,7 +54,7 @@ impl Question {
         asked: Asked,
         params: Box<RawValue>,
     ) -> (Self, oneshot::Receiver<Result<Value, RpcError>>) {
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = Reply::new();
         let question = Self {
             asked,
             params,
@@ -64,11 +65,11 @@ impl Question {
 
     /// Whether nobody waits for the answer any more.
     pub fn is_abandoned(&self) -> bool {
-        self.reply.is_closed()
+        self.reply.is_abandoned()
     }
 
     /// Answers. An answer that comes too late is dropped.
     pub fn answer(self, outcome: Result<Value, RpcError>) {
-        let _ = self.reply.send(outcome);
+        self.reply.send(outcome);
     }
 }

@@ -13,10 +13,10 @@ impl<K: PartialEq, V> Recent<K, V> {
     }
 
     /// The value of `key`, if it is there.
-    pub(super) fn get<Q: ?Sized>(&self, key: &Q) -> Option<&V>
+    pub(super) fn get<Q>(&self, key: &Q) -> Option<&V>
     where
         K: std::borrow::Borrow<Q>,
-        Q: PartialEq,
+        Q: PartialEq + ?Sized,
     {
         let found = self.entries.iter().find(|(known, _)| known.borrow() == key);
         found.map(|(_, value)| value)

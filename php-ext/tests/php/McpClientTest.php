@@ -322,7 +322,7 @@ final class McpClientTest extends TestCase
         $stream = self::client()->streamTool('roll');
         self::assertSame([], iterator_to_array($stream));
         self::assertSame(15, $stream->getResult()->result['total']);
-        $this->expectException(\Error::class);
+        $this->expectException(\ReflectionException::class);
         (new \ReflectionClass(ToolStream::class))->newInstance();
     }
 

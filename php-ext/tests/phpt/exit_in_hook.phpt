@@ -25,14 +25,14 @@ echo $client->callTool('roll')->result['total'], "\n";
 $child = pcntl_fork();
 if ($child === 0) {
     echo 'child: ', $client->callTool('roll')->result['total'], "\n";
-    posix_kill(getmypid(), SIGKILL);
+    exit(0);
 }
 pcntl_waitpid($child, $status);
 $stream = $client->streamTool('slow', ['seconds' => 1]);
 $child = pcntl_fork();
 if ($child === 0) {
     try { $stream->getResult(); } catch (Error $e) { echo 'child: ', $e->getMessage(), "\n"; }
-    posix_kill(getmypid(), SIGKILL);
+    exit(0);
 }
 pcntl_waitpid($child, $status);
 echo 'parent: ', var_export($stream->getResult()->success, true), "\n";
