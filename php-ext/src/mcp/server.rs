@@ -15,6 +15,15 @@ pub struct Server {
     is_labelled: bool,
 }
 
+/// What a client speaks to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Schemes {
+    /// `http` and `https` alone.
+    Http,
+    /// WebSocket and programs too.
+    Any,
+}
+
 /// Options that are maps.
 const MAPS: [&str; 4] = ["env", "headers", "limits", "egress"];
 
@@ -92,7 +101,7 @@ impl Server {
         if let Some(oauth) = entry.remove("oauth") {
             put_oauth(&mut entry, oauth)?;
         }
-        Self::read(entry)
+        Self::read(entry, Schemes::Any)
     }
 
     fn labelled(
@@ -114,16 +123,7 @@ impl Server {
         if let Some(label) = label {
             entry.insert("label".to_owned(), json!(label));
         }
-        let mut server = Self::read(entry)?;
-        if !server
-            .config
-            .url()
-            .is_some_and(|url| url.scheme().starts_with("http"))
-        {
-            return Err(exception::invalid_input(
-                "Invalid MCP server option 'url': use http:// or https://",
-            ));
-        }
+        let mut server = Self::read(entry, Schemes::Http)?;
         server.config.wording = Some(Wording::Sse);
         // Who words errors in another way has another connection.
         server.key.insert_str(0, "sse ");
@@ -131,7 +131,7 @@ impl Server {
     }
 
     /// Reads an entry as the engine has it, with `allow_http`, and without need of a label.
-    fn read(mut entry: Map<String, Value>) -> Result<Self, Failure> {
+    fn read(mut entry: Map<String, Value>, schemes: Schemes) -> Result<Self, Failure> {
         let is_labelled = entry.contains_key("label");
         if !is_labelled {
             entry.insert("label".to_owned(), json!("mcp"));
@@ -156,6 +156,12 @@ impl Server {
             .map_err(|error| invalid(&error.path().to_string(), error.inner()))?;
         if let (true, Some(url)) = (allow_http, config.url().cloned()) {
             config.egress.allow_http_to(&url);
+        }
+        let is_http = config
+            .url()
+            .is_some_and(|url| url.scheme().starts_with("http"));
+        if schemes == Schemes::Http && !is_http {
+            return Err(invalid("url", "use http:// or https://"));
         }
         config
             .validate()
