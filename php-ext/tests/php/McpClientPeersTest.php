@@ -13,6 +13,7 @@ use Pillion\Exception\TimeoutException;
 use Pillion\McpClient;
 use Pillion\Progress;
 use Pillion\Tests\Support\Peer;
+use Pillion\Tests\Support\Process;
 use Pillion\ToolCall;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
@@ -246,6 +247,34 @@ final class McpClientPeersTest extends TestCase
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage('int returned');
         $client->callTool('trigger-sampling-request', ['prompt' => 'x']);
+    }
+
+    /** @dataProvider endings */
+    public function testACallbackMayEndTheRequestOrFork(string $callback, string $printed): void
+    {
+        self::client();
+        $url = Peer::url('everything');
+        $ran = Process::php(<<<PHP
+            register_shutdown_function(function () { echo ' shutdown'; });
+            \$client = new Pillion\McpClient('$url', ['timeout' => 20]);
+            \$client->onSampling(function () { $callback });
+            try {
+                \$result = \$client->callTool('trigger-sampling-request', ['prompt' => 'x']);
+                echo str_contains(\$result->result['content'][0]['text'], 'sampled') ? 'parent' : 'other';
+            } catch (Error \$e) {
+                echo 'child: ', strstr(\$e->getMessage(), 'only the parent');
+                posix_kill(getmypid(), SIGKILL);
+            }
+            pcntl_wait(\$status);
+            PHP);
+        self::assertSame($printed, preg_replace('/\s*PHP Fatal.*|\nFatal error: .* in .*\n/', 'fatal', $ran['output']));
+    }
+
+    public function endings(): iterable
+    {
+        yield 'exit' => ['echo "bye"; exit;', 'bye shutdown'];
+        yield 'a fork' => ['if (pcntl_fork()) { usleep(300000); } return "sampled";', 'child: only the parent goes on with the callparent shutdown'];
+        yield 'a fatal error' => ['trigger_error("broken", E_USER_ERROR);', 'fatal shutdown'];
     }
 
     public function testTwoObjectsOfOneConfigurationAnswerForThemselves(): void

@@ -8,6 +8,7 @@ use Pillion\CancellationToken;
 use Pillion\Event\ServerConnected;
 use Pillion\Event\ToolCallFinished;
 use Pillion\Event\ToolCallStarted;
+use Pillion\Event\ToolsChanged;
 use Pillion\Event\ToolsListed;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\JsonRpcException;
@@ -271,6 +272,48 @@ final class McpClientTest extends TestCase
         };
         self::assertCount(4, self::client()->setCache($cache)->setLogger($logger)->listTools());
         self::assertSame(['redis is gone', 'redis is gone'], $logger->warnings);
+    }
+
+    public function testAChangeOfTheToolsEmptiesTheCacheAndIsTold(): void
+    {
+        $cache = self::cache();
+        $dispatcher = new class () {
+            public array $changes = [];
+
+            public function dispatch(object $event): object
+            {
+                $event instanceof ToolsChanged && $this->changes[] = $event->server;
+                return $event;
+            }
+        };
+        $client = self::client(['label' => 'dice', 'headers' => ['x-test' => 'changes']])->setCache($cache)->setEventDispatcher($dispatcher);
+        $client->listTools();
+        self::assertCount(1, $cache->entries);
+        $client->callTool('notifies', ['methods' => ['notifications/tools/list_changed']]);
+        self::assertSame([['dice'], []], [$dispatcher->changes, $cache->entries]);
+        $client->callTool('roll');
+        self::assertSame(['dice'], $dispatcher->changes);
+    }
+
+    public function testNoticesAreBoundedAndEachObjectHearsItsOwn(): void
+    {
+        $heard = [];
+        $methods = array_map(fn (int $i) => "notifications/x$i", range(1, 400));
+        $quiet = self::client();
+        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$heard): void {
+            $heard[] = $method;
+            self::assertEquals(new \stdClass(), $params['empty']);
+        });
+        $client->callTool('notifies', ['methods' => ['notifications/a', 'notifications/b']]);
+        self::assertSame(['notifications/a', 'notifications/b'], $heard);
+        $quiet->callTool('notifies', ['methods' => $methods]);
+        $client->callTool('roll');
+        self::assertCount(2, $heard, 'sessions without such a callback are others');
+        $client->onNotification(null)->callTool('notifies', ['methods' => $methods]);
+        self::assertCount(2, $heard);
+        $client->onNotification(fn () => throw new \DomainException('heard'));
+        $this->expectExceptionMessage('heard');
+        $client->callTool('notifies', ['methods' => ['notifications/a']]);
     }
 
     private static function cache(): object
