@@ -2,9 +2,9 @@
 //!
 //! The work runs on the runtime's thread; the PHP thread sleeps on a channel, in slices of
 //! 20 ms. Between slices, and outside the runtime, it does what the engine does between
-//! opcodes (signal handlers, `max_execution_time`), and it runs the PHP functions that
-//! tools ask for. However the wait ends, the work ends with it; a panic in it becomes an
-//! `Error`.
+//! opcodes (signal handlers, `max_execution_time`), looks whether the client of the request
+//! is still there, and runs the PHP functions that tools ask for. However the wait ends, the
+//! work ends with it; a panic in it becomes an `Error`.
 
 use std::any::Any;
 use std::future::Future;

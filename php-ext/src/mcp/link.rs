@@ -81,13 +81,13 @@ impl Link {
         let before = offers.clone();
         change(&mut offers);
         if *offers != before {
-            self.connection.replace(None);
+            self.forget_connection();
         }
     }
 
     /// The next call looks for its connection anew.
     pub fn forget_connection(&self) {
-        self.connection.replace(None);
+        runtime::release(self.connection.replace(None));
     }
 
     /// The connection, which this object goes on using.
@@ -274,7 +274,7 @@ impl Link {
             && self.is_personal()
         {
             // Who comes with these tokens finds the session.
-            runtime::mcp_connection_of(&self.key(Some(&text)), Arc::clone(connection))?;
+            runtime::move_mcp_connection(&self.key(Some(&text)), connection)?;
         }
         let changes = connection.desk().changes();
         if self.told_changes.replace(changes) != changes {
@@ -322,6 +322,12 @@ impl Link {
             client.disconnect().await;
             client.reopen();
         })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.forget_connection();
     }
 }
 

@@ -1,9 +1,11 @@
+use std::time::Duration;
+
 use pillion_core::mcp::{Authentication, OAuthConfig, ServerConfig, Wording};
 use serde_json::{Map, Value, json};
 
 use crate::classes::tool_definition::seconds;
-use crate::exception;
 use crate::zend::Failure;
+use crate::{exception, settings};
 
 /// An MCP server as PHP code configures it.
 pub struct Server {
@@ -27,6 +29,9 @@ enum Schemes {
 /// Options that are maps.
 const MAPS: [&str; 4] = ["env", "headers", "limits", "egress"];
 
+/// How long an operation may take where neither the client nor a setting says so.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The options that have an argument of their own.
 const ARGUMENTS: [&str; 2] = ["url", "timeout_ms"];
 
@@ -37,7 +42,7 @@ impl Server {
     /// An `InvalidInputException` that names the option.
     pub fn new(
         url: &str,
-        timeout: f64,
+        timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
     ) -> Result<Self, Failure> {
@@ -57,10 +62,10 @@ impl Server {
             return Ok(None);
         };
         let timeout = match entry.get("timeout") {
-            None | Some(Value::Null) => 30.0,
-            Some(timeout) => timeout.as_f64().ok_or_else(|| {
+            None | Some(Value::Null) => None,
+            Some(timeout) => Some(timeout.as_f64().ok_or_else(|| {
                 exception::invalid_input("The server's 'timeout' must be a number of seconds")
-            })?,
+            })?),
         };
         let options = entry.get("options").cloned().unwrap_or_else(|| json!({}));
         Self::labelled(text("server_label"), url, timeout, text("api_key"), options).map(Some)
@@ -87,12 +92,15 @@ impl Server {
             return Err(unknown("timeout_ms"));
         }
         command_list(&mut entry)?;
-        if let Some(timeout) = entry.remove("timeout") {
-            let timeout = timeout
-                .as_f64()
-                .ok_or_else(|| invalid("timeout", "a number of seconds"))?;
-            put_timeout(&mut entry, timeout)?;
-        }
+        let timeout = match entry.remove("timeout") {
+            None | Some(Value::Null) => None,
+            Some(timeout) => Some(
+                timeout
+                    .as_f64()
+                    .ok_or_else(|| invalid("timeout", "a number of seconds"))?,
+            ),
+        };
+        put_timeout(&mut entry, timeout)?;
         match entry.remove("api_key") {
             None | Some(Value::Null) => {}
             Some(Value::String(key)) => put_api_key(&mut entry, &key)?,
@@ -107,7 +115,7 @@ impl Server {
     fn labelled(
         label: Option<&str>,
         url: &str,
-        timeout: f64,
+        timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
     ) -> Result<Self, Failure> {
@@ -136,6 +144,7 @@ impl Server {
         if !is_labelled {
             entry.insert("label".to_owned(), json!("mcp"));
         }
+        limit_by_setting(&mut entry);
         let key = Value::Object(entry.clone()).to_string();
         let allow_http = match entry.remove("allow_http") {
             None | Some(Value::Null) => false,
@@ -234,8 +243,11 @@ fn command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn put_timeout(entry: &mut Map<String, Value>, timeout: f64) -> Result<(), Failure> {
-    let timeout = seconds("timeout", timeout)?;
+fn put_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<(), Failure> {
+    let timeout = match timeout {
+        Some(timeout) => seconds("timeout", timeout)?,
+        None => settings::timeout().unwrap_or(TIMEOUT),
+    };
     let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     entry.insert("timeout_ms".to_owned(), json!(timeout_ms));
     Ok(())
@@ -275,4 +287,21 @@ fn unknown(key: &str) -> Failure {
 
 fn invalid(key: &str, why: impl std::fmt::Display) -> Failure {
     exception::invalid_input(format!("Invalid MCP server option '{key}': {why}"))
+}
+
+/// Puts `pillion.max_response_bytes` in where the options have no limits of their own.
+fn limit_by_setting(config: &mut Map<String, Value>) {
+    let Some(bytes) = settings::max_response_bytes() else {
+        return;
+    };
+    let limits = config.entry("limits").or_insert_with(|| json!({}));
+    if limits.as_array().is_some_and(Vec::is_empty) {
+        *limits = json!({});
+    }
+    // What is no object is refused below.
+    if let Value::Object(limits) = limits {
+        for key in ["max_response_bytes", "max_event_bytes"] {
+            limits.entry(key).or_insert_with(|| json!(bytes));
+        }
+    }
 }

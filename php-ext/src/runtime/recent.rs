@@ -12,16 +12,6 @@ impl<K: PartialEq, V> Recent<K, V> {
         }
     }
 
-    /// The value of `key`, if it is there.
-    pub(super) fn get<Q>(&self, key: &Q) -> Option<&V>
-    where
-        K: std::borrow::Borrow<Q>,
-        Q: PartialEq + ?Sized,
-    {
-        let found = self.entries.iter().find(|(known, _)| known.borrow() == key);
-        found.map(|(_, value)| value)
-    }
-
     /// The value of `key`, made if it is not there.
     pub(super) fn get_or_insert(&mut self, key: K, make: impl FnOnce() -> V) -> &V {
         let entry = match self.entries.iter().position(|(known, _)| *known == key) {

@@ -51,6 +51,10 @@ Pillion\ToolStream
 Array
 (
     [pillion.log_level] => warning
-    [pillion.sidecar_socket] => 
+    [pillion.max_response_bytes] => 0
+    [pillion.max_sessions] => 64
+    [pillion.session_idle_ms] => 300000
+    [pillion.socket] => 
+    [pillion.timeout_ms] => 0
 )
 

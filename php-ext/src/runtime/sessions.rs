@@ -1,0 +1,123 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use crate::mcp::Connection;
+
+/// The most often and the most seldom that idle sessions are looked for.
+const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(30));
+
+/// The connections to MCP servers that a process keeps, with their sessions: at most so many, and none
+/// that nobody has used for a while.
+pub(super) struct Sessions {
+    kept: Arc<Mutex<Vec<Kept>>>,
+    limit: usize,
+}
+
+struct Kept {
+    key: String,
+    connection: Arc<Connection>,
+    used: Instant,
+}
+
+impl Sessions {
+    /// None yet. On `runtime`, those are given up that were not used for `idle`, if it is
+    /// given.
+    pub(super) fn new(runtime: &Handle, limit: usize, idle: Option<Duration>) -> Self {
+        let kept = Arc::default();
+        if let Some(idle) = idle {
+            runtime.spawn(give_up_idle(Arc::downgrade(&kept), idle));
+        }
+        Self { kept, limit }
+    }
+
+    /// The connection of `key`, made if it is not there. What is beyond the limit is given
+    /// up: the one that was not used for longest. To be called in the runtime, where what is
+    /// given up can say goodbye.
+    pub(super) fn connection(
+        &self,
+        key: &str,
+        make: impl FnOnce() -> Arc<Connection>,
+    ) -> Arc<Connection> {
+        let mut kept = lock(&self.kept);
+        let place = kept.iter().position(|session| session.key == key);
+        let known = place.map(|place| kept.remove(place).connection);
+        let connection = known.unwrap_or_else(make);
+        self.keep(kept, key, Arc::clone(&connection));
+        connection
+    }
+
+    /// The connection of `key`, if it is there.
+    pub(super) fn known(&self, key: &str) -> Option<Arc<Connection>> {
+        let kept = lock(&self.kept);
+        let session = kept.iter().find(|session| session.key == key)?;
+        Some(Arc::clone(&session.connection))
+    }
+
+    /// Keeps a connection under another key than before, be it kept yet or not. To be called
+    /// in the runtime.
+    pub(super) fn rename(&self, connection: &Arc<Connection>, key: &str) {
+        let mut kept = lock(&self.kept);
+        let others =
+            |session: &Kept| session.key != key && !Arc::ptr_eq(&session.connection, connection);
+        let replaced: Vec<_> = kept.extract_if(.., |session| !others(session)).collect();
+        self.keep(kept, key, Arc::clone(connection));
+        drop(replaced);
+    }
+
+    fn keep(&self, mut kept: MutexGuard<'_, Vec<Kept>>, key: &str, connection: Arc<Connection>) {
+        kept.push(Kept {
+            key: key.to_owned(),
+            connection,
+            used: Instant::now(),
+        });
+        let beyond = kept.len().saturating_sub(self.limit);
+        let given_up: Vec<_> = kept.drain(..beyond).collect();
+        drop(kept);
+        drop(given_up);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        lock(&self.kept).len()
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// All of them, none of which is kept any longer.
+    pub(super) fn take(&self) -> Vec<Arc<Connection>> {
+        let kept = std::mem::take(&mut *lock(&self.kept));
+        kept.into_iter().map(|session| session.connection).collect()
+    }
+}
+
+/// A panic while the lock is held leaves a valid list behind.
+fn lock(kept: &Mutex<Vec<Kept>>) -> MutexGuard<'_, Vec<Kept>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends with the list.
+async fn give_up_idle(kept: Weak<Mutex<Vec<Kept>>>, idle: Duration) {
+    let pause = (idle / 4).clamp(LOOK.0, LOOK.1);
+    loop {
+        sleep(pause).await;
+        let Some(kept) = kept.upgrade() else { return };
+        let now = Instant::now();
+        let idle_ones: Vec<_> = lock(&kept)
+            .extract_if(.., |session| {
+                if Arc::strong_count(&session.connection) > 1
+                    || session.connection.client().is_shared()
+                {
+                    // An object holds it, or a call is under way.
+                    session.used = now;
+                }
+                now.duration_since(session.used) >= idle
+            })
+            .collect();
+        // Here, outside of the lock, each ends its session at the server.
+        drop(idle_ones);
+    }
+}
