@@ -38,7 +38,9 @@ pub fn check_interrupt() -> Result<(), Failure> {
 /// is reached and the engine waits for a safe point to say so. For loops that take memory
 /// of the engine's: going on after this point gets the process killed.
 pub fn must_stop() -> bool {
-    ExecutorGlobals::has_exception() || has_delayed_oom()
+    // SAFETY: reads a field of this thread's globals; `ExecutorGlobals::get` takes a lock.
+    let thrown = unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() };
+    thrown || has_delayed_oom()
 }
 
 #[cfg(php_delayed_oom)]
