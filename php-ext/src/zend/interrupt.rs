@@ -3,7 +3,6 @@ use std::cell::RefCell;
 use ext_php_rs::ffi::{
     ext_php_rs_executor_globals, zend_atomic_bool_store, zend_interrupt_function,
 };
-use ext_php_rs::zend::ExecutorGlobals;
 
 use super::{Failure, ffi, guarded};
 

@@ -25,6 +25,14 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// The key as text; `None` when it is not UTF-8.
+    pub fn string(self) -> Option<String> {
+        match self {
+            Self::Index(index) => Some(index.to_string()),
+            Self::Name(name) => name.as_str().ok().map(str::to_owned),
+        }
+    }
+
     /// The name, if it is one.
     pub fn zend_str(self) -> Option<&'a ZendStr> {
         match self {

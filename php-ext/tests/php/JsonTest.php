@@ -6,6 +6,7 @@ namespace Pillion\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\MCPSSEClient;
+use Pillion\ToolCall;
 use Pillion\Tests\Support\FakeServer;
 use PHPUnit\Framework\TestCase;
 
