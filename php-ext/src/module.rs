@@ -1,8 +1,13 @@
 //! The module as PHP loads it: start-up, shutdown, `phpinfo()`.
 
+use std::panic::catch_unwind;
+
+use ext_php_rs::ffi::{USING_ZTS, ZEND_MODULE_API_NO};
 use ext_php_rs::prelude::*;
 use ext_php_rs::zend::ModuleEntry;
 
+use crate::runtime::Status;
+use crate::zend::show_settings;
 use crate::{classes, exception, runtime, settings};
 
 #[php_module]
@@ -27,9 +32,25 @@ extern "C" fn shutdown(_kind: i32, _module: i32) -> i32 {
     0
 }
 
-extern "C" fn information(_module: *mut ModuleEntry) {
+extern "C" fn information(module: *mut ModuleEntry) {
+    // A panic must not cross into C; the table ends where it is.
+    let _ = catch_unwind(|| show(module));
+}
+
+/// The table of `phpinfo()` and `php --ri`. It starts nothing, and shows no credential:
+/// there is none in the settings.
+fn show(module: *mut ModuleEntry) {
     ext_php_rs::info_table_start!();
     ext_php_rs::info_table_row!("Pillion", "enabled");
     ext_php_rs::info_table_row!("Version", env!("CARGO_PKG_VERSION"));
+    ext_php_rs::info_table_row!("PHP API", ZEND_MODULE_API_NO.to_string());
+    ext_php_rs::info_table_row!("Thread safety", if USING_ZTS == 0 { "no" } else { "yes" });
+    let (engine, sessions) = match runtime::status() {
+        Some(Status { sessions, limit }) => ("running", format!("{sessions} of {limit}")),
+        None => ("not started in this process", "none".to_owned()),
+    };
+    ext_php_rs::info_table_row!("Engine", engine);
+    ext_php_rs::info_table_row!("MCP sessions kept", sessions);
     ext_php_rs::info_table_end!();
+    show_settings(module);
 }

@@ -10,35 +10,43 @@
 //! - After a fork (`pcntl_fork`) the child makes a runtime of its own. The parent's is
 //!   forgotten, not dropped: dropping it would wait for threads that are not there, or
 //!   take locks that they held.
+//! - Sessions are shared by clients of the same server with the same credential, and by no
+//!   others; the list has a limit, and who is on it unused is taken off after a while.
+//! - At the end of the process the servers are told, within a bound of time.
 //! - It has one worker thread, so that connections are served (pings, event streams)
 //!   while PHP runs; a current-thread runtime would stand still between two calls.
 //! - No PHP code ever runs inside `block_on`: see [`wait`](crate::wait).
 
 mod recent;
+mod sessions;
 
 use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::SigSet;
+use futures_util::future::join_all;
+use nix::sys::signal::{SigSet, SigmaskHow};
 use pillion_client::Client;
 use pillion_core::mcp::McpClient;
 use pillion_core::tool::ErrorCode;
 use recent::Recent;
+use sessions::Sessions;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::classes::mcp_sse_client::Server;
-use crate::exception;
 use crate::zend::{Failure, note_interrupt};
+use crate::{exception, settings};
 
-/// At most so many MCP sessions are kept for later requests.
-const SESSIONS: usize = 64;
+/// How long the end of a process may take for telling MCP servers that their sessions are
+/// over.
+const GOODBYE: Duration = Duration::from_millis(500);
 
 /// What belongs to one process, and is forgotten in a forked child.
 struct Process {
     runtime: Runtime,
-    clients: Recent<String, McpClient>,
+    sessions: Sessions,
 }
 
 static PROCESS: Mutex<Option<Bound<Process>>> = Mutex::new(None);
@@ -48,10 +56,13 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     // A panic while the lock is held leaves a valid value behind.
     let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     if slot.as_ref().is_none_or(|process| process.get().is_none()) {
-        *slot = Some(Bound::new(Process {
-            runtime: start()?,
-            clients: Recent::new(SESSIONS),
-        }));
+        let runtime = start()?;
+        let sessions = Sessions::new(
+            runtime.handle(),
+            settings::max_sessions(),
+            settings::session_idle(),
+        );
+        *slot = Some(Bound::new(Process { runtime, sessions }));
     }
     let process = slot.as_mut().and_then(Bound::get_mut);
     process
@@ -60,19 +71,32 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
 }
 
 fn start() -> Result<Runtime, Failure> {
-    Builder::new_multi_thread()
-        .worker_threads(1)
-        .max_blocking_threads(4)
-        .thread_name("pillion")
-        .on_thread_start(leave_signals_to_php)
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            exception::of_code(
-                ErrorCode::Unavailable,
-                format!("Pillion cannot start its thread: {error}"),
-            )
-        })
+    let build = || {
+        Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(4)
+            .thread_name("pillion")
+            .on_thread_start(leave_signals_to_php)
+            .enable_all()
+            .build()
+    };
+    // A thread inherits what its maker blocks, so that not even its first moment has room
+    // for a signal.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
+    // tokio panics where the system has no more threads.
+    let built = catch_unwind(build);
+    if let Ok(before) = before {
+        let _ = before.thread_set_mask();
+    }
+    let why = match built {
+        Ok(Ok(runtime)) => return Ok(runtime),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the system has no more of them".to_owned(),
+    };
+    Err(exception::of_code(
+        ErrorCode::Unavailable,
+        format!("Pillion cannot start its thread: {why}"),
+    ))
 }
 
 /// The runtime of this process.
@@ -90,40 +114,84 @@ pub fn handle() -> Result<Handle, Failure> {
 /// As [`handle`].
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
     with_process(|process| {
-        let make = || McpClient::new(server.config().clone());
+        let _inside = process.runtime.enter();
         process
-            .clients
-            .get_or_insert(server.key().to_owned(), make)
-            .clone()
+            .sessions
+            .client(server.key(), || McpClient::new(server.config().clone()))
     })
 }
 
-/// Ends the runtime at module shutdown, without waiting for work that is under way.
+/// What `phpinfo()` shows of this process.
+pub struct Status {
+    /// MCP sessions that are kept for later requests.
+    pub sessions: usize,
+    /// How many there may be.
+    pub limit: usize,
+}
+
+/// The state of this process; `None` when it has not started its engine, which this does
+/// not either.
+pub fn status() -> Option<Status> {
+    let slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = slot.as_ref()?.get()?;
+    Some(Status {
+        sessions: process.sessions.len(),
+        limit: process.sessions.limit(),
+    })
+}
+
+/// Ends the runtime at module shutdown, without waiting for work that is under way. The
+/// servers of MCP sessions are told, side by side and for [`GOODBYE`] at most: else each
+/// command-line script would leave them a session. A program that is a server ends by
+/// itself, its keeper sees to that. A forked child says nothing: the sessions are its
+/// parent's.
 pub fn shut_down() {
-    let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(process) = slot.take().and_then(Bound::into_inner) {
-        drop(process.clients);
-        process.runtime.shutdown_background();
+    let process = {
+        let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.take().and_then(Bound::into_inner)
+    };
+    let Some(Process { runtime, sessions }) = process else {
+        return;
+    };
+    let clients = sessions.take();
+    let remote: Vec<_> = clients
+        .iter()
+        .filter(|client| client.config().url().is_some())
+        .collect();
+    if !remote.is_empty() {
+        let goodbyes = join_all(remote.into_iter().map(McpClient::disconnect));
+        // A panic has been written to the error stream; there is nobody else to tell.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                let _ = tokio::time::timeout(GOODBYE, goodbyes).await;
+            });
+        }));
     }
+    drop(clients);
+    runtime.shutdown_background();
 }
 
 /// The client of the sidecar at `path`, with its kept-alive connections. It needs no care
 /// at a fork: it sees one itself.
 pub fn sidecar(path: &Path, timeout: Duration) -> Arc<Client> {
-    static CLIENTS: Mutex<Recent<(PathBuf, Duration), Arc<Client>>> = Mutex::new(Recent::new(8));
-    let key = (path.to_owned(), timeout);
+    type Key = (PathBuf, Duration, Option<u64>);
+    static CLIENTS: Mutex<Recent<Key, Arc<Client>>> = Mutex::new(Recent::new(8));
+    let limit = settings::max_response_bytes();
+    let key = (path.to_owned(), timeout, limit);
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
     let client = clients.get_or_insert(key, || {
-        Arc::new(
-            Client::builder(path)
-                .timeout(timeout)
-                .interrupt_when(note_interrupt)
-                .build(),
-        )
+        let mut client = Client::builder(path)
+            .timeout(timeout)
+            .interrupt_when(note_interrupt);
+        if let Some(limit) = limit {
+            client = client.max_response_bytes(limit);
+        }
+        Arc::new(client.build())
     });
     Arc::clone(client)
 }
 
+/// For threads that start later: what theirs inherit is up to who starts them.
 /// PHP's signal handlers must run on PHP's thread: `pcntl` and the timer behind
 /// `max_execution_time` write to the engine's globals. So ours take no signals.
 fn leave_signals_to_php() {
@@ -158,7 +226,8 @@ impl<T> Bound<T> {
         self.is_ours().then_some(&mut *self.value)
     }
 
-    fn into_inner(mut self) -> Option<T> {
+    /// The value, in the process that made it; elsewhere it is forgotten.
+    pub fn into_inner(mut self) -> Option<T> {
         let ours = self.is_ours();
         // Nobody owns it any more, so that `drop` leaves the value alone.
         self.process = 0;

@@ -2,14 +2,18 @@
 //!
 //! The work runs on the runtime's thread; the PHP thread sleeps on a channel, in slices of
 //! 20 ms. Between slices, and outside the runtime, it does what the engine does between
-//! opcodes (signal handlers, `max_execution_time`), and it runs the PHP functions that
-//! tools ask for. However the wait ends, the work ends with it.
+//! opcodes (signal handlers, `max_execution_time`), looks whether the client of the request
+//! is still there, and runs the PHP functions that tools ask for. However the wait ends, the
+//! work ends with it; a panic in it becomes an `Error`.
 
+use std::any::Any;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use pillion_core::tool::{JsonObject, ToolFailure, ToolOutput};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -28,7 +32,9 @@ pub struct Job {
     pub arguments: JsonObject,
     /// The id of the call.
     pub call_id: String,
-    reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
+    /// Bound, because a forked child must not wake the parent's task: that takes locks
+    /// which another thread of the parent may have held at the fork.
+    reply: Bound<oneshot::Sender<Result<ToolOutput, ToolFailure>>>,
 }
 
 impl Job {
@@ -44,7 +50,7 @@ impl Job {
                 tool,
                 arguments,
                 call_id,
-                reply,
+                reply: Bound::new(reply),
             },
             answer,
         )
@@ -52,12 +58,14 @@ impl Job {
 
     /// Whether nobody waits for the answer any more: the deadline has passed.
     pub fn is_abandoned(&self) -> bool {
-        self.reply.is_closed()
+        self.reply.get().is_none_or(oneshot::Sender::is_closed)
     }
 
-    /// Answers. An answer that comes too late is dropped.
+    /// Answers. An answer that comes too late is dropped, as is that of a forked child.
     pub fn answer(self, outcome: Result<ToolOutput, ToolFailure>) {
-        let _ = self.reply.send(outcome);
+        if let Some(reply) = self.reply.into_inner() {
+            let _ = reply.send(outcome);
+        }
     }
 }
 
@@ -67,6 +75,8 @@ pub type JobSender = Arc<dyn Fn(Job) + Send + Sync>;
 enum Event<T> {
     Job(Job),
     Done(T),
+    /// With what it said.
+    Panicked(String),
 }
 
 /// Runs `work` on the runtime and waits for it.
@@ -97,20 +107,28 @@ where
         // When nobody listens the job is dropped, and with it the place for its answer.
         let _ = jobs.send(Event::Job(job));
     }));
-    let process = std::process::id();
     let _task = Bound::new(AbortOnDrop(runtime::handle()?.spawn(async move {
-        let _ = events.send(Event::Done(work.await));
+        let ended = match AssertUnwindSafe(work).catch_unwind().await {
+            Ok(value) => Event::Done(value),
+            Err(panic) => Event::Panicked(message_of(panic)),
+        };
+        let _ = events.send(ended);
     })));
+    // Bound, because what the runtime's thread was doing with it at a fork stays half done.
+    let inbox = Bound::new(inbox);
     loop {
-        match inbox.recv_timeout(SLICE) {
+        let Some(open) = inbox.get() else {
+            return Err(Failure::error(
+                "Pillion: the process was forked inside a tool; only the parent goes on with the call",
+            ));
+        };
+        match open.recv_timeout(SLICE) {
             Ok(Event::Done(value)) => return Ok(value),
-            Ok(Event::Job(job)) => {
-                serve(job)?;
-                if process != std::process::id() {
-                    return Err(Failure::error(
-                        "Pillion: the process was forked inside a tool; only the parent goes on with the call",
-                    ));
-                }
+            Ok(Event::Job(job)) => serve(job)?,
+            Ok(Event::Panicked(message)) => {
+                return Err(Failure::error(format!(
+                    "Pillion: internal error: {message}"
+                )));
             }
             Err(RecvTimeoutError::Timeout) => check_interrupt()?,
             Err(RecvTimeoutError::Disconnected) => {
@@ -118,6 +136,12 @@ where
             }
         }
     }
+}
+
+fn message_of(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic".to_owned())
 }
 
 struct AbortOnDrop(JoinHandle<()>);

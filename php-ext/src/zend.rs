@@ -20,6 +20,7 @@ mod state;
 mod table;
 mod types;
 mod value;
+mod web_client;
 
 pub use call::{Call, Outcome};
 pub use callback::{call_callable, guarded, take_exception};
@@ -30,7 +31,7 @@ pub use interrupt::{check_interrupt, must_stop, note_interrupt, noted_interrupt}
 pub use log::write_log;
 pub use object::{Object, create};
 pub use properties::Properties;
-pub use setting::with_setting;
+pub use setting::{setting, show_settings, with_setting};
 pub use state::{State, StateClass, construct, new_with_state, state_of};
 pub use table::{Key, entries, is_list};
 pub use types::Type;

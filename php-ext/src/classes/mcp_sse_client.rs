@@ -42,7 +42,7 @@ pub(super) fn register() -> ZendResult<()> {
     let class = Class::new(NAME)
         .method(Method::new("__construct", construct_client).parameters(&[
             Parameter::required("serverUrl", Type::STRING),
-            Parameter::optional("timeout", Type::INT.or(Type::FLOAT), "30"),
+            Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
             Parameter::optional("apiKey", Type::STRING.nullable(), "null").sensitive(),
             Parameter::optional("options", Type::ARRAY, "[]").sensitive(),
         ]))
@@ -78,7 +78,7 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
     };
     let server = Server::new(
         call.string(0)?,
-        call.number_or(1, 30.0)?,
+        call.optional_number(1)?,
         call.optional_string(2)?,
         options,
     )?;

@@ -26,6 +26,8 @@ use crate::{runtime, settings};
 use answer::Answer;
 
 const NAME: &str = "Pillion\\Sidecar";
+/// How long a call may take where neither the object nor a setting says so.
+const TIMEOUT: Duration = Duration::from_secs(60);
 static CLASS: StateClass<Sidecar> = StateClass::new();
 
 struct Sidecar {
@@ -47,7 +49,7 @@ pub(super) fn register() -> ZendResult<()> {
     let class = Class::new(NAME)
         .method(Method::new("__construct", construct_sidecar).parameters(&[
             Parameter::optional("socketPath", Type::STRING.nullable(), "null"),
-            Parameter::optional("timeout", Type::INT.or(Type::FLOAT), "60"),
+            Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
         ]))
         .method(Method::new("getSocketPath", get_socket_path).returns(Type::STRING))
         .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
@@ -92,9 +94,12 @@ pub(super) fn register() -> ZendResult<()> {
 fn construct_sidecar(call: &mut Call<'_>) -> Outcome {
     let socket = match call.optional_string(0)? {
         Some(path) => PathBuf::from(path),
-        None => settings::sidecar_socket().unwrap_or_else(pillion_client::default_socket_path),
+        None => settings::socket().unwrap_or_else(pillion_client::default_socket_path),
     };
-    let timeout = tool_definition::seconds("timeout", call.number_or(1, 60.0)?)?;
+    let timeout = match call.optional_number(1)? {
+        Some(timeout) => tool_definition::seconds("timeout", timeout)?,
+        None => settings::timeout().unwrap_or(TIMEOUT),
+    };
     construct(call.this(), Sidecar { socket, timeout })?;
     Ok(Zval::new())
 }

@@ -212,6 +212,16 @@ impl<'a> Call<'a> {
         Ok(integer.or(value.double()).unwrap_or(default))
     }
 
+    /// An `int|float` argument that may be null or left out.
+    ///
+    /// # Errors
+    /// A `TypeError`.
+    pub fn optional_number(&self, index: usize) -> Result<Option<f64>, Failure> {
+        self.some(index)
+            .map(|_| self.number_or(index, 0.0))
+            .transpose()
+    }
+
     /// An array argument.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use ext_php_rs::ffi::{
     zend_atomic_bool, zend_class_entry, zend_object, zend_property_info, zend_string, zend_type,
 };
 use ext_php_rs::types::{ZendHashTable, Zval};
-use ext_php_rs::zend::ClassEntry;
+use ext_php_rs::zend::{ClassEntry, ModuleEntry};
 
 use super::Object;
 
@@ -55,6 +55,7 @@ unsafe extern "C" {
     pub(super) fn zend_is_graceful_exit(exception: *const zend_object) -> bool;
     pub(super) fn zend_clear_exception();
     pub(super) fn zend_timeout();
+    pub(super) fn php_handle_aborted_connection();
     #[cfg(php_delayed_oom)]
     pub(super) fn zend_handle_delayed_oom();
     pub(super) fn zend_atomic_bool_load(flag: *const zend_atomic_bool) -> bool;
@@ -66,6 +67,8 @@ unsafe extern "C" {
         original: c_int,
         exists: *mut bool,
     ) -> *const c_char;
+
+    pub(super) fn display_ini_entries(module: *mut ModuleEntry);
 
     pub(super) fn zend_get_properties_for(object: *mut Zval, purpose: c_int) -> *mut ZendHashTable;
 

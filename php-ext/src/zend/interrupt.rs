@@ -4,16 +4,26 @@ use ext_php_rs::ffi::{
     ext_php_rs_executor_globals, zend_atomic_bool_store, zend_interrupt_function,
 };
 
-use super::{Failure, ffi, guarded};
+use super::{Failure, ffi, guarded, web_client};
 
 /// Does what the engine does between two opcodes: ends the request when
-/// `max_execution_time` is over, runs the signal handlers that are due. To be called from
-/// time to time while native code waits.
+/// `max_execution_time` is over, runs the signal handlers that are due. And what it does
+/// when it writes: ends the request when the client is gone. To be called from time to time
+/// while native code waits.
 ///
 /// # Errors
-/// [`Failure::Bailout`] when the time is over, [`Failure::Pending`] when a signal handler
-/// threw or called `exit()`.
+/// [`Failure::Bailout`] when the time is over or the client gone, [`Failure::Pending`] when
+/// a signal handler threw or called `exit()`.
 pub fn check_interrupt() -> Result<(), Failure> {
+    run_interrupts()?;
+    if web_client::has_gone() {
+        // SAFETY: notes what has happened and bails out, which the guard takes.
+        return guarded(|| unsafe { ffi::php_handle_aborted_connection() });
+    }
+    Ok(())
+}
+
+fn run_interrupts() -> Result<(), Failure> {
     // SAFETY: the globals of this thread, accessed as the engine does it, by its own
     // atomic functions for the two flags.
     unsafe {

@@ -1,6 +1,71 @@
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int, c_void};
+use std::panic::catch_unwind;
+
+use ext_php_rs::ffi::{zend_ini_entry, zend_string};
+use ext_php_rs::flags::IniEntryPermission;
+use ext_php_rs::types::ZendStr;
+use ext_php_rs::zend::{IniEntryDef, ModuleEntry};
 
 use super::ffi;
+
+/// `ZEND_INI_STAGE_RUNTIME`: `ini_set()`, which says itself that it has failed.
+const RUNTIME: c_int = 1 << 4;
+
+/// Says whether a setting may have a value, which is the second argument. The third is
+/// whether PHP code sets it and is told of a refusal; nobody is for one from `php.ini`.
+pub type Check = fn(name: &str, value: &str, tells: bool) -> bool;
+
+/// One of the extension's ini settings, for the table that the engine takes.
+pub const fn setting(
+    name: &'static CStr,
+    default: &'static CStr,
+    permission: IniEntryPermission,
+    check: Check,
+) -> IniEntryDef {
+    let mut definition = IniEntryDef::new(name, default, permission);
+    definition.on_modify = Some(on_modify);
+    definition.mh_arg1 = check as *mut c_void;
+    definition
+}
+
+/// A value that is refused leaves the one before in force.
+unsafe extern "C" fn on_modify(
+    entry: *mut zend_ini_entry,
+    value: *mut zend_string,
+    check: *mut c_void,
+    _: *mut c_void,
+    _: *mut c_void,
+    stage: c_int,
+) -> c_int {
+    // SAFETY: the engine hands over the entry that is changed, a string or null, and what
+    // `setting` put into the table: a `Check`.
+    let accepted = unsafe {
+        let check: Check = std::mem::transmute(check);
+        let name = text_of((*entry).name);
+        let value = text_of(value);
+        // A panic must not cross into C.
+        catch_unwind(|| match (name, value) {
+            (Some(name), Some(value)) => check(name, value, stage == RUNTIME),
+            _ => false,
+        })
+    };
+    if accepted.unwrap_or(false) { 0 } else { -1 }
+}
+
+/// Null counts as empty; `None` is for what is not UTF-8.
+unsafe fn text_of<'a>(text: *mut zend_string) -> Option<&'a str> {
+    // SAFETY: the caller has it from the engine, null or alive.
+    match unsafe { text.cast::<ZendStr>().as_ref() } {
+        Some(text) => std::str::from_utf8(text.as_bytes()).ok(),
+        None => Some(""),
+    }
+}
+
+/// Writes the table of the extension's settings into `phpinfo()`.
+pub fn show_settings(module: *mut ModuleEntry) {
+    // SAFETY: the engine asks for the table with its own entry of the module.
+    unsafe { ffi::display_ini_entries(module) };
+}
 
 /// Reads the current value of one of the extension's ini settings.
 pub fn with_setting<R>(name: &CStr, read: impl FnOnce(&str) -> R) -> R {

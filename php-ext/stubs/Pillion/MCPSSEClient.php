@@ -12,7 +12,8 @@ class MCPSSEClient
     /**
      * Does no I/O.
      *
-     * @param int|float            $timeout seconds for one call, with all it does
+     * @param int|float|null       $timeout seconds for one call, with all it does; unless set: the ini
+     *                                      setting `pillion.timeout_ms`, or 30 seconds
      * @param ?string              $apiKey  goes out as a bearer token
      * @param array<string, mixed> $options see docs/PHP.md
      *
@@ -20,7 +21,7 @@ class MCPSSEClient
      */
     public function __construct(
         string $serverUrl,
-        int|float $timeout = 30,
+        int|float|null $timeout = null,
         #[\SensitiveParameter]
         ?string $apiKey = null,
         #[\SensitiveParameter]

@@ -10,13 +10,14 @@ class Sidecar
     /**
      * Does no I/O.
      *
-     * @param ?string   $socketPath unless set: the ini setting `pillion.sidecar_socket`, `$PILLION_SOCKET`,
-     *                              or the default path
-     * @param int|float $timeout    seconds for one call, with all it does
+     * @param ?string        $socketPath unless set: the ini setting `pillion.socket`, `$PILLION_SOCKET`,
+     *                                   or the default path
+     * @param int|float|null $timeout    seconds for one call, with all it does; unless set: the ini
+     *                                   setting `pillion.timeout_ms`, or 60 seconds
      *
      * @throws Exception\InvalidInputException when the timeout is not valid
      */
-    public function __construct(?string $socketPath = null, int|float $timeout = 60)
+    public function __construct(?string $socketPath = null, int|float|null $timeout = null)
     {
     }
 

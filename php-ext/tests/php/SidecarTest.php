@@ -129,7 +129,7 @@ final class SidecarTest extends TestCase
     {
         self::assertSame(self::$process->socket, $this->sidecar->getSocketPath());
         $code = 'echo (new Pillion\Sidecar())->getSocketPath();';
-        self::assertSame('/a.sock', Process::php($code, ['-d', 'pillion.sidecar_socket=/a.sock'])['output']);
+        self::assertSame('/a.sock', Process::php($code, ['-d', 'pillion.socket=/a.sock'])['output']);
         $before = getenv('PILLION_SOCKET');
         putenv('PILLION_SOCKET=/b.sock');
         try {

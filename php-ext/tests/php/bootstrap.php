@@ -9,7 +9,9 @@ if (!extension_loaded('pillion')) {
 
 require __DIR__ . '/Support/FakeServer.php';
 require __DIR__ . '/Support/Fpm.php';
+require __DIR__ . '/Support/FpmPool.php';
 require __DIR__ . '/Support/Peer.php';
 require __DIR__ . '/Support/Process.php';
+require __DIR__ . '/Support/SessionServer.php';
 require __DIR__ . '/Support/SidecarProcess.php';
 require __DIR__ . '/Support/Upper.php';

@@ -38,6 +38,10 @@ Pillion\ToolResult
 Array
 (
     [pillion.log_level] => warning
-    [pillion.sidecar_socket] => 
+    [pillion.max_response_bytes] => 0
+    [pillion.max_sessions] => 64
+    [pillion.session_idle_ms] => 300000
+    [pillion.socket] => 
+    [pillion.timeout_ms] => 0
 )
 

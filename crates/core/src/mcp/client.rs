@@ -94,6 +94,13 @@ impl McpClient {
         &self.shared.config
     }
 
+    /// Whether there are other clones of this client, such as that of an operation under
+    /// way. For who keeps clients and gives up those that nobody uses.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.shared) > 1
+    }
+
     /// Sends a request and gives the JSON-RPC result as the server wrote it (E10).
     ///
     /// A session that the server has forgotten is opened again, once. A request that only

@@ -1,9 +1,11 @@
+use std::time::Duration;
+
 use pillion_core::mcp::{ServerConfig, Wording};
 use serde_json::{Map, Value, json};
 
 use crate::classes::tool_definition::seconds;
-use crate::exception;
 use crate::zend::Failure;
+use crate::{exception, settings};
 
 /// An MCP server as PHP code configures it.
 pub struct Server {
@@ -12,6 +14,9 @@ pub struct Server {
     /// only if it is the same. Never shown.
     key: String,
 }
+
+/// How long an operation may take where neither the client nor a setting says so.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The options that have an argument of their own.
 const ARGUMENTS: [&str; 2] = ["url", "timeout_ms"];
@@ -23,7 +28,7 @@ impl Server {
     /// An `InvalidInputException` that names the option.
     pub fn new(
         url: &str,
-        timeout: f64,
+        timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
     ) -> Result<Self, Failure> {
@@ -43,10 +48,10 @@ impl Server {
             return Ok(None);
         };
         let timeout = match entry.get("timeout") {
-            None | Some(Value::Null) => 30.0,
-            Some(timeout) => timeout.as_f64().ok_or_else(|| {
+            None | Some(Value::Null) => None,
+            Some(timeout) => Some(timeout.as_f64().ok_or_else(|| {
                 exception::invalid_input("The server's 'timeout' must be a number of seconds")
-            })?,
+            })?),
         };
         let options = entry.get("options").cloned().unwrap_or_else(|| json!({}));
         Self::labelled(text("server_label"), url, timeout, text("api_key"), options).map(Some)
@@ -55,7 +60,7 @@ impl Server {
     fn labelled(
         label: Option<&str>,
         url: &str,
-        timeout: f64,
+        timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
     ) -> Result<Self, Failure> {
@@ -82,7 +87,10 @@ impl Server {
                 json!({"type": "bearer", "token": key}),
             );
         }
-        let timeout = seconds("timeout", timeout)?;
+        let timeout = match timeout {
+            Some(timeout) => seconds("timeout", timeout)?,
+            None => settings::timeout().unwrap_or(TIMEOUT),
+        };
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         config.insert("url".to_owned(), json!(url));
         config.insert("timeout_ms".to_owned(), json!(timeout_ms));
@@ -91,6 +99,7 @@ impl Server {
         } else if !config.contains_key("label") {
             config.insert("label".to_owned(), json!("mcp"));
         }
+        limit_by_setting(&mut config);
         let key = Value::Object(config.clone()).to_string();
         let allow_http = match config.remove("allow_http") {
             None | Some(Value::Null) => false,
@@ -140,5 +149,22 @@ impl Server {
     /// The URL without what may be secret.
     pub fn shown_url(&self) -> String {
         self.config.display_url()
+    }
+}
+
+/// Puts `pillion.max_response_bytes` in where the options have no limits of their own.
+fn limit_by_setting(config: &mut Map<String, Value>) {
+    let Some(bytes) = settings::max_response_bytes() else {
+        return;
+    };
+    let limits = config.entry("limits").or_insert_with(|| json!({}));
+    if limits.as_array().is_some_and(Vec::is_empty) {
+        *limits = json!({});
+    }
+    // What is no object is refused below.
+    if let Value::Object(limits) = limits {
+        for key in ["max_response_bytes", "max_event_bytes"] {
+            limits.entry(key).or_insert_with(|| json!(bytes));
+        }
     }
 }

@@ -1,0 +1,93 @@
+//! Whether the client of a request has gone away, under PHP-FPM.
+//!
+//! PHP learns of it when it writes, and while it waits it writes nothing. The connection
+//! itself says it, but no function of FPM's gives it to extensions: it is in FPM's private
+//! `fcgi_request`, which begins the same way in PHP 7 to 8.5. So the descriptor is read from
+//! there, and believed only if all that it must be is true of it.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::os::fd::BorrowedFd;
+
+use ext_php_rs::ffi::{
+    ext_php_rs_process_globals, ext_php_rs_sapi_globals, ext_php_rs_sapi_module,
+};
+use nix::sys::socket::sockopt::{AcceptConn, SockType as TypeOf};
+use nix::sys::socket::{
+    AddressFamily, SockType, SockaddrLike, SockaddrStorage, getsockname, getsockopt,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How FPM's `struct _fcgi_request` begins (`main/fastcgi.c`).
+#[repr(C)]
+struct Request {
+    listen_socket: c_int,
+    _tcp: c_int,
+    connection: c_int,
+    _id: c_int,
+    /// The connection outlives the request.
+    keep: c_int,
+}
+
+/// Whether nobody waits for the answer of this request any more. False where that cannot be
+/// told, and where it is not to end the request (`ignore_user_abort`).
+pub(super) fn has_gone() -> bool {
+    // SAFETY: the globals of this thread and the table of the SAPI, which is there for as
+    // long as PHP is; both are only read.
+    let context = unsafe {
+        if (*ext_php_rs_process_globals()).ignore_user_abort {
+            return false;
+        }
+        let name = (*ext_php_rs_sapi_module()).name;
+        if name.is_null() || CStr::from_ptr(name) != c"fpm-fcgi" {
+            return false;
+        }
+        (*ext_php_rs_sapi_globals()).server_context
+    };
+    connection_of(context).is_some_and(hung_up)
+}
+
+fn connection_of(context: *mut c_void) -> Option<(BorrowedFd<'static>, AddressFamily)> {
+    // SAFETY: FPM's context is its request, which lives as long as the PHP request does and
+    // is larger than what is read of it.
+    let request = unsafe { context.cast::<Request>().as_ref() }?;
+    // A web server that keeps its connections may close one after fastcgi_finish_request(),
+    // with nothing lost: that one cannot be told from a client that left.
+    if request.keep != 0 || request.listen_socket < 0 || request.connection < 0 {
+        return None;
+    }
+    // SAFETY: not negative, and only asked about. Should they be no descriptors at all, the
+    // system says so.
+    let (listener, connection) = unsafe {
+        (
+            BorrowedFd::borrow_raw(request.listen_socket),
+            BorrowedFd::borrow_raw(request.connection),
+        )
+    };
+    let is_stream = |socket| getsockopt(socket, TypeOf) == Ok(SockType::Stream);
+    let family = family(request.connection)?;
+    let fits = is_stream(&listener)
+        && is_stream(&connection)
+        && getsockopt(&listener, AcceptConn) == Ok(true)
+        && getsockopt(&connection, AcceptConn) == Ok(false)
+        && self::family(request.listen_socket)? == family;
+    fits.then_some((connection, family))
+}
+
+fn family(socket: c_int) -> Option<AddressFamily> {
+    getsockname::<SockaddrStorage>(socket).ok()?.family()
+}
+
+fn hung_up((connection, family): (BorrowedFd<'_>, AddressFamily)) -> bool {
+    // A Unix socket tells a close from the mere end of what the other side sends. Over TCP
+    // both look the same, and count: a web server closes a connection to abort its request
+    // (FastCGI 1.0, 5.4), and has no other reason to.
+    let end_of_input = match family {
+        AddressFamily::Unix => PollFlags::empty(),
+        _ => PollFlags::RDHUP,
+    };
+    let mut asked = [PollFd::from_borrowed_fd(connection, end_of_input)];
+    let now = Timespec::default();
+    let answered = poll(&mut asked, Some(&now)).is_ok_and(|ready| ready > 0);
+    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    answered && asked[0].revents().intersects(gone)
+}
