@@ -5,6 +5,7 @@
 //! object is made, or when the process starts its engine; never on the engine's thread,
 //! which in a thread-safe PHP has no settings of its own.
 
+use std::ffi::CStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -75,34 +76,38 @@ impl LogLevel {
 
 /// `pillion.log_level`.
 pub fn log_level() -> LogLevel {
-    with_setting(c"pillion.log_level", LogLevel::parse).unwrap_or(LogLevel::Warning)
+    read(c"pillion.log_level", LogLevel::parse).unwrap_or(LogLevel::Warning)
 }
 
 /// `pillion.socket`, if it is set.
 pub fn socket() -> Option<PathBuf> {
-    with_setting(c"pillion.socket", |path| {
+    read(c"pillion.socket", |path| {
         (!path.is_empty()).then(|| PathBuf::from(path))
     })
 }
 
 /// `pillion.timeout_ms`: the deadline of clients that are made without one, if it is set.
 pub fn timeout() -> Option<Duration> {
-    with_setting(c"pillion.timeout_ms", parse_time).filter(|time| !time.is_zero())
+    read(c"pillion.timeout_ms", parse_time).filter(|time| !time.is_zero())
 }
 
 /// `pillion.max_response_bytes`, if it is set.
 pub fn max_response_bytes() -> Option<u64> {
-    with_setting(c"pillion.max_response_bytes", parse_bytes).filter(|bytes| *bytes > 0)
+    read(c"pillion.max_response_bytes", parse_bytes).filter(|bytes| *bytes > 0)
 }
 
 /// `pillion.max_sessions`: how many MCP sessions a process keeps for later requests.
 pub fn max_sessions() -> usize {
-    with_setting(c"pillion.max_sessions", parse_sessions).unwrap_or(64)
+    read(c"pillion.max_sessions", parse_sessions).unwrap_or(64)
 }
 
 /// `pillion.session_idle_ms`: for how long it keeps one that nobody uses; `None` for ever.
 pub fn session_idle() -> Option<Duration> {
-    with_setting(c"pillion.session_idle_ms", parse_time).filter(|time| !time.is_zero())
+    read(c"pillion.session_idle_ms", parse_time).filter(|time| !time.is_zero())
+}
+
+fn read<T>(name: &CStr, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+    with_setting(name, parse).flatten()
 }
 
 fn parse_time(text: &str) -> Option<Duration> {

@@ -51,10 +51,9 @@ final class SessionServer
         return $seen;
     }
 
-    /** Stops it like a server that hangs, or lets it go on. */
-    public function hang(bool $hang): void
+    public function pid(): int
     {
-        posix_kill(proc_get_status($this->process)['pid'], $hang ? SIGSTOP : SIGCONT);
+        return proc_get_status($this->process)['pid'];
     }
 
     public function stop(): void
