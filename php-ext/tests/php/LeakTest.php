@@ -1,0 +1,72 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Process;
+use Pillion\Tests\Support\SessionServer;
+use Pillion\Tests\Support\SidecarProcess;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * Many calls in one process leave nothing behind: no memory, no descriptors, no threads.
+ * PILLION_LEAK_CALLS=100000 makes it so many of each kind.
+ *
+ * @group leak
+ */
+final class LeakTest extends TestCase
+{
+    private static SessionServer $sessions;
+
+    private static SidecarProcess $sidecar;
+
+    public static function setUpBeforeClass(): void
+    {
+        self::$sessions = new SessionServer();
+        self::$sidecar = new SidecarProcess();
+    }
+
+    public static function tearDownAfterClass(): void
+    {
+        self::$sessions->stop();
+        self::$sidecar->stop();
+    }
+
+    /** @return array<string, array{string, int}> */
+    public static function kinds(): array
+    {
+        return [
+            'mcp' => ['mcp', 3_000],
+            'mcp failures' => ['mcp failures', 500],
+            'mcp time limits' => ['mcp time limits', 300],
+            'mcp users' => ['mcp users', 500],
+            'mcp registries' => ['mcp registries', 500],
+            'tools' => ['tools', 10_000],
+            'tool failures' => ['tool failures', 10_000],
+            'cycles' => ['cycles', 10_000],
+            'sidecar' => ['sidecar', 10_000],
+            'sidecar failures' => ['sidecar failures', 3_000],
+        ];
+    }
+
+    /** @dataProvider kinds */
+    public function testNothingIsLeftBehind(string $kind, int $calls): void
+    {
+        $calls = getenv('PILLION_LEAK_CALLS') ?: (string) $calls;
+        $ran = Process::run([
+            PHP_BINARY, '-n', '-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'pillion.log_level=off',
+            '-d', 'pillion.max_sessions=8', '-d', 'memory_limit=256M', __DIR__ . '/Support/leak.php',
+            $kind, $calls, FakeServer::url(), self::$sessions->url, self::$sidecar->socket,
+        ]);
+        self::assertSame(['', 0], [$ran['errors'], $ran['exit']], $ran['output']);
+        $grown = json_decode($ran['output'], true, flags: JSON_THROW_ON_ERROR);
+        self::assertLessThan(20_000, $grown['memory'], $ran['output']);
+        // Bytes a call would be more than this, and caches and the allocator's ways less.
+        self::assertLessThan(6_000, $grown['resident_kb'], $ran['output']);
+        self::assertLessThanOrEqual(3, $grown['descriptors'], $ran['output']);
+        // Threads that wait for work end after a while.
+        self::assertLessThanOrEqual(3, $grown['threads'], $ran['output']);
+    }
+}

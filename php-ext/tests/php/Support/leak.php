@@ -1,0 +1,114 @@
+<?php
+
+declare(strict_types=1);
+
+/*
+ * Makes calls of one kind and prints what the process has grown by, after a warm-up, as JSON:
+ *
+ *   php leak.php <kind> <calls> <URL of the fake MCP server> <of that with sessions> <socket of the sidecar>
+ */
+
+use Pillion\MCPSSEClient;
+use Pillion\Sidecar;
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
+
+[, $kind, $calls, $url, $sessions, $socket] = $argv;
+
+/** Runs what must fail. */
+$fails = function (callable $call): void {
+    try {
+        $call();
+    } catch (Exception) {
+        return;
+    }
+    throw new LogicException('It did not fail');
+};
+$client = new MCPSSEClient($url, 20);
+$nobody = new MCPSSEClient('http://127.0.0.1:1/sse', 20);
+$sidecar = new Sidecar($socket);
+$registry = ToolRegistry::withBuiltins();
+$registry->register(new ToolDefinition('php', 'PHP', [['name' => 'list', 'type' => 'array']]), fn (array $a) => $a);
+$registry->register(new ToolDefinition('throws', 'Throws'), fn () => throw new Exception(str_repeat('x', 1000)));
+$registry->register(new ToolDefinition('calls', 'Calls'), fn () => $registry->execute('throws', [], 'in')->error);
+$executor = new ToolExecutor($registry);
+$list = range(1, 50);
+$number = 0;
+
+$kinds = [
+    'mcp' => fn () => $client->callTool('echo', ['list' => $list]),
+    'mcp failures' => function () use ($client, $nobody, $fails): void {
+        $fails(fn () => $client->callTool('rpc_error'));
+        $fails(fn () => $client->callTool('status', ['status' => 500]));
+        $fails(fn () => $client->callTool('no_answer'));
+        $fails(fn () => $client->callTool('x', ['x' => "\xff"]));
+        $fails(fn () => $nobody->callTool('echo'));
+        $fails(fn () => new MCPSSEClient('x', options: ['y' => 1]));
+    },
+    'mcp time limits' => fn () => $fails(fn () => (new MCPSSEClient($url, 0.01))->callTool('slow', ['seconds' => 0.05])),
+    'mcp users' => function () use ($sessions, &$number): void {
+        $number++;
+        (new MCPSSEClient($sessions, 20, "user-$number"))->callTool('who');
+    },
+    'mcp registries' => function () use ($client): void {
+        $registry = new ToolRegistry();
+        $registry->registerMcpServer($client);
+        $registry->execute('echo', [], '1');
+    },
+    'tools' => fn () => $executor->executeParallel([
+        new ToolCall('1', 'php', ['list' => $list]),
+        new ToolCall('2', 'calculator', ['expression' => '1+1']),
+        new ToolCall('3', 'calls'),
+    ]),
+    'tool failures' => fn () => $executor->executeAll([
+        new ToolCall('1', 'throws'),
+        new ToolCall('2', 'unknown'),
+        new ToolCall('3', 'php', ['list' => 'no list']),
+    ]),
+    'cycles' => function (): void {
+        $registry = ToolRegistry::withBuiltins();
+        $executor = new ToolExecutor($registry);
+        $registry->register(new ToolDefinition('self', 'Holds all'), fn () => count([$registry, $executor]));
+        if ($executor->execute(new ToolCall('1', 'self'))->result !== 2) {
+            throw new LogicException('The tool did not run');
+        }
+    },
+    'sidecar' => fn () => $sidecar->callTool('calculator', ['expression' => '6*7']),
+    'sidecar failures' => function () use ($sidecar, $fails): void {
+        $fails(fn () => $sidecar->callTool('unknown'));
+        $fails(fn () => $sidecar->callTool('calculator', ['expression' => '1/0']));
+        $fails(fn () => (new Sidecar('/no/such/socket'))->callTool('calculator'));
+    },
+];
+
+/** @return array{memory: int, resident_kb: int, descriptors: int, threads: int} */
+$measure = function (): array {
+    // What is closed in the background has a moment to be gone.
+    usleep(500_000);
+    gc_collect_cycles();
+    $status = (string) file_get_contents('/proc/self/status');
+    preg_match('/VmRSS:\s+(\d+).*Threads:\s+(\d+)/s', $status, $found);
+    return [
+        'memory' => memory_get_usage(),
+        'resident_kb' => (int) $found[1],
+        'descriptors' => count((array) scandir('/proc/self/fd')),
+        'threads' => (int) $found[2],
+    ];
+};
+
+$call = $kinds[$kind];
+for ($i = 0; $i < max(100, $calls / 5); $i++) {
+    $call();
+}
+$before = $measure();
+for ($i = 0; $i < $calls; $i++) {
+    $call();
+}
+$after = $measure();
+$grown = [];
+foreach ($after as $what => $amount) {
+    $grown[$what] = $amount - $before[$what];
+}
+echo json_encode($grown);
