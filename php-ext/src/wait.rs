@@ -110,7 +110,7 @@ where
     let _task = Bound::new(AbortOnDrop(runtime::handle()?.spawn(async move {
         let ended = match AssertUnwindSafe(work).catch_unwind().await {
             Ok(value) => Event::Done(value),
-            Err(panic) => Event::Panicked(message_of(panic)),
+            Err(panic) => Event::Panicked(message_of(&*panic)),
         };
         let _ = events.send(ended);
     })));
@@ -138,7 +138,7 @@ where
     }
 }
 
-fn message_of(panic: Box<dyn Any + Send>) -> String {
+fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic".to_owned())
