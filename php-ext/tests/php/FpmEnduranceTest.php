@@ -15,6 +15,8 @@ use PHPUnit\Framework\TestCase;
  * server, workers that retire, a reload, and the server's restart, all under load.
  * `PILLION_FPM_REQUESTS` sets how many requests, 10,000 for the whole of it; then the
  * figures go to stderr.
+ *
+ * @group endurance
  */
 final class FpmEnduranceTest extends TestCase
 {

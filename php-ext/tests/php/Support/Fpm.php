@@ -36,6 +36,7 @@ final class Fpm
         $command = [
             $program, '--no-php-ini', '--allow-to-run-as-root', '--fpm-config', "$this->directory/fpm.conf",
             '-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'display_errors=1',
+            ...array_filter(explode(' ', (string) getenv('PILLION_FPM_OPTIONS'))),
         ];
         $log = ['file', "$this->directory/output", 'w'];
         $process = proc_open($command, [['pipe', 'r'], $log, $log], $pipes);
