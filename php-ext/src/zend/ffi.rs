@@ -56,6 +56,8 @@ unsafe extern "C" {
     pub(super) fn zend_clear_exception();
     pub(super) fn zend_timeout();
     pub(super) fn php_handle_aborted_connection();
+    #[cfg(php_delayed_oom)]
+    pub(super) fn zend_handle_delayed_oom();
     pub(super) fn zend_atomic_bool_load(flag: *const zend_atomic_bool) -> bool;
 
     pub(super) fn php_log_err_with_severity(message: *const c_char, severity: c_int);

@@ -1,6 +1,4 @@
 use std::cell::RefCell;
-#[cfg(php_delayed_oom)]
-use std::ffi::c_void;
 
 use ext_php_rs::ffi::{
     ext_php_rs_executor_globals, zend_atomic_bool_store, zend_interrupt_function,
@@ -54,30 +52,10 @@ pub fn must_stop() -> bool {
     thrown || has_delayed_oom()
 }
 
-/// The engine's safe point for `memory_limit`. Looked up, not linked: patch releases of the
-/// same PHP differ in whether they have it, and the extension has to load in all of them.
-#[cfg(php_delayed_oom)]
-fn delayed_oom_handler() -> Option<unsafe extern "C" fn()> {
-    static HANDLER: std::sync::OnceLock<Option<unsafe extern "C" fn()>> =
-        std::sync::OnceLock::new();
-    *HANDLER.get_or_init(|| {
-        use nix::libc::{RTLD_DEFAULT, dlsym};
-        // SAFETY: a lookup by name among what the process has loaded. The function takes
-        // nothing and returns nothing (`Zend/zend_alloc.h`).
-        unsafe {
-            let address = dlsym(RTLD_DEFAULT, c"zend_handle_delayed_oom".as_ptr());
-            (!address.is_null())
-                .then(|| std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(address))
-        }
-    })
-}
-
 #[cfg(php_delayed_oom)]
 fn has_delayed_oom() -> bool {
-    // SAFETY: reads a field of this thread's globals. It is their last one, and there where
-    // the function is.
-    delayed_oom_handler().is_some()
-        && unsafe { (*ext_php_rs_executor_globals()).delayed_oom.state != 0 }
+    // SAFETY: reads a field of this thread's globals.
+    unsafe { (*ext_php_rs_executor_globals()).delayed_oom.state != 0 }
 }
 
 #[cfg(not(php_delayed_oom))]
@@ -89,11 +67,9 @@ fn has_delayed_oom() -> bool {
 /// guard.
 pub(super) fn settle_memory_limit() {
     #[cfg(php_delayed_oom)]
-    if has_delayed_oom()
-        && let Some(handle) = delayed_oom_handler()
-    {
+    if has_delayed_oom() {
         // SAFETY: this is the safe point that the engine waits for.
-        unsafe { handle() };
+        unsafe { ffi::zend_handle_delayed_oom() };
     }
 }
 
