@@ -289,7 +289,7 @@ mod tests {
         Outgoing {
             message: jsonrpc::request(&id, "initialize", &serde_json::json!({})),
             id,
-            mirrored: HeaderMap::new(),
+            mirrored: Vec::new(),
             endless: false,
             opens,
         }
