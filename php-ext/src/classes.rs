@@ -25,6 +25,8 @@ use ext_php_rs::error::Result;
 
 /// Registers them all, each after those it refers to.
 pub fn register() -> Result<()> {
+    #[cfg(feature = "bench")]
+    crate::json::bench::register()?;
     tool_definition::register()?;
     tool_call::register()?;
     tool_result::register()?;

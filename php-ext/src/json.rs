@@ -1,5 +1,7 @@
 //! JSON to PHP values and back, each in one pass, without a tree in between.
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod decode;
 mod encode;
 

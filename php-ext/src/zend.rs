@@ -17,6 +17,7 @@ mod object;
 mod properties;
 mod setting;
 mod state;
+mod table;
 mod types;
 mod value;
 mod web_client;
@@ -32,8 +33,9 @@ pub use object::{Object, create};
 pub use properties::Properties;
 pub use setting::{setting, show_settings, with_setting};
 pub use state::{State, StateClass, construct, new_with_state, state_of};
+pub use table::{Key, entries, is_list};
 pub use types::Type;
 pub use value::{
-    array_of, bool_of, empty_array, entries, float_of, int_of, list_of, string_of, table_of,
-    undefined, with_entry, without_entry,
+    array_of, bool_of, empty_array, float_of, int_of, list_of, string_of, table_of, undefined,
+    with_entry, without_entry,
 };

@@ -11,6 +11,7 @@ mod client;
 mod config;
 mod connect;
 mod dialect;
+mod ending;
 mod error;
 mod http;
 mod jsonrpc;

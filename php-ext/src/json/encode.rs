@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::DEPTH_LIMIT;
 use crate::exception;
-use crate::zend::{Failure, Object, Properties, entries, guarded, json_serializable};
+use crate::zend::{Failure, Key, Object, Properties, entries, guarded, is_list, json_serializable};
 
 /// A PHP value that serde can write, by the rules of `json_encode`: lists become arrays,
 /// other arrays objects, objects what `jsonSerialize()` gives or their public properties,
@@ -27,33 +27,24 @@ struct Pass {
     failure: RefCell<Option<Failure>>,
 }
 
-/// A PHP value as JSON text.
+/// A PHP value as JSON text. What must be an object stays one: an empty array is `{}` (E11).
 ///
 /// # Errors
 /// An `InvalidInputException` for what JSON cannot hold: text that is not UTF-8, NAN and
 /// INF, resources, plain enums, more than 128 levels (or a value that contains itself).
 /// What `jsonSerialize()` throws passes through.
-fn encode(value: &Zval) -> Result<String, Failure> {
-    run(value, |php| serde_json::to_string(&php))
-}
-
-/// As [`encode`], for something that must be an object: an empty array is `{}` (E11).
-///
-/// # Errors
-/// As [`encode`].
 pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
-    let json = if arguments.array().is_some_and(ZendHashTable::is_empty) {
-        "{}".to_owned()
-    } else {
-        encode(arguments)?
-    };
-    RawValue::from_string(json).map_err(|error| exception::invalid_input(error.to_string()))
+    if arguments.array().is_some_and(ZendHashTable::is_empty) {
+        return Ok(RawValue::from_string("{}".to_owned()).unwrap_or_default());
+    }
+    // Not through `RawValue::from_string`, which would read all of it again.
+    run(arguments, |php| serde_json::value::to_raw_value(&php))
 }
 
 /// A PHP value as a JSON tree.
 ///
 /// # Errors
-/// As [`encode`].
+/// As [`encode_arguments`].
 pub fn to_value(value: &Zval) -> Result<Value, Failure> {
     run(value, |php| serde_json::to_value(php))
 }
@@ -105,6 +96,8 @@ impl Serialize for Php<'_> {
             return serializer.serialize_i64(number);
         }
         if let Some(table) = value.array() {
+            // PHP code in `jsonSerialize()` may let go of the array that it is in.
+            let _held = value.shallow_clone();
             return self.pass.nested(|| self.table(table, serializer));
         }
         if let Some(yes) = value.bool() {
@@ -117,6 +110,7 @@ impl Serialize for Php<'_> {
             return serializer.serialize_f64(number);
         }
         if value.is_object() {
+            let _held = value.shallow_clone();
             return self.pass.nested(|| self.object(value, serializer));
         }
         if value.is_resource() {
@@ -141,7 +135,7 @@ impl Php<'_> {
         }
         let mut map = serializer.serialize_map(Some(table.len()))?;
         for (key, value) in entries(table) {
-            self.entry::<S>(&mut map, &key, value)?;
+            self.entry::<S>(&mut map, key, value)?;
         }
         map.end()
     }
@@ -149,7 +143,7 @@ impl Php<'_> {
     fn entry<S: Serializer>(
         &self,
         map: &mut S::SerializeMap,
-        key: &Zval,
+        key: Key<'_>,
         value: &Zval,
     ) -> Result<(), S::Error> {
         let value = &self.pass.child(value);
@@ -204,7 +198,7 @@ impl Php<'_> {
             let value = value.indirect().unwrap_or(value);
             let unset = value.get_type() == DataType::Undef;
             if !hidden && !unset {
-                self.entry::<S>(&mut map, &key, value)?;
+                self.entry::<S>(&mut map, key, value)?;
             }
         }
         map.end()
@@ -213,11 +207,4 @@ impl Php<'_> {
 
 fn utf8<E: Error>(bytes: &[u8]) -> Result<&str, E> {
     std::str::from_utf8(bytes).map_err(|_| E::custom("it holds text that is not valid UTF-8"))
-}
-
-/// `array_is_list`: the keys are 0, 1, 2 and so on, in that order.
-fn is_list(table: &ZendHashTable) -> bool {
-    entries(table)
-        .zip(0..)
-        .all(|((key, _), index)| key.long() == Some(index))
 }

@@ -3,7 +3,6 @@ use std::cell::RefCell;
 use ext_php_rs::ffi::{
     ext_php_rs_executor_globals, zend_atomic_bool_store, zend_interrupt_function,
 };
-use ext_php_rs::zend::ExecutorGlobals;
 
 use super::{Failure, ffi, guarded, web_client};
 
@@ -48,7 +47,9 @@ fn run_interrupts() -> Result<(), Failure> {
 /// is reached and the engine waits for a safe point to say so. For loops that take memory
 /// of the engine's: going on after this point gets the process killed.
 pub fn must_stop() -> bool {
-    ExecutorGlobals::has_exception() || has_delayed_oom()
+    // SAFETY: reads a field of this thread's globals; `ExecutorGlobals::get` takes a lock.
+    let thrown = unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() };
+    thrown || has_delayed_oom()
 }
 
 #[cfg(php_delayed_oom)]

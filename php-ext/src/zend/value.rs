@@ -76,13 +76,6 @@ fn copy_of(array: &Zval) -> ZBox<ZendHashTable> {
         .map_or_else(ZendHashTable::new, ToOwned::to_owned)
 }
 
-/// The keys (an integer or a string each) and values of an array, in their order. Unlike
-/// `ZendHashTable::iter` it takes keys that are not UTF-8.
-pub fn entries(table: &ZendHashTable) -> impl Iterator<Item = (Zval, &Zval)> {
-    let mut position = table.iter();
-    std::iter::from_fn(move || position.next_zval())
-}
-
 fn insert(table: &mut ZendHashTable, key: &str, entry: Zval) {
     // An insert with a string key cannot fail: the engine bails out when memory is short.
     let _ = table.insert(key, entry);

@@ -6,6 +6,7 @@ namespace Pillion\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\MCPSSEClient;
+use Pillion\ToolCall;
 use Pillion\Tests\Support\FakeServer;
 use PHPUnit\Framework\TestCase;
 
@@ -115,5 +116,37 @@ final class JsonTest extends TestCase
                 throw new \DomainException('not me');
             }
         }]);
+    }
+
+    public function testCodeThatLetsGoOfWhatIsBeingWritten(): void
+    {
+        $inner = [
+            new class ($inner) implements \JsonSerializable {
+                public function __construct(private mixed &$holder)
+                {
+                }
+
+                public function jsonSerialize(): int
+                {
+                    $this->holder = null;
+                    return 1;
+                }
+            },
+            str_repeat('x', 3),
+            ['y' => 2],
+        ];
+        $call = new ToolCall('1', 'f', ['list' => &$inner, 'after' => true]);
+        self::assertSame('{"list":[1,"xxx",{"y":2}],"after":true}', $call->jsonSerialize()['function']['arguments']);
+        self::assertNull($inner);
+    }
+
+    public function testListsWithHolesAndMixedKeys(): void
+    {
+        $holes = [1, 2, 3];
+        unset($holes[1]);
+        $written = fn (mixed $value) => (new ToolCall('1', 'f', ['v' => $value]))->jsonSerialize()['function']['arguments'];
+        self::assertSame('{"v":{"0":1,"2":3}}', $written($holes));
+        self::assertSame('{"v":[1,3]}', $written(array_values($holes)));
+        self::assertSame('{"v":{"-5":"a","b":"c","7":"d"}}', $written([-5 => 'a', 'b' => 'c', 7 => 'd']));
     }
 }

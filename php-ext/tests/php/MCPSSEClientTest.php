@@ -67,6 +67,7 @@ final class MCPSSEClientTest extends TestCase
         $client->callTool('roll');
     }
 
+    /** @group timing */
     public function testTheTimeoutHolds(): void
     {
         $client = new MCPSSEClient(FakeServer::url(), timeout: 0.2);

@@ -65,6 +65,7 @@ final class PeersTest extends TestCase
         self::assertTrue($result->result['isError'], 'the content is kept');
     }
 
+    /** @group timing */
     public function testC1ToolsOfTwoServersRunSideBySide(): void
     {
         $registry = ToolRegistry::withBuiltins();

@@ -108,6 +108,7 @@ final class SidecarTest extends TestCase
         $sidecar->listTools();
     }
 
+    /** @group timing */
     public function testAPeerThatSaysNothingTimesOut(): void
     {
         $path = sys_get_temp_dir() . '/pillion-mute-' . getmypid();

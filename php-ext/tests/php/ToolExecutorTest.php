@@ -210,6 +210,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame('go on!', $fiber->getReturn());
     }
 
+    /** @group timing */
     public function testToolsInPHPRunBesideMCPTools(): void
     {
         $before = ini_set('pillion.log_level', 'off');

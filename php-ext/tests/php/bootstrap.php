@@ -8,6 +8,7 @@ if (!extension_loaded('pillion')) {
 }
 
 require __DIR__ . '/Support/FakeServer.php';
+require __DIR__ . '/Support/FastCgi.php';
 require __DIR__ . '/Support/Fpm.php';
 require __DIR__ . '/Support/FpmPool.php';
 require __DIR__ . '/Support/Peer.php';

@@ -1,5 +1,7 @@
 --TEST--
 An answer that does not fit into memory_limit is PHP's own fatal error, and nothing worse
+--SKIPIF--
+<?php if (getenv('USE_ZEND_ALLOC') === '0') die('skip memory_limit is of the Zend allocator'); ?>
 --INI--
 memory_limit=8M
 --FILE--

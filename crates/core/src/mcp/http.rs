@@ -8,10 +8,13 @@ use futures_util::TryFutureExt;
 use futures_util::future::Either;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
+use tokio::time::timeout;
 use url::Url;
 
 use super::jsonrpc::Incoming;
@@ -26,6 +29,8 @@ pub(super) use answer::{
 };
 
 const CONTENT_IS: HeaderValue = HeaderValue::from_static("application/json");
+/// Headers of a message beyond those here: of the session, of the method, of the connection.
+const MESSAGE_HEADERS: usize = 8;
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 /// A connection pool for one server and one credential. Cheap to clone.
@@ -63,6 +68,8 @@ impl HttpLink {
         let mut message_headers = headers.clone();
         message_headers.insert(CONTENT_TYPE, CONTENT_IS);
         message_headers.insert(ACCEPT, ACCEPTED);
+        // Room in every copy for what a message adds.
+        message_headers.reserve(MESSAGE_HEADERS);
         Ok(Self {
             message_headers,
             keeps_streams: Arc::default(),
@@ -86,16 +93,19 @@ impl HttpLink {
         }
     }
 
+    /// The headers of a message, for more to be added.
+    pub(super) fn message_headers(&self) -> HeaderMap {
+        self.message_headers.clone()
+    }
+
     /// Sends one JSON-RPC message and gives the answer's head, whatever its status; the
     /// body is still to be read.
     pub(super) async fn post(
         &self,
         url: &Url,
-        extra: HeaderMap,
+        headers: HeaderMap,
         body: Bytes,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let mut headers = self.message_headers.clone();
-        headers.extend(extra);
         let request = self.client.request(Method::POST, url, headers)?;
         self.send(request.body(body)).await
     }
@@ -103,29 +113,24 @@ impl HttpLink {
     /// Lets a stream that has given its answer come to its end, so that the next request
     /// finds its connection free. Most servers end the stream with the answer; for one that
     /// does not, nobody waits a second time, and after a while it loses the connection.
-    pub(super) async fn finish(&self, reader: Box<AnswerReader>) {
+    pub(super) async fn finish(&self, mut reader: Box<AnswerReader>) {
         const MOMENT: Duration = Duration::from_millis(2);
         const PATIENCE: Duration = Duration::from_secs(2);
-        let Some(mut rest) = reader.rest() else {
-            return;
-        };
         // Mostly the end is there already, and the task that reads from the connection comes
         // upon it in its next turn: that takes no clock.
-        let has_ended = tokio::select! {
-            biased;
-            () = &mut rest => true,
-            () = tokio::task::yield_now() => false,
-        };
+        if in_next_turn(reader.skip_rest()).await.is_some() {
+            return;
+        }
         let may_end = !self.keeps_streams.load(Ordering::Relaxed);
-        if has_ended || may_end && tokio::time::timeout(MOMENT, &mut rest).await.is_ok() {
+        if may_end && timeout(MOMENT, reader.skip_rest()).await.is_ok() {
             return;
         }
         let keeps_streams = Arc::clone(&self.keeps_streams);
         tokio::spawn(async move {
-            let ended = tokio::time::timeout(MOMENT, &mut rest).await.is_ok();
+            let ended = timeout(MOMENT, reader.skip_rest()).await.is_ok();
             keeps_streams.store(!ended, Ordering::Relaxed);
             if !ended {
-                let _ = tokio::time::timeout(PATIENCE, rest).await;
+                let _ = timeout(PATIENCE, reader.skip_rest()).await;
             }
         });
     }
@@ -178,7 +183,7 @@ impl HttpLink {
         // refused a second time.
         let mut work = pin!(work);
         loop {
-            match tokio::time::timeout(patience, work.as_mut()).await {
+            match timeout(patience, work.as_mut()).await {
                 Ok(outcome) => return Some(outcome),
                 Err(_) if self.authorization_ended().await => {}
                 Err(_) => return None,
@@ -203,6 +208,24 @@ impl HttpLink {
             None => Either::Right(request.send().map_err(sending)),
         }
     }
+}
+
+/// What some work comes to at once, or after the tasks that are ready have had a turn.
+/// `tokio::task::yield_now` asks the system for news first, and wakes a second time when
+/// the work is done by then.
+async fn in_next_turn<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    let mut turns_left = 1;
+    poll_fn(|context| match (work.as_mut().poll(context), turns_left) {
+        (Poll::Ready(outcome), _) => Poll::Ready(Some(outcome)),
+        (Poll::Pending, 0) => Poll::Ready(None),
+        (Poll::Pending, _) => {
+            turns_left -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
 }
 
 pub(super) fn sending(error: reqwest::Error) -> McpErrorKind {
@@ -240,7 +263,7 @@ async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
     let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
     let challenge = text(headers.get(WWW_AUTHENTICATE));
     let status = response.status().as_u16();
-    let body = tokio::time::timeout(PATIENCE, read_body(&mut response, LONGEST_REASON)).await;
+    let body = timeout(PATIENCE, read_body(&mut response, LONGEST_REASON)).await;
     let body = body.ok().and_then(Result::ok).unwrap_or_default();
     McpErrorKind::HttpStatus {
         status,

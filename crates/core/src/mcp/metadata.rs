@@ -6,8 +6,8 @@ use std::fmt;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use http::HeaderValue;
 use http::header::HeaderName;
-use http::{HeaderMap, HeaderValue};
 use indexmap::IndexMap;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -19,6 +19,9 @@ use super::ProtocolVersion;
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Headers that repeat what is in a message, each once.
+pub(super) type Mirrored = Vec<(HeaderName, HeaderValue)>;
 
 /// The parameters of a request, open for additions to `_meta`; all else stays raw.
 pub(super) struct Metadata<'a> {
@@ -74,8 +77,8 @@ impl<'a> Metadata<'a> {
     }
 
     /// Adds `Mcp-Method`, and `Mcp-Name` for methods that name what they are about.
-    pub(super) fn mirror(&self, method: &str, headers: &mut HeaderMap) {
-        headers.insert(METHOD, header_value(method));
+    pub(super) fn mirror(&self, method: &str, headers: &mut Mirrored) {
+        headers.push((METHOD, method_value(method)));
         let key = match method {
             "tools/call" | "prompts/get" => "name",
             "resources/read" => "uri",
@@ -85,7 +88,7 @@ impl<'a> Metadata<'a> {
         let named = self.params.get(key);
         let named = named.and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok());
         if let Some(Text(name)) = named {
-            headers.insert(NAME, header_value(&name));
+            headers.push((NAME, header_value(&name)));
         }
     }
 }
@@ -180,13 +183,21 @@ pub(super) fn per_request(
     Shared::new(written.collect::<Result<_, serde_json::Error>>()?)
 }
 
+/// A method as a header's value; that of most requests is not made anew each time.
+fn method_value(method: &str) -> HeaderValue {
+    match method {
+        "tools/call" => HeaderValue::from_static("tools/call"),
+        other => header_value(other),
+    }
+}
+
 /// Text as a header's value: as it is where a header can hold it, else in Base64 between
 /// `=?base64?` and `?=` ("Value Encoding").
 pub(super) fn header_value(text: &str) -> HeaderValue {
     const PREFIX: &str = "=?base64?";
     const SUFFIX: &str = "?=";
     let printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    let padded = text.trim_matches(' ') != text;
+    let padded = text.starts_with(' ') || text.ends_with(' ');
     let looks_encoded = text.starts_with(PREFIX) && text.ends_with(SUFFIX);
     let plain = HeaderValue::from_str(text).ok();
     match plain.filter(|_| printable && !padded && !looks_encoded) {
@@ -201,6 +212,8 @@ pub(super) fn header_value(text: &str) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn raw(text: &str) -> Box<RawValue> {
@@ -240,8 +253,9 @@ mod tests {
     fn headers_mirror_the_method_and_what_it_is_about() {
         let name = |method, params: &str| {
             let params = raw(params);
-            let mut headers = HeaderMap::new();
-            Metadata::of(&params).unwrap().mirror(method, &mut headers);
+            let mut mirrored = Mirrored::new();
+            Metadata::of(&params).unwrap().mirror(method, &mut mirrored);
+            let headers: HeaderMap = mirrored.into_iter().collect();
             assert_eq!(headers["mcp-method"], method);
             headers
                 .get("mcp-name")

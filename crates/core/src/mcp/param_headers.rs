@@ -1,11 +1,10 @@
 //! Parameters of tools that are repeated in HTTP headers (MCP 2026-07-28, "Custom Headers
 //! from Tool Parameters").
 
-use http::HeaderMap;
 use http::header::HeaderName;
 use serde_json::Value;
 
-use super::metadata::header_value;
+use super::metadata::{Mirrored, header_value};
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -123,8 +122,8 @@ fn param_header(
 
 /// The headers for one call. A value that is absent or null has none, and neither has one
 /// of another type than the schema asks for: the server refuses that anyway.
-pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> HeaderMap {
-    let mut map = HeaderMap::new();
+pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> Mirrored {
+    let mut mirrored = Mirrored::new();
     for header in headers {
         let at = |value, name: &String| Value::get(value, name);
         let text = match header.path.iter().try_fold(arguments, at) {
@@ -139,14 +138,15 @@ pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> Header
             },
             _ => continue,
         };
-        map.insert(header.name.clone(), header_value(&text));
+        mirrored.push((header.name.clone(), header_value(&text)));
     }
-    map
+    mirrored
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
     use serde_json::json;
 
     #[test]
@@ -161,7 +161,9 @@ mod tests {
         }});
         let headers = of_schema(&schema).unwrap();
         let of = |arguments: Value| of_arguments(&headers, &arguments);
-        let map = of(json!({"region": "süd", "limits": {"rows": 42.0, "dry": false}}));
+        let map: HeaderMap = of(json!({"region": "süd", "limits": {"rows": 42.0, "dry": false}}))
+            .into_iter()
+            .collect();
         assert_eq!(map["mcp-param-region"], "=?base64?c8O8ZA==?=");
         assert_eq!(map["mcp-param-rows"], "42");
         assert_eq!(map["mcp-param-dry"], "false");

@@ -2,15 +2,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::HeaderMap;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::callbacks::Notification;
+use super::ending::Ending;
 use super::jsonrpc::{self, RequestId, RpcOutcome};
-use super::metadata::{self, Metadata};
+use super::metadata::{self, Metadata, Mirrored};
 use super::peer::Peer;
 use super::transport::{Outgoing, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion};
@@ -26,7 +25,7 @@ pub(super) struct Session {
     per_request: OnceLock<metadata::Shared>,
     hello: Option<Box<RawValue>>,
     /// Ended on our side: nobody is to wait on it any more.
-    ended: CancellationToken,
+    ended: Ending,
 }
 
 /// What ids of requests look like.
@@ -44,7 +43,7 @@ pub(super) struct Extras {
     /// Entries of `_meta`; those of the request itself win.
     pub(super) meta: Map<String, Value>,
     /// Headers that mirror parameters (`Mcp-Param-*`).
-    pub(super) mirrored: HeaderMap,
+    pub(super) mirrored: Mirrored,
     /// Who hears the notices of a `subscriptions/listen`.
     pub(super) subscriber: Option<mpsc::Sender<Notification>>,
 }
@@ -59,7 +58,7 @@ impl Session {
             version: None,
             per_request: OnceLock::new(),
             hello: None,
-            ended: CancellationToken::new(),
+            ended: Ending::default(),
         }
     }
 
@@ -111,7 +110,7 @@ impl Session {
         };
         let outcome = tokio::select! {
             biased;
-            () = self.ended.cancelled() => return Err(McpErrorKind::Disconnected),
+            () = self.ended.came() => return Err(McpErrorKind::Disconnected),
             outcome = self.transport.exchange(request) => outcome,
         };
         guard.disarm();
@@ -132,7 +131,7 @@ impl Session {
         let message = jsonrpc::notification(method, Some(&params));
         tokio::select! {
             biased;
-            () = self.ended.cancelled() => Err(McpErrorKind::Disconnected),
+            () = self.ended.came() => Err(McpErrorKind::Disconnected),
             sent = self.transport.notify(message) => sent,
         }
     }
@@ -178,7 +177,7 @@ impl Session {
             return Ok(Outgoing {
                 id,
                 message,
-                mirrored: HeaderMap::new(),
+                mirrored: Mirrored::new(),
                 endless,
                 opens: false,
             });
@@ -273,7 +272,7 @@ impl Session {
 
     /// Ends the session, for those who wait on it too.
     pub(super) async fn close(&self) {
-        self.ended.cancel();
+        self.ended.come();
         self.transport.close().await;
     }
 

@@ -204,7 +204,10 @@ impl SseDecoder {
             self.dispatch();
             return Ok(());
         }
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let (field, value) = match memchr::memchr(b':', line.as_bytes()) {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, ""),
+        };
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "data" => {

@@ -14,9 +14,9 @@ use std::future::Future;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use http::HeaderMap;
 
 use super::jsonrpc::{RequestId, RpcOutcome};
+use super::metadata::Mirrored;
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
 pub(super) use post::PostTransport;
@@ -33,7 +33,7 @@ pub(super) struct Outgoing {
     pub(super) message: Bytes,
     /// What the message says, for those who look at HTTP headers only (2026-07-28); other
     /// transports leave it out.
-    pub(super) mirrored: HeaderMap,
+    pub(super) mirrored: Mirrored,
     /// The response comes at the end of a stream that lives as long as somebody listens, so
     /// that only its single events are bounded.
     pub(super) endless: bool,

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** One of the real MCP servers of tests/peers; each is started once for the whole run. */
+/** One of the real MCP servers of tests/peers; `url()` starts each once for the whole run. */
 final class Peer
 {
     private const START = __DIR__ . '/../../../../tests/peers/start';
@@ -18,33 +18,69 @@ final class Peer
     /** @var array<int, resource> its standard input must stay open: it ends with it */
     private array $pipes = [];
 
-    private string $url;
+    private ?string $url = null;
 
-    private function __construct(string $name)
+    /** Starts a server; on the port where it was before when one is named. */
+    public function __construct(private readonly string $name, private ?int $port = null)
     {
-        $free = stream_socket_server('tcp://127.0.0.1:0');
-        $port = substr((string) strrchr((string) stream_socket_get_name($free, false), ':'), 1);
-        fclose($free);
-        $environment = ['PILLION_PEER_STDIN' => '1'] + getenv();
-        $errors = ['file', '/dev/null', 'w'];
-        $command = [self::START, $name, $port];
-        $this->process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], $errors], $this->pipes, null, $environment);
-        $this->url = trim((string) fgets($this->pipes[1]));
-        if ($this->url === '') {
+        $this->start();
+        for ($tries = 0; $this->startedUrl() === null && $tries < 4_000 && $this->isRunning(); $tries++) {
+            usleep(10_000);
+        }
+        if ($this->startedUrl() === null) {
             throw new \RuntimeException("The MCP server '$name' did not start");
         }
+    }
+
+    /** Starts it again after `stop()`, on the same port, and does not wait for it. */
+    public function start(): void
+    {
+        if ($this->port === null) {
+            $free = stream_socket_server('tcp://127.0.0.1:0');
+            $this->port = (int) substr((string) strrchr((string) stream_socket_get_name($free, false), ':'), 1);
+            fclose($free);
+        }
+        $environment = ['PILLION_PEER_STDIN' => '1'] + getenv();
+        $errors = ['file', '/dev/null', 'w'];
+        $command = [self::START, $this->name, (string) $this->port];
+        $this->process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], $errors], $this->pipes, null, $environment);
+        stream_set_blocking($this->pipes[1], false);
+    }
+
+    /** Its URL once it answers, null until then. */
+    public function startedUrl(): ?string
+    {
+        return $this->url ??= trim((string) fgets($this->pipes[1])) ?: null;
+    }
+
+    /** Ends it and waits until it is gone. */
+    public function stop(): void
+    {
+        array_map('fclose', $this->pipes);
+        proc_close($this->process);
+        $this->url = null;
+    }
+
+    public static function isInstalled(string $name): bool
+    {
+        return Process::run([self::START, '--check', $name])['exit'] === 0;
+    }
+
+    private function isRunning(): bool
+    {
+        return proc_get_status($this->process)['running'];
     }
 
     /** Its URL; null when its packages are not installed. */
     public static function url(string $name): ?string
     {
         if (!isset(self::$running[$name])) {
-            if (Process::run([self::START, '--check', $name])['exit'] !== 0) {
+            if (!self::isInstalled($name)) {
                 return null;
             }
             self::$running[$name] = new self($name);
         }
-        return self::$running[$name]->url;
+        return self::$running[$name]->startedUrl();
     }
 
     /**

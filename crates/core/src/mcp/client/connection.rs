@@ -1,11 +1,11 @@
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::circuit::Circuit;
@@ -13,6 +13,7 @@ use super::confirmed::Confirmed;
 use super::standing::Standing;
 use crate::mcp::connect::Opened;
 use crate::mcp::dialect::Dialect;
+use crate::mcp::ending::Ending;
 use crate::mcp::opener::Opener;
 use crate::mcp::peer::Peer;
 use crate::mcp::probe::Steps;
@@ -31,9 +32,7 @@ pub(super) struct Connections {
     confirmed: Confirmed,
     standing: Standing,
     /// Disconnected on purpose: operations fail until somebody connects.
-    closed: AtomicBool,
-    /// Tells those who wait, be it for a connection or not, that it was closed.
-    closing: Notify,
+    closed: Ending,
     /// The connection. Written only by who holds `opening`; read without it, so that
     /// requests on an open connection do not queue.
     open: RwLock<Option<Arc<Connected>>>,
@@ -121,8 +120,7 @@ impl Connections {
             circuit: Circuit::default(),
             confirmed: Confirmed::default(),
             standing: Standing::default(),
-            closed: AtomicBool::new(false),
-            closing: Notify::new(),
+            closed: Ending::default(),
             open: RwLock::default(),
             opening: Mutex::default(),
             opened: AtomicU64::new(0),
@@ -165,11 +163,7 @@ impl Connections {
 
     /// Waits until the connection is closed on purpose; not at all where it is.
     pub(super) async fn closed(&self) {
-        // Listened to before the look at `closed`, so that no end is missed.
-        let closing = self.closing.notified();
-        if !self.closed.load(Ordering::Acquire) {
-            closing.await;
-        }
+        self.closed.came().await;
     }
 
     async fn connect(&self) -> Result<Arc<Connected>, McpErrorKind> {
@@ -182,7 +176,7 @@ impl Connections {
         let stale = self.open.write().take();
         drop(stale);
         let opened = self.open(&mut opening).await?;
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.has_come() {
             // Disconnected in the meantime.
             opened.session.close().await;
             return Err(McpErrorKind::Disconnected);
@@ -205,7 +199,7 @@ impl Connections {
 
     /// Lets a request through, or says why not.
     fn admit(&self) -> Result<(), McpErrorKind> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.has_come() {
             return Err(McpErrorKind::Disconnected);
         }
         self.circuit.check()
@@ -345,13 +339,12 @@ impl Connections {
     }
 
     pub(super) fn reopen(&self) {
-        self.closed.store(false, Ordering::Release);
+        self.closed.take_back();
     }
 
     /// Ends the connection, or the attempt to make one. Whoever waits for either is told.
     pub(super) async fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        self.closing.notify_waiters();
+        self.closed.come();
         let mut opening = self.opening.lock().await;
         opening.attempt = None;
         let open = self.open.write().take();

@@ -2,13 +2,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::HeaderMap;
 use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::output_schema::OutputSchema;
+use crate::mcp::metadata::Mirrored;
 use crate::mcp::param_headers::{self, ParamHeader, ParamHeaderError};
 
 /// What the last list said about the server's tools and a call has to know.
@@ -121,9 +121,9 @@ impl ToolList {
 
 impl KnownTool {
     /// The headers that repeat parameters of a call.
-    pub(super) fn headers(&self, arguments: &RawValue) -> HeaderMap {
+    pub(super) fn headers(&self, arguments: &RawValue) -> Mirrored {
         if self.headers.is_empty() {
-            return HeaderMap::new();
+            return Mirrored::new();
         }
         let arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
         param_headers::of_arguments(&self.headers, &arguments)

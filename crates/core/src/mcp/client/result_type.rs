@@ -33,9 +33,7 @@ fn is_seen_to_be_complete(text: &str) -> bool {
     let seen = match (places.next(), places.next()) {
         (None, _) => true,
         (Some(place), None) => {
-            let rest = text[place..]
-                .trim_start_matches("\"resultType\"")
-                .trim_start();
+            let rest = text[place + NAME.needle().len()..].trim_start();
             let value = rest.strip_prefix(':').map(str::trim_start);
             value.is_some_and(|value| value.starts_with("\"complete\""))
         }

@@ -1,6 +1,5 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -9,6 +8,8 @@ use http::header::CONTENT_TYPE;
 use crate::mcp::jsonrpc::Incoming;
 use crate::mcp::sse::{SseDecoder, SseEvent};
 use crate::mcp::{Limits, McpErrorKind};
+
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// What the body of a successful answer turned out to be.
 pub(in crate::mcp) enum Answer {
@@ -28,12 +29,11 @@ pub(in crate::mcp) async fn read_answer(
     mut response: reqwest::Response,
     limits: &Limits,
 ) -> Result<Answer, McpErrorKind> {
-    if is_event_stream(&response) {
-        return Ok(Answer::Stream(Box::new(AnswerReader::new(
-            response, *limits,
-        ))));
-    }
     let content_type = content_type(&response);
+    if content_type == EVENT_STREAM {
+        let reader = AnswerReader::new(response, *limits);
+        return Ok(Answer::Stream(Box::new(reader)));
+    }
     let is_json = content_type == "application/json" || content_type.ends_with("+json");
     let content_type = (!is_json).then(|| content_type.into_owned());
     let accepted = response.status() == StatusCode::ACCEPTED;
@@ -57,7 +57,7 @@ pub(in crate::mcp) async fn read_answer(
 }
 
 pub(in crate::mcp) fn is_event_stream(response: &reqwest::Response) -> bool {
-    content_type(response) == "text/event-stream"
+    content_type(response) == EVENT_STREAM
 }
 
 /// The content type without its parameters, in lower case and not longer than needed.
@@ -105,6 +105,8 @@ pub(in crate::mcp) struct AnswerReader {
     decoder: SseDecoder,
     bytes: usize,
     events: usize,
+    /// Bytes after the answer.
+    skipped: usize,
     /// None for a stream that lives on, where only single events are bounded.
     totals: Option<Limits>,
 }
@@ -125,6 +127,7 @@ impl AnswerReader {
             decoder: SseDecoder::new(limits.max_event_bytes),
             bytes: 0,
             events: 0,
+            skipped: 0,
             totals: None,
         }
     }
@@ -186,20 +189,21 @@ impl AnswerReader {
         }
     }
 
-    /// The rest of a stream that has given its answer, which nobody wants; none when there
-    /// is no more. Reading it to its end frees the connection, breaking off closes it.
-    pub(super) fn rest(self: Box<Self>) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+    /// Reads the rest of a stream that has given its answer, which nobody wants. Reading it
+    /// to its end frees the connection, breaking off closes it. It may be called again when
+    /// its future was dropped before.
+    pub(super) async fn skip_rest(&mut self) {
         const MOST_BYTES: usize = 64 * 1024;
-        let mut response = self.response?;
-        Some(Box::pin(async move {
-            let mut bytes = 0;
-            while let Ok(Some(chunk)) = response.chunk().await {
-                bytes += chunk.len();
-                if bytes > MOST_BYTES {
-                    break;
-                }
+        let Some(response) = &mut self.response else {
+            return;
+        };
+        while let Ok(Some(chunk)) = response.chunk().await {
+            self.skipped += chunk.len();
+            if self.skipped > MOST_BYTES {
+                break;
             }
-        }))
+        }
+        self.response = None;
     }
 }
 

@@ -143,10 +143,8 @@ impl Poster {
     }
 
     async fn post(&self, message: Bytes) -> Result<Answer, McpErrorKind> {
-        let response = self
-            .link
-            .post(&self.endpoint, HeaderMap::new(), message)
-            .await?;
+        let headers = self.link.message_headers();
+        let response = self.link.post(&self.endpoint, headers, message).await?;
         let response = check_status(response).await?;
         match read_answer(response, &self.link.limits).await {
             // `Accepted` as text/plain is what most servers answer: the response comes later.
@@ -291,7 +289,7 @@ mod tests {
         Outgoing {
             message: jsonrpc::request(&id, "initialize", &serde_json::json!({})),
             id,
-            mirrored: HeaderMap::new(),
+            mirrored: Vec::new(),
             endless: false,
             opens,
         }

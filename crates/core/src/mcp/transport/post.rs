@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use super::{Outgoing, Transport, TransportFuture};
 use crate::mcp::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
 use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::mcp::metadata::Mirrored;
 use crate::mcp::peer::{Answers, Peer};
 use crate::mcp::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use listener::Listener;
@@ -38,6 +39,8 @@ struct Line {
     peer: Arc<Peer>,
     session: OnceLock<HeaderValue>,
     version: OnceLock<ProtocolVersion>,
+    /// Those of every message, once a revision is agreed on.
+    message_headers: OnceLock<HeaderMap>,
     /// The server has forgotten the session, or we have ended it.
     over: AtomicBool,
     /// Requests whose stream broke off: some servers answer on another one.
@@ -52,6 +55,7 @@ impl PostTransport {
                 peer,
                 session: OnceLock::new(),
                 version: OnceLock::new(),
+                message_headers: OnceLock::new(),
                 over: AtomicBool::new(false),
                 astray: Mutex::default(),
             }),
@@ -80,13 +84,24 @@ impl Line {
         extra
     }
 
+    /// The headers that this session has on every message.
+    fn message_headers(&self) -> HeaderMap {
+        match self.message_headers.get() {
+            Some(headers) => headers.clone(),
+            None => self.headers(self.link.message_headers()),
+        }
+    }
+
     async fn post(
         &self,
         message: Bytes,
-        mirrored: HeaderMap,
+        mirrored: Mirrored,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let url = &self.link.url;
-        let headers = self.headers(mirrored);
+        let mut headers = self.message_headers();
+        for (name, value) in mirrored {
+            headers.insert(name, value);
+        }
         let response = self.link.post(url, headers, message).await?;
         let response = self.check_session(check_status(response).await)?;
         // Only the answer to `initialize` may set it; no version is known before that.
@@ -256,7 +271,7 @@ impl Line {
         if let Some(answer) = self.peer.hear(message) {
             let line = Arc::clone(self);
             answers.send(answer, move |message| async move {
-                line.post(message, HeaderMap::new()).await.map(drop)
+                line.post(message, Mirrored::new()).await.map(drop)
             });
         }
     }
@@ -269,7 +284,7 @@ impl Transport for PostTransport {
 
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(async {
-            let response = self.line.post(message, HeaderMap::new()).await?;
+            let response = self.line.post(message, Mirrored::new()).await?;
             // Whatever the body is, it answers nothing; reading it frees the connection.
             if let Ok(Answer::Stream(reader)) = read_answer(response, &self.line.link.limits).await
             {
@@ -284,7 +299,12 @@ impl Transport for PostTransport {
     }
 
     fn negotiated(&self, version: ProtocolVersion) {
-        let _ = self.line.version.set(version);
+        let line = &self.line;
+        if line.version.set(version).is_ok() {
+            // A session that there is has been named by now.
+            let headers = line.headers(line.link.message_headers());
+            let _ = line.message_headers.set(headers);
+        }
     }
 
     fn listen(&self) -> TransportFuture<'_, ()> {

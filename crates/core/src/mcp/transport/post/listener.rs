@@ -12,6 +12,7 @@ use super::{Line, Outgoing};
 use crate::mcp::McpErrorKind;
 use crate::mcp::http::{AnswerReader, messages_of};
 use crate::mcp::jsonrpc::{self, RequestId};
+use crate::mcp::metadata::Mirrored;
 use crate::mcp::peer::Answers;
 
 /// How long to wait before asking again for a stream that cannot be resumed.
@@ -160,7 +161,7 @@ impl Line {
         let ping = Outgoing {
             message: jsonrpc::request(&id, "ping", &serde_json::Map::new()),
             id,
-            mirrored: HeaderMap::new(),
+            mirrored: Mirrored::new(),
             endless: false,
             opens: false,
         };

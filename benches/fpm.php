@@ -1,0 +1,149 @@
+<?php
+
+declare(strict_types=1);
+
+/*
+ * One request to a real php-fpm worker with one way of calling a tool in it, the ways in
+ * turns. Started by benches/run, which sets PILLION_EXTENSION and PILLION.
+ *
+ *     php benches/fpm.php ROUNDS
+ */
+
+use Pillion\Tests\Support\FastCgi;
+use Pillion\Tests\Support\Fpm;
+use Pillion\Tests\Support\Peer;
+
+foreach (['FastCgi', 'Fpm', 'Peer', 'Process'] as $class) {
+    require __DIR__ . "/../php-ext/tests/php/Support/$class.php";
+}
+
+final class Pages
+{
+    private const PAGE = __DIR__ . '/fpm/page.php';
+
+    private FastCgi $worker;
+
+    public function __construct(private readonly Fpm $fpm)
+    {
+        // As a web server does it: a connection for each request.
+        $this->worker = new FastCgi($fpm->socket);
+    }
+
+    /** Microseconds of one request. @param array<string, string> $page */
+    public function time(array $page): float
+    {
+        $body = '';
+        $start = hrtime(true);
+        $this->worker->run(self::PAGE, 0, 1, fn () => $page, function (int $number, string $answer) use (&$body): void {
+            $body = $answer;
+        });
+        $time = (hrtime(true) - $start) / 1e3;
+        if (!preg_match('/^(nothing|Echo: hello|Long running .*|(Long){8})$/', $body)) {
+            throw new RuntimeException("{$page['way']}: $body");
+        }
+        return $time;
+    }
+
+    /**
+     * @param array<string, array<string, string>> $pages
+     *
+     * @return array<string, float> medians in microseconds
+     */
+    public function medians(array $pages, int $rounds): array
+    {
+        $times = [];
+        for ($round = -10; $round < $rounds; $round++) {
+            foreach ($pages as $name => $page) {
+                $time = $this->time($page);
+                if ($round >= 0) {
+                    $times[$name][] = $time;
+                }
+            }
+        }
+        return array_map(function (array $all): float {
+            sort($all);
+            return $all[intdiv(count($all), 2)];
+        }, $times);
+    }
+}
+
+/** @return array{resource, string} a process and the first line that it writes */
+function start(array $command): array
+{
+    $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']], $pipes);
+    return [$process, trim((string) fgets($pipes[1]))];
+}
+
+$rounds = max(20, (int) ($argv[1] ?? 200));
+$work = sys_get_temp_dir() . '/pillion-bench-' . getmypid();
+mkdir($work);
+$url = Peer::url('everything') ?? exit("server-everything is not installed: scripts/setup test\n");
+$command = explode("\n", trim((string) shell_exec(escapeshellarg(__DIR__ . '/../tests/peers/start') . ' --command everything-stdio')));
+
+[$relay, $port] = start(['python3', __DIR__ . '/delay.py', (string) parse_url($url, PHP_URL_PORT), '50']);
+$delayed = str_replace((string) parse_url($url, PHP_URL_PORT), $port, $url);
+
+$socket = "$work/pillion.sock";
+$words = fn (array $words) => json_encode($words, JSON_UNESCAPED_SLASHES);
+file_put_contents("$work/pillion.toml", <<<TOML
+    [executor]
+    max_concurrent = 16
+    [[mcp_servers]]
+    label = "http"
+    url = "$url"
+    tool_prefix = "http_"
+    [[mcp_servers]]
+    label = "stdio"
+    command = "$command[0]"
+    args = {$words(array_slice($command, 1))}
+    tool_prefix = "stdio_"
+    TOML);
+$sidecar = proc_open([getenv('PILLION'), 'serve', '--config', "$work/pillion.toml", '--socket', $socket], [['pipe', 'r'], ['file', '/dev/null', 'w'], ['file', "$work/sidecar.log", 'w']], $pipes);
+$fpm = new Fpm();
+$pages = new Pages($fpm);
+try {
+    for ($tries = 0; !file_exists($socket) && $tries < 500; $tries++) {
+        usleep(20_000);
+    }
+    $page = fn (string $way, array $more = []) => ['way' => $way, 'url' => $url] + $more;
+    $near = $pages->medians([
+        'nothing' => $page('nothing'),
+        'extension' => $page('extension'),
+        'curl' => $page('curl'),
+        'sidecar' => $page('sidecar', ['socket' => $socket, 'tool' => 'http_echo']),
+        'sidecar, stdio' => $page('sidecar', ['socket' => $socket, 'tool' => 'stdio_echo']),
+    ], $rounds);
+    $far = $pages->medians([
+        'extension, 50 ms away' => ['url' => $delayed] + $page('extension'),
+        'curl, 50 ms away' => ['url' => $delayed] + $page('curl'),
+    ], max(10, intdiv($rounds, 10)));
+    $slow = $pages->medians([
+        'spawned, stdio' => $page('spawn', ['command' => json_encode($command)]),
+        'one call of 100 ms' => $page('one'),
+        'eight calls of 100 ms' => $page('eight'),
+    ], 10);
+    foreach ($all = $near + $far + $slow as $name => $median) {
+        printf("%-24s %10.0f us\n", $name, $median);
+    }
+    echo "\n";
+    $ratios = [
+        'extension / curl with a cached session' => [$all['extension'] / $all['curl'], 0.9],
+        'round trips of 50 ms, extension' => [($all['extension, 50 ms away'] - $all['extension']) / 5e4, 1.1],
+        'round trips of 50 ms, curl' => [($all['curl, 50 ms away'] - $all['curl']) / 5e4, null],
+        'stdio through the sidecar / spawned' => [$all['sidecar, stdio'] / $all['spawned, stdio'], 0.01],
+        'eight calls / one call' => [$all['eight calls of 100 ms'] / $all['one call of 100 ms'], 1.2],
+        'through the sidecar / directly' => [$all['sidecar'] / $all['extension'], 1.5],
+    ];
+    foreach ($ratios as $name => [$ratio, $goal]) {
+        printf("%-40s %7.3f%s\n", $name, $ratio, $goal === null ? '' : "   (goal: at most $goal)");
+    }
+} finally {
+    $fpm->stop();
+    foreach ([$sidecar, $relay] as $process) {
+        proc_terminate($process);
+        proc_close($process);
+    }
+    array_map('unlink', (array) glob("$work/*"));
+    rmdir($work);
+    array_map('unlink', (array) glob(sys_get_temp_dir() . '/pillion-bench-' . '*'));
+}

@@ -1,0 +1,84 @@
+<?php
+
+declare(strict_types=1);
+
+/*
+ * The pages that benches/fpm.php asks for: each is one request with one way of calling a
+ * tool. The answer is the text that the tool gave.
+ */
+
+use Pillion\McpClient;
+use Pillion\MCPSSEClient;
+use Pillion\Sidecar;
+
+/** A request as a program without the extension makes it: a new handle, a session id from a file. */
+function post(CurlHandle $curl, string $url, string $session, array $message, ?string &$newSession = null): ?array
+{
+    $headers = ['Content-Type: application/json', 'Accept: application/json, text/event-stream', 'MCP-Protocol-Version: 2025-11-25'];
+    curl_setopt_array($curl, [
+        CURLOPT_URL => $url,
+        CURLOPT_POSTFIELDS => json_encode(['jsonrpc' => '2.0'] + $message),
+        CURLOPT_HTTPHEADER => $session === '' ? $headers : [...$headers, "Mcp-Session-Id: $session"],
+        CURLOPT_RETURNTRANSFER => true,
+        CURLOPT_TIMEOUT => 30,
+        CURLOPT_HEADERFUNCTION => function ($curl, string $line) use (&$newSession): int {
+            if (stripos($line, 'mcp-session-id:') === 0) {
+                $newSession = trim(substr($line, 15));
+            }
+            return strlen($line);
+        },
+    ]);
+    $body = (string) curl_exec($curl);
+    if (preg_match('/^data: *(\{.*)$/m', $body, $event)) {
+        $body = $event[1];
+    }
+    return json_decode($body, true);
+}
+
+function curl_call(string $url, string $tool, array $arguments): array
+{
+    $cache = sys_get_temp_dir() . '/pillion-bench-' . md5($url);
+    $session = is_file($cache) ? (string) file_get_contents($cache) : '';
+    $curl = curl_init();
+    if ($session === '') {
+        $info = ['protocolVersion' => '2025-11-25', 'capabilities' => new stdClass(), 'clientInfo' => ['name' => 'curl', 'version' => '1']];
+        post($curl, $url, '', ['id' => 1, 'method' => 'initialize', 'params' => $info], $session);
+        post($curl, $url, $session, ['method' => 'notifications/initialized']);
+        file_put_contents($cache, $session);
+    }
+    return post($curl, $url, $session, ['id' => 2, 'method' => 'tools/call', 'params' => ['name' => $tool, 'arguments' => $arguments]])['result'];
+}
+
+/** A server of its own for the request, over its standard streams. */
+function spawn_call(array $command, string $tool, array $arguments): array
+{
+    $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']], $pipes);
+    $ask = function (array $message) use ($pipes): array {
+        fwrite($pipes[0], json_encode(['jsonrpc' => '2.0'] + $message) . "\n");
+        do {
+            $answer = json_decode((string) fgets($pipes[1]), true);
+        } while (($answer['id'] ?? null) !== $message['id']);
+        return $answer['result'];
+    };
+    $info = ['protocolVersion' => '2025-11-25', 'capabilities' => new stdClass(), 'clientInfo' => ['name' => 'php', 'version' => '1']];
+    $ask(['id' => 1, 'method' => 'initialize', 'params' => $info]);
+    fwrite($pipes[0], '{"jsonrpc":"2.0","method":"notifications/initialized"}' . "\n");
+    $result = $ask(['id' => 2, 'method' => 'tools/call', 'params' => ['name' => $tool, 'arguments' => $arguments]]);
+    array_map('fclose', $pipes);
+    proc_close($process);
+    return $result;
+}
+
+$url = $_GET['url'] ?? '';
+$hello = ['message' => 'hello'];
+$long = ['name' => 'trigger-long-running-operation', 'arguments' => ['duration' => 0.1, 'steps' => 1]];
+$result = match ($_GET['way']) {
+    'nothing' => ['content' => [['text' => 'nothing']]],
+    'extension' => (new MCPSSEClient($url))->callTool('echo', $hello),
+    'curl' => curl_call($url, 'echo', $hello),
+    'sidecar' => ['content' => [['text' => (new Sidecar($_GET['socket']))->execute(['id' => '1', 'name' => $_GET['tool'], 'arguments' => $hello])->result]]],
+    'spawn' => spawn_call(json_decode($_GET['command'], true), 'echo', $hello),
+    'one' => ['content' => [['text' => (new McpClient($url))->callTool($long['name'], $long['arguments'])->text()]]],
+    'eight' => ['content' => [['text' => implode('', array_map(fn ($result) => substr($result->text(), 0, 4), (new McpClient($url))->callTools(array_fill(0, 8, $long))))]]],
+};
+echo $result['content'][0]['text'];

@@ -1,0 +1,40 @@
+//! The two conversions by themselves, for `benches/json` (feature `bench`): no release has
+//! this class.
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::ClassFlags;
+
+use super::{EmptyObject, decode, encode_arguments};
+use crate::exception;
+use crate::zend::{Call, Class, ClassSlot, Method, Outcome, Parameter, Type, string_of};
+
+static CLASS: ClassSlot = ClassSlot::new();
+
+/// Registers the class.
+pub fn register() -> ZendResult<()> {
+    Class::new("Pillion\\JsonBench")
+        .flags(ClassFlags::Final)
+        .method(
+            Method::new("decode", to_php)
+                .make_static()
+                .parameters(&[Parameter::required("json", Type::STRING)])
+                .returns(Type::MIXED),
+        )
+        .method(
+            Method::new("encode", to_json)
+                .make_static()
+                .parameters(&[Parameter::required("value", Type::MIXED)])
+                .returns(Type::STRING),
+        )
+        .register(&CLASS)
+}
+
+fn to_php(call: &mut Call<'_>) -> Outcome {
+    decode(call.string(0)?, EmptyObject::Array)?
+        .map_err(|error| exception::invalid_input(error.to_string()))
+}
+
+fn to_json(call: &mut Call<'_>) -> Outcome {
+    let value = call.value(0).ok_or_else(|| call.type_error(0, "mixed"))?;
+    Ok(string_of(encode_arguments(value)?.get()))
+}
