@@ -1,18 +1,25 @@
 //! The classes of the namespace `Pillion`, one in a file.
 
 pub mod callable_tool;
+mod cancellation_token;
+mod client_hooks;
 mod dmcp_tool;
 mod engine_tool;
+pub mod event;
 mod interfaces;
+mod mcp_client;
 pub mod mcp_sse_client;
 mod mcp_tool_adapter;
+pub mod progress;
 mod provider_format;
 mod sidecar;
+mod token_store;
 mod tool_call;
-mod tool_definition;
+pub mod tool_definition;
 mod tool_executor;
 pub mod tool_registry;
 pub mod tool_result;
+mod tool_stream;
 
 use ext_php_rs::error::Result;
 
@@ -24,7 +31,13 @@ pub fn register() -> Result<()> {
     tool_call::register()?;
     tool_result::register()?;
     interfaces::register()?;
+    token_store::register()?;
+    progress::register()?;
+    cancellation_token::register()?;
+    event::register()?;
     mcp_sse_client::register()?;
+    tool_stream::register()?;
+    mcp_client::register()?;
     mcp_tool_adapter::register()?;
     dmcp_tool::register()?;
     callable_tool::register()?;

@@ -5,14 +5,14 @@ use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 use pillion_client::ClientError;
-use pillion_core::mcp::McpError;
+use pillion_core::mcp::{McpError, McpErrorKind};
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde_json::Value;
 
 use crate::json::{EmptyObject, decode};
 use crate::zend::{
-    Class, ClassSlot, Failure, Object, Property, Thrown, Type, float_of, int_of, runtime_exception,
-    string_of, take_exception,
+    Class, ClassSlot, Failure, Object, Property, Thrown, Type, empty_array, float_of, int_of,
+    list_of, runtime_exception, string_of, take_exception,
 };
 
 /// The root: everything that the extension throws on purpose.
@@ -23,6 +23,9 @@ static RATE_LIMITED: ClassSlot = ClassSlot::new();
 static TIMEOUT: ClassSlot = ClassSlot::new();
 static UNAVAILABLE: ClassSlot = ClassSlot::new();
 static TRANSPORT: ClassSlot = ClassSlot::new();
+static SESSION_EXPIRED: ClassSlot = ClassSlot::new();
+static AUTHORIZATION: ClassSlot = ClassSlot::new();
+static CANCELLED: ClassSlot = ClassSlot::new();
 static JSON_RPC: ClassSlot = ClassSlot::new();
 
 /// Registers the classes. They are plain, so that file, line and trace are right.
@@ -49,6 +52,16 @@ pub fn register() -> Result<()> {
     public(limited, "retryAfter", Type::FLOAT.nullable(), null()).register(&RATE_LIMITED)?;
     let transport = child("Pillion\\Exception\\TransportException");
     public(transport, "httpStatus", Type::INT.nullable(), null()).register(&TRANSPORT)?;
+    Class::new("Pillion\\Exception\\SessionExpiredException")
+        .extends(TRANSPORT.get())
+        .register(&SESSION_EXPIRED)?;
+    child("Pillion\\Exception\\CancelledException").register(&CANCELLED)?;
+    let text_or_null = Type::STRING.nullable();
+    let refused = child("Pillion\\Exception\\AuthorizationException");
+    let refused = public(refused, "httpStatus", Type::INT.nullable(), null());
+    let refused = public(refused, "challenge", text_or_null, null());
+    let refused = public(refused, "authorizationUrl", text_or_null, null());
+    public(refused, "scopes", Type::ARRAY, empty_array()).register(&AUTHORIZATION)?;
     let rpc = public(
         child("Pillion\\Exception\\JsonRpcException"),
         "rpcCode",
@@ -84,6 +97,7 @@ pub fn of_code(code: ErrorCode, message: impl Into<String>) -> Failure {
         ErrorCode::RateLimited => &RATE_LIMITED,
         ErrorCode::Timeout => &TIMEOUT,
         ErrorCode::Unavailable => &UNAVAILABLE,
+        ErrorCode::Cancelled => &CANCELLED,
         _ => &PILLION,
     };
     Failure::Thrown(Box::new(thrown(class.get(), code, message.into())))
@@ -111,6 +125,9 @@ pub fn of_mcp(error: &McpError) -> Failure {
         thrown.properties.push(("data", data.unwrap_or_default()));
         return Failure::Thrown(Box::new(thrown));
     }
+    if is_refusal(error) {
+        return Failure::Thrown(Box::new(of_refusal(error, message)));
+    }
     let mut thrown = match code {
         ErrorCode::Timeout => thrown(TIMEOUT.get(), code, message),
         ErrorCode::RateLimited => {
@@ -122,6 +139,10 @@ pub fn of_mcp(error: &McpError) -> Failure {
             limited
         }
         ErrorCode::InvalidInput => thrown(INVALID_INPUT.get(), code, message),
+        ErrorCode::Cancelled => thrown(CANCELLED.get(), code, message),
+        _ if matches!(error.kind(), McpErrorKind::SessionExpired) => {
+            thrown(SESSION_EXPIRED.get(), code, message)
+        }
         _ => thrown(TRANSPORT.get(), code, message),
     };
     if let (Some(status), true) = (error.http_status(), thrown.class == TRANSPORT.get()) {
@@ -129,6 +150,49 @@ pub fn of_mcp(error: &McpError) -> Failure {
         thrown.properties.push(("httpStatus", value));
     }
     Failure::Thrown(Box::new(thrown))
+}
+
+/// Whether the server wants a credential, or a better one, or none could be had.
+fn is_refusal(error: &McpError) -> bool {
+    match error.kind() {
+        McpErrorKind::HttpStatus { status, .. } => matches!(status, 401 | 403),
+        McpErrorKind::Authorization(_) => error.code() == ErrorCode::Denied,
+        _ => false,
+    }
+}
+
+/// An authorization that was not given.
+pub fn refused(message: impl Into<String>) -> Failure {
+    let code = ErrorCode::Denied;
+    Failure::Thrown(Box::new(thrown(AUTHORIZATION.get(), code, message.into())))
+}
+
+/// Says where the authorization that is missing can be given.
+pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Failure {
+    match failure {
+        Failure::Thrown(mut thrown) if thrown.class == AUTHORIZATION.get() => {
+            let scopes = list_of(scopes.iter().map(string_of));
+            thrown.properties.push(("authorizationUrl", string_of(url)));
+            thrown.properties.push(("scopes", scopes));
+            Failure::Thrown(thrown)
+        }
+        other => other,
+    }
+}
+
+fn of_refusal(error: &McpError, message: String) -> Thrown {
+    let mut thrown = thrown(AUTHORIZATION.get(), error.code(), message);
+    if let Some(status) = error.http_status() {
+        let status = int_of(i64::from(status));
+        thrown.properties.push(("httpStatus", status));
+    }
+    if let Some(challenge) = error.challenge() {
+        let scopes = list_of(challenge.scopes.iter().map(string_of));
+        thrown.properties.push(("scopes", scopes));
+        let header = string_of(challenge.header);
+        thrown.properties.push(("challenge", header));
+    }
+    thrown
 }
 
 /// A call through the sidecar that has no answer.

@@ -17,6 +17,7 @@ mod exception;
 mod execution;
 mod json;
 mod log;
+mod mcp;
 mod mcp_server;
 mod model;
 mod module;

@@ -14,13 +14,14 @@ pub fn log(level: LogLevel, message: &str, facts: impl FnOnce() -> Value) {
     if log_level() < level {
         return;
     }
-    let (name, severity) = match level {
+    let severity = match level {
         LogLevel::Off => return,
-        LogLevel::Error => ("error", 3),
-        LogLevel::Warning => ("warning", 4),
-        LogLevel::Info => ("info", 6),
-        LogLevel::Debug => ("debug", 7),
+        LogLevel::Error => 3,
+        LogLevel::Warning => 4,
+        LogLevel::Info => 6,
+        LogLevel::Debug => 7,
     };
+    let name = level.name();
     write_log(
         severity,
         &format!("[pillion] [{name}] {message} {}", facts()),

@@ -7,8 +7,9 @@ use pillion_core::tool::Tool;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::classes::mcp_sse_client::{Server, tools_of};
+use crate::classes::mcp_sse_client::tools_of;
 use crate::log::log;
+use crate::mcp::Server;
 use crate::runtime;
 use crate::settings::LogLevel;
 use crate::zend::Failure;

@@ -35,7 +35,7 @@ use recent::Recent;
 use sessions::Sessions;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::classes::mcp_sse_client::Server;
+use crate::mcp::{Connection, Offers, Server};
 use crate::zend::{Failure, note_interrupt};
 use crate::{exception, settings};
 
@@ -107,18 +107,60 @@ pub fn handle() -> Result<Handle, Failure> {
     with_process(|process| process.runtime.handle().clone())
 }
 
-/// The client of an MCP server, with its session. Two servers share one only if their
-/// whole configuration is the same, credentials included.
+/// The connection of that key, with its session, made if it is not there. The key says the
+/// whole configuration, credentials included: only what is all the same is shared.
+///
+/// # Errors
+/// As [`handle`].
+pub fn mcp_connection(
+    key: &str,
+    make: impl FnOnce() -> Connection,
+) -> Result<Arc<Connection>, Failure> {
+    with_process(|process| {
+        let _inside = process.runtime.enter();
+        process.sessions.connection(key, || Arc::new(make()))
+    })
+}
+
+/// The connection of that key, if there is one.
+///
+/// # Errors
+/// As [`handle`].
+pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure> {
+    with_process(|process| process.sessions.known(key))
+}
+
+/// Lets a connection be found under another key from now on.
+///
+/// # Errors
+/// As [`handle`].
+pub fn move_mcp_connection(key: &str, connection: &Arc<Connection>) -> Result<(), Failure> {
+    with_process(|process| {
+        let _inside = process.runtime.enter();
+        process.sessions.rename(connection, key);
+    })
+}
+
+/// Drops what an object has of its connection. Where it is the last who has it, the server
+/// is told: that takes the runtime.
+pub fn release(connection: Option<Bound<Arc<Connection>>>) {
+    let Some(connection) = connection.and_then(Bound::into_inner) else {
+        return;
+    };
+    let handle = handle().ok();
+    let _inside = handle.as_ref().map(Handle::enter);
+    drop(connection);
+}
+
+/// The client of an MCP server whose questions nobody answers.
 ///
 /// # Errors
 /// As [`handle`].
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
-    with_process(|process| {
-        let _inside = process.runtime.enter();
-        process
-            .sessions
-            .client(server.key(), || McpClient::new(server.config().clone()))
-    })
+    let tokens = server.oauth().map(|_| Arc::default());
+    let make = || Connection::new(server.config().clone(), &Offers::default(), tokens);
+    let connection = mcp_connection(server.key(), make)?;
+    Ok(connection.client().clone())
 }
 
 /// What `phpinfo()` shows of this process.
@@ -153,9 +195,10 @@ pub fn shut_down() {
     let Some(Process { runtime, sessions }) = process else {
         return;
     };
-    let clients = sessions.take();
-    let remote: Vec<_> = clients
+    let connections = sessions.take();
+    let remote: Vec<_> = connections
         .iter()
+        .map(|connection| connection.client())
         .filter(|client| client.config().url().is_some())
         .collect();
     if !remote.is_empty() {
@@ -167,7 +210,7 @@ pub fn shut_down() {
             });
         }));
     }
-    drop(clients);
+    drop(connections);
     runtime.shutdown_background();
 }
 

@@ -59,6 +59,17 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
+    /// Its name in the setting, and in PSR-3.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+
     fn parse(name: &str) -> Option<Self> {
         // An unquoted `off` or `none` in php.ini arrives as nothing.
         let levels = [

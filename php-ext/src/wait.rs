@@ -32,9 +32,32 @@ pub struct Job {
     pub arguments: JsonObject,
     /// The id of the call.
     pub call_id: String,
-    /// Bound, because a forked child must not wake the parent's task: that takes locks
-    /// which another thread of the parent may have held at the fork.
-    reply: Bound<oneshot::Sender<Result<ToolOutput, ToolFailure>>>,
+    reply: Reply<Result<ToolOutput, ToolFailure>>,
+}
+
+/// The way back for an answer. It is bound to the process, because a forked child must not
+/// wake the parent's task: that takes locks which another thread of the parent may have held
+/// at the fork.
+pub struct Reply<A>(Bound<oneshot::Sender<A>>);
+
+impl<A> Reply<A> {
+    /// The way, and its end.
+    pub fn new() -> (Self, oneshot::Receiver<A>) {
+        let (reply, answer) = oneshot::channel();
+        (Self(Bound::new(reply)), answer)
+    }
+
+    /// Whether nobody waits for the answer any more: the deadline has passed.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.get().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    /// Answers. An answer that comes too late is dropped, as is that of a forked child.
+    pub fn send(self, answer: A) {
+        if let Some(reply) = self.0.into_inner() {
+            let _ = reply.send(answer);
+        }
+    }
 }
 
 impl Job {
@@ -44,13 +67,13 @@ impl Job {
         arguments: JsonObject,
         call_id: String,
     ) -> (Self, oneshot::Receiver<Result<ToolOutput, ToolFailure>>) {
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = Reply::new();
         (
             Self {
                 tool,
                 arguments,
                 call_id,
-                reply: Bound::new(reply),
+                reply,
             },
             answer,
         )
@@ -58,25 +81,24 @@ impl Job {
 
     /// Whether nobody waits for the answer any more: the deadline has passed.
     pub fn is_abandoned(&self) -> bool {
-        self.reply.get().is_none_or(oneshot::Sender::is_closed)
+        self.reply.is_abandoned()
     }
 
-    /// Answers. An answer that comes too late is dropped, as is that of a forked child.
+    /// Answers.
     pub fn answer(self, outcome: Result<ToolOutput, ToolFailure>) {
-        if let Some(reply) = self.reply.into_inner() {
-            let _ = reply.send(outcome);
-        }
+        self.reply.send(outcome);
     }
 }
 
 /// Hands jobs to the PHP thread that waits; it can be cloned and used from any thread.
-pub type JobSender = Arc<dyn Fn(Job) + Send + Sync>;
+pub type JobSender<J = Job> = Arc<dyn Fn(J) + Send + Sync>;
 
-enum Event<T> {
-    Job(Job),
+/// What the PHP thread wakes up for.
+pub enum Event<T, J> {
+    /// PHP code is to be run.
+    Job(J),
+    /// The work is done.
     Done(T),
-    /// With what it said.
-    Panicked(String),
 }
 
 /// Runs `work` on the runtime and waits for it.
@@ -86,53 +108,87 @@ enum Event<T> {
 pub fn wait<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Failure> {
-    wait_serving(|_| work, |_| Ok(()))
+    wait_serving(|_: JobSender| work, |_| Ok(()))
 }
 
-/// As [`wait`], for work that can send [`Job`]s, which `serve` answers on this thread.
+/// As [`wait`], for work that can send jobs, which `serve` does on this thread.
 ///
 /// # Errors
 /// As [`wait`], and what `serve` fails with.
-pub fn wait_serving<T, W>(
-    work: impl FnOnce(JobSender) -> W,
-    serve: impl Fn(Job) -> Result<(), Failure>,
+pub fn wait_serving<T, J, W>(
+    work: impl FnOnce(JobSender<J>) -> W,
+    serve: impl Fn(J) -> Result<(), Failure>,
 ) -> Result<T, Failure>
 where
     T: Send + 'static,
+    J: Send + 'static,
     W: Future<Output = T> + Send + 'static,
 {
-    let (events, inbox) = mpsc::channel();
-    let jobs = events.clone();
-    let work = work(Arc::new(move |job| {
-        // When nobody listens the job is dropped, and with it the place for its answer.
-        let _ = jobs.send(Event::Job(job));
-    }));
-    let _task = Bound::new(AbortOnDrop(runtime::handle()?.spawn(async move {
-        let ended = match AssertUnwindSafe(work).catch_unwind().await {
-            Ok(value) => Event::Done(value),
-            Err(panic) => Event::Panicked(message_of(&*panic)),
-        };
-        let _ = events.send(ended);
-    })));
-    // Bound, because what the runtime's thread was doing with it at a fork stays half done.
-    let inbox = Bound::new(inbox);
+    let waiting = Waiting::start(work)?;
     loop {
-        let Some(open) = inbox.get() else {
-            return Err(Failure::error(
-                "Pillion: the process was forked inside a tool; only the parent goes on with the call",
-            ));
-        };
-        match open.recv_timeout(SLICE) {
-            Ok(Event::Done(value)) => return Ok(value),
-            Ok(Event::Job(job)) => serve(job)?,
-            Ok(Event::Panicked(message)) => {
-                return Err(Failure::error(format!(
-                    "Pillion: internal error: {message}"
-                )));
-            }
-            Err(RecvTimeoutError::Timeout) => check_interrupt()?,
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Failure::error("Pillion: the work ended unexpectedly"));
+        match waiting.next()? {
+            Event::Done(value) => return Ok(value),
+            Event::Job(job) => serve(job)?,
+        }
+    }
+}
+
+/// Work on the runtime, seen from the PHP thread. When it is dropped the work ends.
+pub struct Waiting<T, J> {
+    /// Bound, because what the runtime's thread was doing with it at a fork stays half done.
+    inbox: Bound<mpsc::Receiver<Event<Result<T, String>, J>>>,
+    _task: Bound<AbortOnDrop>,
+}
+
+impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
+    /// Starts `work` on the runtime.
+    ///
+    /// # Errors
+    /// An `UnavailableException` when the system gives us no threads.
+    pub fn start<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
+    where
+        W: Future<Output = T> + Send + 'static,
+    {
+        let (events, inbox) = mpsc::channel();
+        let jobs = events.clone();
+        let work = work(Arc::new(move |job| {
+            // When nobody listens the job is dropped, and with it the place for its answer.
+            let _ = jobs.send(Event::Job(job));
+        }));
+        let task = runtime::handle()?.spawn(async move {
+            let done = AssertUnwindSafe(work).catch_unwind().await;
+            let _ = events.send(Event::Done(done.map_err(|panic| message_of(&*panic))));
+        });
+        Ok(Self {
+            inbox: Bound::new(inbox),
+            _task: Bound::new(AbortOnDrop(task)),
+        })
+    }
+
+    /// Sleeps until there is something to do.
+    ///
+    /// # Errors
+    /// What a signal handler threw, the end of the request, that the work panicked, or that
+    /// this is a fork, in which nothing goes on.
+    pub fn next(&self) -> Result<Event<T, J>, Failure> {
+        loop {
+            let Some(inbox) = self.inbox.get() else {
+                return Err(Failure::error(
+                    "Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call",
+                ));
+            };
+            match inbox.recv_timeout(SLICE) {
+                Ok(Event::Job(job)) => return Ok(Event::Job(job)),
+                Ok(Event::Done(Ok(value))) => return Ok(Event::Done(value)),
+                Ok(Event::Done(Err(message))) => {
+                    return Err(Failure::error(format!(
+                        "Pillion: internal error: {message}"
+                    )));
+                }
+                Err(RecvTimeoutError::Timeout) => check_interrupt()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::error("Pillion: the work ended unexpectedly"));
+                }
             }
         }
     }

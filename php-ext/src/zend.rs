@@ -26,7 +26,7 @@ pub use call::{Call, Outcome};
 pub use callback::{call_callable, guarded, take_exception};
 pub use class::{Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
-pub use ffi::{json_serializable, runtime_exception};
+pub use ffi::{iterator, json_serializable, runtime_exception};
 pub use interrupt::{check_interrupt, must_stop, note_interrupt, noted_interrupt};
 pub use log::write_log;
 pub use object::{Object, create};

@@ -40,10 +40,10 @@ pub use config::{
 pub use error::{McpError, McpErrorKind, Wording};
 pub use jsonrpc::RpcError;
 pub use oauth::{
-    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, ClientRegistration,
-    InMemoryTokenStore, InvalidRedirect, OAuthConfig, OAuthCredentials, OAuthError, OAuthGrant,
-    OAuthTokens, PromptError, PromptFuture, SdkError, SigningAlgorithm, StoreFuture, TokenKey,
-    TokenStore, TokenStoreError,
+    AuthorizationChallenge, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
+    ClientRegistration, InMemoryTokenStore, InvalidRedirect, OAuthConfig, OAuthCredentials,
+    OAuthError, OAuthGrant, OAuthTokens, PendingAuthorization, PromptError, PromptFuture, SdkError,
+    SigningAlgorithm, StoreFuture, TokenKey, TokenStore, TokenStoreError,
 };
 pub use probe::ProbeStep;
 pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};

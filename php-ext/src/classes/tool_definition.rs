@@ -79,7 +79,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 }
 
 /// A duration in seconds from PHP; an hour-long wait is fine, an endless one is not.
-pub(super) fn seconds(parameter: &str, seconds: f64) -> std::result::Result<Duration, Failure> {
+pub fn seconds(parameter: &str, seconds: f64) -> std::result::Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         exception::invalid_input(format!(
             "{parameter} must be a number of seconds, not negative"

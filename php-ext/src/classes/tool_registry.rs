@@ -18,7 +18,7 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
 use super::interfaces::MODEL;
-use super::{mcp_sse_client, tool_result};
+use super::tool_result;
 use crate::exception;
 use crate::execution::{self, Mode};
 use crate::json::to_value;
@@ -141,7 +141,7 @@ pub(super) fn register() -> ZendResult<()> {
                 .parameters(&[
                     Parameter::required(
                         "server",
-                        Type::class(mcp_sse_client::NAME).or(Type::ARRAY),
+                        Type::class("Pillion\\MCPSSEClient|Pillion\\McpClient").or(Type::ARRAY),
                     )
                     .sensitive(),
                     Parameter::optional("prefix", Type::STRING, "''"),

@@ -1,14 +1,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::McpClient;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
+
+use crate::mcp::Connection;
 
 /// The most often and the most seldom that idle sessions are looked for.
 const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(30));
 
-/// The MCP clients that a process keeps, with their sessions: at most so many, and none
+/// The connections to MCP servers that a process keeps, with their sessions: at most so many, and none
 /// that nobody has used for a while.
 pub(super) struct Sessions {
     kept: Arc<Mutex<Vec<Kept>>>,
@@ -17,7 +18,7 @@ pub(super) struct Sessions {
 
 struct Kept {
     key: String,
-    client: McpClient,
+    connection: Arc<Connection>,
     used: Instant,
 }
 
@@ -32,28 +33,50 @@ impl Sessions {
         Self { kept, limit }
     }
 
-    /// The client of `key`, made if it is not there. What is beyond the limit is given up:
-    /// the one that was not used for longest. To be called in the runtime, where what is
+    /// The connection of `key`, made if it is not there. What is beyond the limit is given
+    /// up: the one that was not used for longest. To be called in the runtime, where what is
     /// given up can say goodbye.
-    pub(super) fn client(&self, key: &str, make: impl FnOnce() -> McpClient) -> McpClient {
+    pub(super) fn connection(
+        &self,
+        key: &str,
+        make: impl FnOnce() -> Arc<Connection>,
+    ) -> Arc<Connection> {
         let mut kept = lock(&self.kept);
         let place = kept.iter().position(|session| session.key == key);
-        let mut session = match place {
-            Some(place) => kept.remove(place),
-            None => Kept {
-                key: key.to_owned(),
-                client: make(),
-                used: Instant::now(),
-            },
-        };
-        session.used = Instant::now();
-        let client = session.client.clone();
-        kept.push(session);
+        let known = place.map(|place| kept.remove(place).connection);
+        let connection = known.unwrap_or_else(make);
+        self.keep(kept, key, Arc::clone(&connection));
+        connection
+    }
+
+    /// The connection of `key`, if it is there.
+    pub(super) fn known(&self, key: &str) -> Option<Arc<Connection>> {
+        let kept = lock(&self.kept);
+        let session = kept.iter().find(|session| session.key == key)?;
+        Some(Arc::clone(&session.connection))
+    }
+
+    /// Keeps a connection under another key than before, be it kept yet or not. To be called
+    /// in the runtime.
+    pub(super) fn rename(&self, connection: &Arc<Connection>, key: &str) {
+        let mut kept = lock(&self.kept);
+        let others =
+            |session: &Kept| session.key != key && !Arc::ptr_eq(&session.connection, connection);
+        let replaced: Vec<_> = kept.extract_if(.., |session| !others(session)).collect();
+        self.keep(kept, key, Arc::clone(connection));
+        drop(replaced);
+    }
+
+    fn keep(&self, mut kept: MutexGuard<'_, Vec<Kept>>, key: &str, connection: Arc<Connection>) {
+        kept.push(Kept {
+            key: key.to_owned(),
+            connection,
+            used: Instant::now(),
+        });
         let beyond = kept.len().saturating_sub(self.limit);
         let given_up: Vec<_> = kept.drain(..beyond).collect();
         drop(kept);
         drop(given_up);
-        client
     }
 
     pub(super) fn len(&self) -> usize {
@@ -65,9 +88,9 @@ impl Sessions {
     }
 
     /// All of them, none of which is kept any longer.
-    pub(super) fn take(&self) -> Vec<McpClient> {
+    pub(super) fn take(&self) -> Vec<Arc<Connection>> {
         let kept = std::mem::take(&mut *lock(&self.kept));
-        kept.into_iter().map(|session| session.client).collect()
+        kept.into_iter().map(|session| session.connection).collect()
     }
 }
 
@@ -85,7 +108,9 @@ async fn give_up_idle(kept: Weak<Mutex<Vec<Kept>>>, idle: Duration) {
         let now = Instant::now();
         let idle_ones: Vec<_> = lock(&kept)
             .extract_if(.., |session| {
-                if session.client.is_shared() {
+                if Arc::strong_count(&session.connection) > 1
+                    || session.connection.client().is_shared()
+                {
                     // An object holds it, or a call is under way.
                     session.used = now;
                 }

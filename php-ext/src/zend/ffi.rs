@@ -73,6 +73,7 @@ unsafe extern "C" {
     pub(super) fn zend_get_properties_for(object: *mut Zval, purpose: c_int) -> *mut ZendHashTable;
 
     static php_json_serializable_ce: *mut zend_class_entry;
+    static zend_ce_iterator: *mut zend_class_entry;
     static spl_ce_RuntimeException: *mut zend_class_entry;
 }
 
@@ -81,6 +82,12 @@ pub fn json_serializable() -> &'static ClassEntry {
     // SAFETY: the json extension is part of every PHP 8, is loaded before shared
     // extensions, and its class entries live as long as the process.
     unsafe { &*php_json_serializable_ce }
+}
+
+/// The interface `Iterator`.
+pub fn iterator() -> &'static ClassEntry {
+    // SAFETY: the engine's own, registered before any extension.
+    unsafe { &*zend_ce_iterator }
 }
 
 /// The class `RuntimeException`.

@@ -6,6 +6,9 @@ use ext_php_rs::ffi::{
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::ZendStr;
 
+/// `IS_STATIC`, for which there is no binding: a return type only.
+const IS_STATIC: u32 = 15;
+
 /// A PHP type as it is declared: what Reflection shows, and what typed properties hold.
 /// Unlike `DataType` it can be a union.
 #[derive(Clone, Copy)]
@@ -24,6 +27,8 @@ impl Type {
     pub const CALLABLE: Self = Self::of(1 << IS_CALLABLE);
     pub const MIXED: Self = Self::of(MAY_BE_ANY);
     pub const VOID: Self = Self::of(1 << IS_VOID);
+    /// `static`, as a return type.
+    pub const STATIC: Self = Self::of(1 << IS_STATIC);
 
     const fn of(mask: u32) -> Self {
         Self {

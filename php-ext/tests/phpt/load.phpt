@@ -13,12 +13,21 @@ echo implode(' ', array_keys($extension->getFunctions())), "\n";
 --EXPECT--
 pillion 1
 Pillion\CallableTool
+Pillion\CancellationToken
 Pillion\DmcpTool
+Pillion\Event\ServerConnected
+Pillion\Event\ToolCallFinished
+Pillion\Event\ToolCallStarted
+Pillion\Event\ToolsChanged
+Pillion\Event\ToolsListed
+Pillion\Exception\AuthorizationException
+Pillion\Exception\CancelledException
 Pillion\Exception\InvalidInputException
 Pillion\Exception\JsonRpcException
 Pillion\Exception\NotFoundException
 Pillion\Exception\PillionException
 Pillion\Exception\RateLimitedException
+Pillion\Exception\SessionExpiredException
 Pillion\Exception\TimeoutException
 Pillion\Exception\TransportException
 Pillion\Exception\UnavailableException
@@ -26,15 +35,19 @@ Pillion\MCPSSEClient
 Pillion\MCPServerTool
 Pillion\MCPToolAdapter
 Pillion\MCPToolInterface
+Pillion\McpClient
 Pillion\NativeTool
+Pillion\Progress
 Pillion\ProviderFormat
 Pillion\Sidecar
+Pillion\TokenStore
 Pillion\ToolCall
 Pillion\ToolDefinition
 Pillion\ToolExecutor
 Pillion\ToolInterface
 Pillion\ToolRegistry
 Pillion\ToolResult
+Pillion\ToolStream
 Array
 (
     [pillion.log_level] => warning

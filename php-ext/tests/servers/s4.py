@@ -123,6 +123,10 @@ class Handler(BaseHTTPRequestHandler):
             raise Fault(lambda handler, _: handler.answer(arguments["status"], "text/plain", b"no"))
         if name == "no_answer":
             raise Fault(lambda handler, _: handler.answer(200, "text/event-stream", b"data: nothing\n\n"))
+        if name == "notifies":
+            notices = [{"jsonrpc": "2.0", "method": method, "params": {"empty": {}}} for method in arguments["methods"]]
+            raise Fault(lambda handler, request: handler.stream(
+                [*notices, {"jsonrpc": "2.0", "id": request["id"], "result": {"content": []}}]))
         if name == "deep":
             depth = arguments["depth"]
             raise Fault(lambda handler, request: handler.answer(

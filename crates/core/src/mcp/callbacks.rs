@@ -33,6 +33,8 @@ pub struct Callbacks {
     elicitation: Option<RequestCallback>,
     roots: Option<RequestCallback>,
     notification: Option<NotificationCallback>,
+    /// Notices are heard where they come, and nothing is opened for them.
+    in_passing: bool,
 }
 
 type CallbackFuture = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
@@ -137,6 +139,17 @@ impl Callbacks {
         self
     }
 
+    /// [`on_notification`](Self::on_notification), for the notices that come along with
+    /// answers: over HTTP no stream is kept open to hear the others.
+    #[must_use]
+    pub fn on_notification_in_passing(
+        mut self,
+        callback: impl Fn(&Notification) + Send + Sync + 'static,
+    ) -> Self {
+        self.in_passing = true;
+        self.on_notification(callback)
+    }
+
     /// What the server is told that this client can do (`ClientCapabilities`).
     pub(super) fn capabilities(&self) -> Map<String, Value> {
         let mut capabilities = Map::new();
@@ -176,7 +189,7 @@ impl Callbacks {
         self.sampling.is_some()
             || self.elicitation.is_some()
             || self.roots.is_some()
-            || self.notification.is_some()
+            || self.notification.is_some() && !self.in_passing
     }
 
     pub(super) fn notify(&self, notification: &Notification) {
@@ -259,6 +272,14 @@ mod tests {
         assert_eq!(declined["content"], json!({"name": "Eve"}));
         let at_a_url = answer("accept", json!({"url": "https://x.example"})).await;
         assert_eq!(at_a_url["content"], json!({"name": "Eve"}));
+    }
+
+    #[test]
+    fn nothing_is_opened_for_notices_that_are_heard_in_passing() {
+        assert!(Callbacks::new().on_notification(|_| {}).listen());
+        let passing = Callbacks::new().on_notification_in_passing(|_| {});
+        assert!(!passing.listen());
+        assert!(passing.roots([("file:///a", "a")]).listen());
     }
 
     #[tokio::test]

@@ -22,7 +22,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::callbacks::Callbacks;
 use super::peer::Peer;
 use super::result_cache::ResultCache;
-use super::{McpError, McpErrorKind, ProbeStep, ServerConfig, TransportKind, Wording};
+use super::{
+    AuthorizationResponse, McpError, McpErrorKind, PendingAuthorization, ProbeStep, ServerConfig,
+    TransportKind, Wording,
+};
 use connection::Connections;
 use known_tools::KnownTools;
 
@@ -164,6 +167,13 @@ impl McpClient {
         self.in_time(&RequestOptions::default(), connection).await
     }
 
+    /// The connection that is open now, if there is one, and how many have been opened before
+    /// it: the number tells a new one from the last.
+    #[must_use]
+    pub fn open_connection(&self) -> Option<(u64, ConnectionInfo)> {
+        self.shared.connections.open_info()
+    }
+
     /// What the last attempt to connect has tried so far, whatever came of it: where there is
     /// no connection, [`connection`](Self::connection) has no steps to tell of.
     #[must_use]
@@ -178,6 +188,29 @@ impl McpClient {
         const PATIENCE: Duration = Duration::from_secs(1);
         let closing = self.shared.connections.close();
         let _ = tokio::time::timeout(PATIENCE, closing).await;
+    }
+
+    /// Takes up an authorization that another client has asked for, in this process or
+    /// another (see [`PromptError::Deferred`](super::PromptError::Deferred)), now that the
+    /// browser has come back: gets the tokens, and stores them.
+    ///
+    /// # Errors
+    /// [`McpError`] of [`McpErrorKind::Authorization`] when the answer belongs to another
+    /// request, says no, or the authorization server gives no token for it.
+    pub async fn finish_authorization(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), McpError> {
+        let connections = &self.shared.connections;
+        let finish = Box::pin(connections.finish_authorization(pending, response));
+        self.in_time(&RequestOptions::default(), finish).await
+    }
+
+    /// Lets operations connect again after [`disconnect`](Self::disconnect), without doing so
+    /// now as [`connect`](Self::connect) does.
+    pub fn reopen(&self) {
+        self.shared.connections.reopen();
     }
 
     /// Runs an operation under its deadline and dresses its error.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::jsonrpc::RpcError;
-use super::{OAuthError, ServerConfigError, SseError};
+use super::{AuthorizationChallenge, OAuthError, ServerConfigError, SseError};
 use crate::egress::EgressError;
 use crate::tool::ErrorCode;
 
@@ -230,6 +230,18 @@ impl McpError {
     pub fn http_status(&self) -> Option<u16> {
         match self.kind {
             McpErrorKind::HttpStatus { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// What the server asks for, if it refused the request for the want of a credential, or
+    /// of a better one.
+    #[must_use]
+    pub fn challenge(&self) -> Option<AuthorizationChallenge> {
+        match &self.kind {
+            McpErrorKind::HttpStatus { challenge, .. } => {
+                challenge.as_deref().map(AuthorizationChallenge::of)
+            }
             _ => None,
         }
     }

@@ -19,7 +19,10 @@ use url::Url;
 
 use super::jsonrpc::Incoming;
 use super::oauth::OAuthAuthorizer;
-use super::{Authentication, Limits, McpErrorKind, RpcError, ServerConfig, TransportKind};
+use super::{
+    Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization, RpcError,
+    ServerConfig, ServerConfigError, TransportKind,
+};
 use crate::egress::{EgressClient, EgressError, Purpose, Trust};
 pub(super) use answer::{
     Answer, AnswerReader, content_type, is_event_stream, messages_of, read_answer, read_body,
@@ -76,6 +79,18 @@ impl HttpLink {
             url,
             limits: config.limits,
         })
+    }
+
+    /// Takes up an authorization that was asked for elsewhere.
+    pub(super) async fn finish_authorization(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), McpErrorKind> {
+        match &self.authorizer {
+            Some(authorizer) => authorizer.finish(pending, response).await,
+            None => Err(not_oauth()),
+        }
     }
 
     /// The headers of a message, for more to be added.
@@ -275,4 +290,9 @@ fn rpc_error(body: &[u8]) -> Option<RpcError> {
 pub(super) fn is_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
     matches!(error, McpErrorKind::HttpStatus { status, .. }
         if statuses.iter().any(|wanted| wanted.as_u16() == *status))
+}
+
+/// A server that is spoken to without OAuth has no authorization to be finished.
+pub(super) fn not_oauth() -> McpErrorKind {
+    ServerConfigError::OAuth { key: "type" }.into()
 }

@@ -29,11 +29,12 @@ mod unattended;
 mod web;
 
 pub(super) use authorizer::OAuthAuthorizer;
+pub use challenge::AuthorizationChallenge;
 pub use config::{OAuthConfig, OAuthGrant, SigningAlgorithm};
 pub use error::{OAuthError, SdkError};
 pub use prompt::{
-    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InvalidRedirect, PromptError,
-    PromptFuture,
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InvalidRedirect,
+    PendingAuthorization, PromptError, PromptFuture,
 };
 pub use token_store::{
     ClientRegistration, InMemoryTokenStore, OAuthCredentials, OAuthTokens, StoreFuture, TokenKey,

@@ -3,11 +3,14 @@ use std::time::Duration;
 
 use super::connect::{ChannelConnector, ChannelLink, Connector, Opened};
 use super::dialect::Dialect;
-use super::http::HttpLink;
+use super::http::{HttpLink, not_oauth};
 use super::peer::Peer;
 use super::probe::Steps;
 use super::transport::StdioLink;
-use super::{Endpoint, McpErrorKind, ServerConfig, ServerConfigError, TransportKind};
+use super::{
+    AuthorizationResponse, Endpoint, McpErrorKind, PendingAuthorization, ServerConfig,
+    ServerConfigError, TransportKind,
+};
 
 /// What opens one client's connections.
 pub(super) enum Opener {
@@ -53,6 +56,22 @@ impl Opener {
             Self::Channel(connector) => connector.open_in(steps, after).await,
         };
         opened.unwrap_or(Err(McpErrorKind::Timeout { after }))
+    }
+
+    /// Takes up an authorization that was asked for elsewhere.
+    pub(super) async fn finish_authorization(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), McpErrorKind> {
+        let link = match self {
+            Self::Http(connector) => Some(&connector.link),
+            Self::Channel(connector) => connector.http_link(),
+        };
+        match link {
+            Some(link) => link.finish_authorization(pending, response).await,
+            None => Err(not_oauth()),
+        }
     }
 
     /// Forgets how the server was spoken to.

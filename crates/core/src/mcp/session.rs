@@ -125,6 +125,17 @@ impl Session {
         }
     }
 
+    /// Sends a notification of the caller's.
+    pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
+        let params: Value = serde_json::from_str(params.get()).map_err(McpErrorKind::Encode)?;
+        let message = jsonrpc::notification(method, Some(&params));
+        tokio::select! {
+            biased;
+            () = self.ended.came() => Err(McpErrorKind::Disconnected),
+            sent = self.transport.notify(message) => sent,
+        }
+    }
+
     /// Sends a request that belongs to the opening of the session: it is never cancelled,
     /// and a status is given as such.
     pub(super) async fn ask(

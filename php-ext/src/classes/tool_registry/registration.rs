@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::{CLASS, Registry, objects, refused};
 use crate::classes::interfaces::{MCP_TOOL, TOOL};
-use crate::classes::mcp_sse_client::{self, Server};
 use crate::classes::{callable_tool, engine_tool, tool_definition};
+use crate::classes::{mcp_client, mcp_sse_client};
 use crate::exception;
 use crate::json::to_value;
+use crate::mcp::Server;
 use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
 use crate::zend::{
@@ -123,17 +124,22 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     Ok(list_of(names))
 }
 
+const CLIENTS: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
+
 /// A client, or a server entry as S4 has it.
 fn server_argument(call: &Call<'_>) -> Result<Arc<Server>, Failure> {
     let value = call
         .value(0)
         .filter(|value| value.is_array() || value.is_object());
-    let value = value.ok_or_else(|| call.type_error(0, "Pillion\\MCPSSEClient|array"))?;
+    let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
     if let Some(server) = mcp_sse_client::server_of(value)? {
         return Ok(server);
     }
+    if let Some(server) = mcp_client::server_of(value)? {
+        return Ok(server);
+    }
     if !value.is_array() {
-        return Err(call.type_error(0, "Pillion\\MCPSSEClient|array"));
+        return Err(call.type_error(0, CLIENTS));
     }
     Server::of_entry(&to_value(value)?)?
         .map(Arc::new)

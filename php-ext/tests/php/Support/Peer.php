@@ -82,4 +82,18 @@ final class Peer
         }
         return self::$running[$name]->startedUrl();
     }
+
+    /**
+     * The program and arguments of one that speaks over its standard streams; null when its
+     * packages are not installed.
+     *
+     * @return ?list<string>
+     */
+    public static function command(string $name): ?array
+    {
+        if (Process::run([self::START, '--check', $name])['exit'] !== 0) {
+            return null;
+        }
+        return explode("\n", trim(Process::run([self::START, '--command', $name])['output']));
+    }
 }

@@ -1,16 +1,17 @@
 //! Tokens that outlive a client.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pillion_core::mcp::{
-    InMemoryTokenStore, McpClient, OAuthCredentials, StoreFuture, TokenKey, TokenStore,
-    TokenStoreError,
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InMemoryTokenStore,
+    McpClient, OAuthCredentials, OAuthError, PendingAuthorization, PromptError, PromptFuture,
+    StoreFuture, TokenKey, TokenStore, TokenStoreError,
 };
 use pillion_core::tool::ErrorCode;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 
-use super::{Consenting, oauth, oauth_error, roll};
+use super::{Consenting, issuer, oauth, oauth_error, redirect, roll};
 
 fn client(
     server: &FakeOAuth,
@@ -53,6 +54,59 @@ async fn another_client_goes_on_with_the_stored_tokens_and_asks_nobody() {
         server.token_requests()[2]["refresh_token"],
         "hush-refresh-2"
     );
+}
+
+/// Asks for an authorization whose answer comes to somebody else.
+struct Deferring(Mutex<Option<AuthorizationRequest>>);
+
+impl AuthorizationPrompt for Deferring {
+    fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
+        *self.0.lock().unwrap() = Some(request);
+        Box::pin(async { Err(PromptError::Deferred) })
+    }
+}
+
+#[tokio::test]
+async fn an_authorization_is_finished_by_another_client() {
+    let server = FakeOAuth::start(OAuthRules {
+        refresh: true,
+        scope: Some("mcp:read".to_owned()),
+        ..OAuthRules::default()
+    })
+    .await;
+    let prompt = Arc::new(Deferring(Mutex::new(None)));
+    let mut config = oauth(&server, &json!({}));
+    config.authorization.prompt = Some(Arc::<Deferring>::clone(&prompt));
+    let error = roll(&McpClient::new(config)).await.unwrap_err();
+    let OAuthError::Prompt(PromptError::Deferred) = oauth_error(&error) else {
+        panic!("{error}");
+    };
+    let request = prompt.0.lock().unwrap().take().unwrap();
+    assert!(!format!("{request:?}").contains("hush"));
+    let kept = serde_json::to_string(&request.pending).unwrap();
+
+    let store = Arc::new(InMemoryTokenStore::default());
+    let pending = || serde_json::from_str::<PendingAuthorization>(&kept).unwrap();
+    let foreign = AuthorizationResponse::new("hush-code-x", "of another", None);
+    let refused = client(&server, &store, None);
+    let refused = refused.finish_authorization(pending(), foreign).await;
+    assert!(matches!(
+        oauth_error(&refused.unwrap_err()),
+        OAuthError::WrongState
+    ));
+
+    let address = format!("{}&iss={}", redirect(&request), issuer(&request));
+    let response = AuthorizationResponse::from_redirect(&address).unwrap();
+    let other = client(&server, &store, None);
+    other
+        .finish_authorization(pending(), response)
+        .await
+        .unwrap();
+    roll(&other).await.unwrap();
+    // And a third one, from the store, with the client that was registered.
+    server.revoke();
+    roll(&client(&server, &store, None)).await.unwrap();
+    assert_eq!(server.token_requests().len(), 2);
 }
 
 /// A store whose disk is broken.

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use crate::mcp::peer::Peer;
 use crate::mcp::probe::Steps;
 use crate::mcp::session::{Extras, Session};
 use crate::mcp::{
-    Feature, Handshake, McpErrorKind, ProbeStep, ProtocolVersion, ServerConfig, TransportKind,
+    AuthorizationResponse, Feature, Handshake, McpErrorKind, PendingAuthorization, ProbeStep,
+    ProtocolVersion, ServerConfig, TransportKind,
 };
 
 /// A client's connection: at most one, opened when somebody needs it.
@@ -35,6 +37,8 @@ pub(super) struct Connections {
     /// requests on an open connection do not queue.
     open: RwLock<Option<Arc<Connected>>>,
     opening: Mutex<Opening>,
+    /// How many connections were opened.
+    opened: AtomicU64,
     /// What the last attempt to connect has tried.
     tried: parking_lot::Mutex<Steps>,
 }
@@ -50,6 +54,8 @@ struct Connected {
     session: Arc<Session>,
     dialect: Dialect,
     steps: Vec<ProbeStep>,
+    /// How many were opened before it.
+    number: u64,
 }
 
 /// How a server is spoken to, and what it said of itself.
@@ -94,6 +100,17 @@ impl ConnectionInfo {
     }
 }
 
+impl Connected {
+    fn info(&self) -> ConnectionInfo {
+        ConnectionInfo {
+            transport: self.dialect.transport,
+            protocol_version: self.session.version(),
+            server: self.session.hello().map(ToOwned::to_owned),
+            steps: self.steps.clone(),
+        }
+    }
+}
+
 impl Connections {
     pub(super) fn new(config: Arc<ServerConfig>, peer: Arc<Peer>) -> Self {
         Self {
@@ -106,6 +123,7 @@ impl Connections {
             closed: Ending::default(),
             open: RwLock::default(),
             opening: Mutex::default(),
+            opened: AtomicU64::new(0),
             tried: parking_lot::Mutex::default(),
         }
     }
@@ -118,18 +136,13 @@ impl Connections {
     }
 
     pub(super) async fn info(&self) -> Result<ConnectionInfo, McpErrorKind> {
-        let connected = self.connected().await?;
-        let Connected {
-            session,
-            dialect,
-            steps,
-        } = &*connected;
-        Ok(ConnectionInfo {
-            transport: dialect.transport,
-            protocol_version: session.version(),
-            server: session.hello().map(ToOwned::to_owned),
-            steps: steps.clone(),
-        })
+        self.connected().await.map(|connected| connected.info())
+    }
+
+    /// The connection that is open now, and how many were opened before it.
+    pub(super) fn open_info(&self) -> Option<(u64, ConnectionInfo)> {
+        let connected = self.current()?;
+        Some((connected.number, connected.info()))
     }
 
     async fn connected(&self) -> Result<Arc<Connected>, McpErrorKind> {
@@ -172,6 +185,7 @@ impl Connections {
             session: Arc::new(opened.session),
             dialect: opened.dialect,
             steps: opened.steps,
+            number: self.opened.fetch_add(1, Ordering::Relaxed),
         });
         self.repeat_standing(&connected.session);
         *self.open.write() = Some(Arc::clone(&connected));
@@ -230,6 +244,15 @@ impl Connections {
         }
         let opener = Opener::new(&self.config, &self.peer)?;
         Ok(Arc::clone(self.opener.get_or_init(|| Arc::new(opener))))
+    }
+
+    /// Takes up an authorization that was asked for elsewhere.
+    pub(super) async fn finish_authorization(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), McpErrorKind> {
+        self.opener()?.finish_authorization(pending, response).await
     }
 
     /// Tells a new session what the last one had been told.

@@ -84,6 +84,23 @@ impl McpClient {
         })
     }
 
+    /// Tells the server something that it does not answer.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn notify<P: Serialize + ?Sized>(
+        &self,
+        method: &str,
+        params: &P,
+    ) -> Result<(), McpError> {
+        let notify = async {
+            let params = as_object(params)?;
+            let session = self.shared.connections.session().await?;
+            session.notify(method, &params).await
+        };
+        self.in_time(&RequestOptions::default(), notify).await
+    }
+
     /// Reads a resource: `ReadResourceResult` as the server wrote it.
     ///
     /// # Errors

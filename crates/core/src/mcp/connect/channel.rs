@@ -52,6 +52,14 @@ impl ChannelConnector {
         }
     }
 
+    /// What HTTP requests of it go over, if there are any.
+    pub(in crate::mcp) fn http_link(&self) -> Option<&HttpLink> {
+        match &self.link {
+            ChannelLink::Stdio(_) => None,
+            ChannelLink::WebSocket(link) => Some(link),
+        }
+    }
+
     /// Opens a session; None when the time is up.
     pub(in crate::mcp) async fn open_in(
         &self,

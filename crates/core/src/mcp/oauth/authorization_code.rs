@@ -1,23 +1,30 @@
 use rmcp::transport::auth::OAuthClientConfig;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
+use super::challenge::Challenge;
 use super::client::{Form, OAuthClient};
 use super::discovery::AuthorizationServer;
 use super::dpop::Dpop;
 use super::error::short;
 use super::tokens::TokenAnswer;
 use super::web::Web;
-use super::{AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthError};
+use super::{
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthError,
+    PendingAuthorization,
+};
 
 /// Asks a person, and exchanges the code that comes back (OAuth 2.1 section 4.1).
 pub(super) struct AuthorizationCode<'a> {
     pub(super) web: &'a Web,
     pub(super) prompt: &'a dyn AuthorizationPrompt,
     pub(super) client: &'a OAuthClient,
+    /// The client's secret, where it registered itself and got one.
+    pub(super) registered_secret: Option<SecretString>,
     pub(super) redirect_uri: &'a str,
     pub(super) scopes: &'a [String],
     pub(super) dpop: Option<&'a Dpop>,
+    pub(super) challenge: &'a Challenge,
     /// The MCP server.
     pub(super) server: &'a Url,
 }
@@ -31,24 +38,46 @@ impl AuthorizationCode<'_> {
         let (url, verifier) = server.authorization_request(request, self.scopes).await?;
         let state = url.query_pairs().find(|(name, _)| name == "state");
         let state = state.map(|(_, state)| state.into_owned());
+        let pending = PendingAuthorization {
+            state: state.unwrap_or_default(),
+            issuer: server.token.issuer.clone(),
+            redirect_uri: self.redirect_uri.to_owned(),
+            scopes: self.scopes.to_vec(),
+            client_id: self.client.id.clone(),
+            client_secret: self.registered_secret.clone(),
+            verifier,
+            resource_metadata: self.challenge.resource_metadata.clone(),
+            dpop: self.dpop.is_some(),
+        };
         let response = self.prompt.authorize(AuthorizationRequest {
             url: url.clone(),
             redirect_uri: self.redirect_uri.to_owned(),
             server: self.server.clone(),
             scopes: self.scopes.to_vec(),
+            pending: pending.clone(),
         });
-        let code = code(server, state.as_deref(), response.await?)?;
-        let form: Form = vec![
-            ("grant_type", "authorization_code".to_owned()),
-            ("code", code),
-            ("code_verifier", verifier.expose_secret().to_owned()),
-            ("redirect_uri", self.redirect_uri.to_owned()),
-        ];
-        let endpoint = &server.token;
-        endpoint
-            .request(self.web, Some(self.client), self.dpop, &form)
-            .await
+        let response = response.await?;
+        exchange(server, self.web, self.client, self.dpop, &pending, response).await
     }
+}
+
+/// Exchanges the code in an answer to a request that was made before.
+pub(super) async fn exchange(
+    server: &AuthorizationServer,
+    web: &Web,
+    client: &OAuthClient,
+    dpop: Option<&Dpop>,
+    pending: &PendingAuthorization,
+    response: AuthorizationResponse,
+) -> Result<TokenAnswer, OAuthError> {
+    let code = code(server, &pending.state, response)?;
+    let form: Form = vec![
+        ("grant_type", "authorization_code".to_owned()),
+        ("code", code),
+        ("code_verifier", pending.verifier.expose_secret().to_owned()),
+        ("redirect_uri", pending.redirect_uri.clone()),
+    ];
+    server.token.request(web, Some(client), dpop, &form).await
 }
 
 /// The code, when the response is the answer to this request. Where it comes from is
@@ -56,10 +85,10 @@ impl AuthorizationCode<'_> {
 /// response validation).
 fn code(
     server: &AuthorizationServer,
-    state: Option<&str>,
+    state: &str,
     response: AuthorizationResponse,
 ) -> Result<String, OAuthError> {
-    if !state.is_some_and(|state| response.has_state(state)) {
+    if state.is_empty() || !response.has_state(state) {
         return Err(OAuthError::WrongState);
     }
     if !server.is_issuer_of(response.issuer.as_deref()) {

@@ -15,7 +15,10 @@ use super::dpop::DPOP;
 use super::flow::{Current, Errand, Shared};
 use super::tokens::{LiveTokens, Origin};
 use super::web::Web;
-use super::{InMemoryTokenStore, OAuthConfig, OAuthError, TokenKey};
+use super::{
+    AuthorizationResponse, InMemoryTokenStore, OAuthConfig, OAuthError, PendingAuthorization,
+    TokenKey,
+};
 use crate::mcp::http::sending;
 use crate::mcp::{McpErrorKind, ServerConfig};
 
@@ -121,6 +124,18 @@ impl OAuthAuthorizer {
         let (_, tokens) = self.current();
         self.add(tokens.as_deref(), &mut request)?;
         client.execute(request).await.map_err(sending)
+    }
+
+    /// Takes up an authorization that was asked for elsewhere.
+    pub(in crate::mcp) async fn finish(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), McpErrorKind> {
+        let loaded = self.loaded.get_or_try_init(|| self.shared.load());
+        loaded.await.map_err(authorization)?;
+        let finished = self.shared.finish(pending, response);
+        finished.await.map_err(authorization)
     }
 
     /// Waits for the errand that is under way; false when there is none.

@@ -13,6 +13,69 @@ pub(super) struct Challenge {
     pub(super) resource_metadata: Option<String>,
 }
 
+/// What a server that refused a request asks for, fit to be shown: of its
+/// `WWW-Authenticate` header only the parameters that hold no secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuthorizationChallenge {
+    /// The header's value: schemes with `realm`, `error`, `scope`, `resource_metadata` and
+    /// such. Nonces, other opaque values, free text and the query of a URL are left out.
+    pub header: String,
+    /// The scopes that a token needs.
+    pub scopes: Vec<String>,
+}
+
+impl AuthorizationChallenge {
+    pub(in crate::mcp) fn of(header: &str) -> Self {
+        /// Characters of one parameter.
+        const LONGEST: usize = 1000;
+        const SHOWN: [&str; 7] = [
+            "realm",
+            "error",
+            "scope",
+            "resource_metadata",
+            "algs",
+            "algorithm",
+            "charset",
+        ];
+        let schemes = schemes(header);
+        let scopes = schemes.iter().flat_map(|scheme| &scheme.parameters);
+        let scopes = scopes.filter(|(name, _)| name == "scope");
+        let scopes = scopes.flat_map(|(_, value)| value.split_whitespace());
+        let shown = schemes.iter().map(|scheme| {
+            let parameters = scheme.parameters.iter();
+            let parameters = parameters.filter(|(name, _)| SHOWN.contains(&name.as_str()));
+            let parameters: Vec<String> = parameters
+                .map(|(name, value)| {
+                    let value: String = without_query(value).chars().take(LONGEST).collect();
+                    format!("{name}={value:?}")
+                })
+                .collect();
+            let name = match scheme.name.as_str() {
+                "bearer" => "Bearer",
+                "dpop" => "DPoP",
+                "basic" => "Basic",
+                other => other,
+            };
+            format!("{name} {}", parameters.join(", "))
+                .trim_end()
+                .to_owned()
+        });
+        Self {
+            scopes: scopes.map(str::to_owned).collect(),
+            header: shown.collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
+/// The text without what follows the `?` of a URL.
+fn without_query(value: &str) -> &str {
+    match value.split_once('?') {
+        Some((url, _)) if url.contains("://") => url,
+        _ => value,
+    }
+}
+
 /// One challenge: a scheme with its parameters, names in lower case.
 #[derive(Default)]
 struct Scheme {
@@ -145,6 +208,19 @@ fn skip_token68(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn l1_a_challenge_is_shown_without_what_may_be_secret() {
+        let header = r#"Bearer realm="x", error="invalid_token", error_description="token abc is bad", resource_metadata="https://x.example/meta?token=abc", scope="a b", DPoP algs="ES256", nonce="abc", Negotiate YWJj"#;
+        let challenge = AuthorizationChallenge::of(header);
+        assert_eq!(
+            challenge.header,
+            r#"Bearer realm="x", error="invalid_token", resource_metadata="https://x.example/meta", scope="a b", DPoP algs="ES256", negotiate"#
+        );
+        assert_eq!(challenge.scopes, ["a", "b"]);
+        assert_eq!(AuthorizationChallenge::of("").header, "");
+    }
+
     use proptest::prelude::*;
 
     fn challenge(values: &[&str]) -> Challenge {

@@ -127,6 +127,7 @@ impl OAuthError {
     /// browser never came back, as it does not from a page that says so.
     pub(super) fn doubts_client(&self) -> bool {
         match self {
+            Self::Prompt(PromptError::Deferred) => false,
             Self::Prompt(_) => true,
             Self::TokenRefused { error, .. } | Self::Refused { error } => {
                 error.starts_with("invalid_client") || error.starts_with("unauthorized_client")

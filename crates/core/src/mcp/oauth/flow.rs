@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::authorization_code::AuthorizationCode;
+use super::authorization_code::{self, AuthorizationCode};
 use super::challenge::Challenge;
 use super::client::{Form, OAuthClient};
 use super::config::Grant;
@@ -15,7 +15,10 @@ use super::registration;
 use super::token_request::TokenEndpoint;
 use super::tokens::{LiveTokens, Origin, TokenAnswer};
 use super::web::Web;
-use super::{AuthorizationPrompt, OAuthConfig, OAuthCredentials, OAuthError, TokenKey, TokenStore};
+use super::{
+    AuthorizationPrompt, AuthorizationResponse, ClientRegistration, OAuthConfig, OAuthCredentials,
+    OAuthError, PendingAuthorization, TokenKey, TokenStore,
+};
 
 /// Longest time for one errand; a person may have to be asked.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -128,7 +131,9 @@ impl Shared {
         if !matches!(self.grant, Grant::AuthorizationCode) {
             return self.by_itself(&server.token, &scopes, dpop.as_ref()).await;
         }
-        let answer = self.ask(&mut server, &scopes, dpop.as_deref()).await?;
+        let answer = self
+            .ask(&mut server, &scopes, dpop.as_deref(), challenge)
+            .await?;
         let issuer = &server.token.issuer;
         let live = LiveTokens::granted(answer, issuer, scopes, dpop.as_ref(), None)?;
         self.keep(live).await;
@@ -150,6 +155,7 @@ impl Shared {
         server: &mut AuthorizationServer,
         scopes: &[String],
         dpop: Option<&Dpop>,
+        challenge: &Challenge,
     ) -> Result<TokenAnswer, OAuthError> {
         let prompt = self.prompt.as_deref().ok_or(OAuthError::NobodyToAsk)?;
         server.check_for_authorization(&self.web)?;
@@ -165,14 +171,18 @@ impl Shared {
             &mut credentials,
         )
         .await?;
+        let registered = credentials.registrations.get(&server.token.issuer);
+        let registered_secret = registered.and_then(|known| known.client_secret.clone());
         *self.credentials.lock() = credentials;
         let request = AuthorizationCode {
             web: &self.web,
             prompt,
             client: &client,
+            registered_secret,
             redirect_uri: &redirect_uri,
             scopes,
             dpop,
+            challenge,
             server: &self.server,
         };
         let obtained = request.obtain(server).await;
@@ -180,6 +190,51 @@ impl Shared {
             self.forget_client(&server.token.issuer);
         }
         obtained
+    }
+
+    /// Takes up an authorization that was asked for elsewhere, now that the browser has come
+    /// back.
+    pub(super) async fn finish(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), OAuthError> {
+        let challenge = Challenge {
+            resource_metadata: pending.resource_metadata.clone(),
+            ..Challenge::default()
+        };
+        let server = self.discover(&challenge).await?;
+        let issuer = &server.token.issuer;
+        if *issuer != pending.issuer {
+            let found = super::error::short(issuer);
+            return Err(OAuthError::ForeignClient { found });
+        }
+        let registration = ClientRegistration {
+            client_id: pending.client_id.clone(),
+            client_secret: pending.client_secret.clone(),
+            redirect_uri: pending.redirect_uri.clone(),
+        };
+        let configured = self.config.client()?;
+        let client = configured
+            .filter(|client| client.id == pending.client_id)
+            .unwrap_or_else(|| {
+                let secret = pending.client_secret.clone();
+                OAuthClient::with_secret(pending.client_id.clone(), secret)
+            });
+        let dpop = pending.dpop.then(|| self.dpop_key(None)).transpose()?;
+        let proofs = dpop.as_deref();
+        let answer =
+            authorization_code::exchange(&server, &self.web, &client, proofs, &pending, response);
+        let answer = answer.await?;
+        let scopes = pending.scopes;
+        let live = LiveTokens::granted(answer, issuer, scopes, dpop.as_ref(), None)?;
+        let issuer = issuer.clone();
+        self.credentials
+            .lock()
+            .registrations
+            .insert(issuer, registration);
+        self.keep(live).await;
+        Ok(())
     }
 
     /// Uses the refresh token (OAuth 2.1 section 4.3), at the issuer that gave it only.

@@ -3,7 +3,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 use url::Url;
+
+use super::token_store::{exposed, exposed_option};
 
 /// What an [`AuthorizationPrompt`] gives back.
 pub type PromptFuture<'a> =
@@ -57,6 +60,9 @@ pub struct AuthorizationRequest {
     pub server: Url,
     /// The scopes that are asked for.
     pub scopes: Vec<String>,
+    /// For a program whose browser comes back to another process: it is kept until then, and
+    /// the prompt answers with [`PromptError::Deferred`].
+    pub pending: PendingAuthorization,
 }
 
 impl fmt::Debug for AuthorizationRequest {
@@ -64,6 +70,41 @@ impl fmt::Debug for AuthorizationRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthorizationRequest")
             .field("host", &self.url.host_str())
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An authorization that has been asked for, until the browser comes back: then
+/// [`McpClient::finish_authorization`](crate::mcp::McpClient::finish_authorization) takes
+/// both. Its JSON holds the verifier of PKCE, and the client's secret if it has one: keep it
+/// for this one person, as tokens are kept.
+#[derive(Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PendingAuthorization {
+    /// What the browser has to come back with.
+    pub state: String,
+    /// The authorization server that was asked.
+    pub issuer: String,
+    pub(super) redirect_uri: String,
+    pub(super) scopes: Vec<String>,
+    pub(super) client_id: String,
+    #[serde(default, serialize_with = "exposed_option")]
+    pub(super) client_secret: Option<SecretString>,
+    #[serde(serialize_with = "exposed")]
+    pub(super) verifier: SecretString,
+    /// Where the server's metadata is, as its challenge said.
+    #[serde(default)]
+    pub(super) resource_metadata: Option<String>,
+    /// The server wants tokens that are bound to a key.
+    #[serde(default)]
+    pub(super) dpop: bool,
+}
+
+impl fmt::Debug for PendingAuthorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingAuthorization")
+            .field("issuer", &self.issuer)
             .field("scopes", &self.scopes)
             .finish_non_exhaustive()
     }
@@ -92,6 +133,9 @@ pub enum PromptError {
     /// The person said no, or closed the page.
     #[error("nobody answered the authorization request")]
     Abandoned,
+    /// The browser will come back to another process.
+    #[error("the authorization has been asked for and is not given yet")]
+    Deferred,
     /// The browser came back with something that is no answer.
     #[error(transparent)]
     InvalidRedirect(#[from] InvalidRedirect),
@@ -132,6 +176,12 @@ impl AuthorizationResponse {
             error: parameter("error"),
             error_description: parameter("error_description"),
         })
+    }
+
+    /// The request that this is the answer to: [`PendingAuthorization::state`].
+    #[must_use]
+    pub fn state(&self) -> Option<&str> {
+        self.state.as_ref().map(ExposeSecret::expose_secret)
     }
 
     pub(super) fn has_state(&self, expected: &str) -> bool {

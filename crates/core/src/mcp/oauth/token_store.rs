@@ -139,12 +139,15 @@ impl fmt::Debug for OAuthTokens {
     }
 }
 
-fn exposed<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn exposed<S: Serializer>(
+    secret: &SecretString,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(secret.expose_secret())
 }
 
 #[expect(clippy::ref_option, reason = "serde gives a reference to the field")]
-fn exposed_option<S: Serializer>(
+pub(super) fn exposed_option<S: Serializer>(
     secret: &Option<SecretString>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

@@ -1,0 +1,112 @@
+//! `CancellationToken`: ends calls from outside.
+
+use std::sync::{Arc, OnceLock};
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::Zval;
+use tokio::sync::watch;
+
+use crate::runtime::Bound;
+use crate::zend::{
+    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, bool_of,
+    construct, state_of,
+};
+
+const NAME: &str = "Pillion\\CancellationToken";
+static CLASS: StateClass<Token> = StateClass::new();
+
+/// The reason, once it is cancelled.
+pub type Cancelled = Arc<OnceLock<String>>;
+
+struct Token {
+    cancelled: Cancelled,
+    /// Wakes the calls that wait in this process.
+    wake: Bound<watch::Sender<()>>,
+}
+
+impl State for Token {
+    fn class() -> &'static StateClass<Self> {
+        &CLASS
+    }
+}
+
+pub(super) fn register() -> ZendResult<()> {
+    let class = Class::new(NAME)
+        .flags(ClassFlags::Final)
+        .method(Method::new("__construct", construct_token))
+        .method(
+            Method::new("cancel", cancel)
+                .parameters(&[Parameter::optional(
+                    "reason",
+                    Type::STRING.nullable(),
+                    "null",
+                )])
+                .returns(Type::VOID),
+        )
+        .method(Method::new("isCancelled", is_cancelled).returns(Type::BOOL));
+    CLASS.register(class)
+}
+
+fn construct_token(call: &mut Call<'_>) -> Outcome {
+    let token = Token {
+        cancelled: Cancelled::default(),
+        wake: Bound::new(watch::Sender::new(())),
+    };
+    construct(call.this(), token)?;
+    Ok(Zval::new())
+}
+
+/// The first reason counts.
+fn cancel(call: &mut Call<'_>) -> Outcome {
+    let token = state_of::<Token>(call.this())?;
+    let reason = call.optional_string(0)?.unwrap_or_default();
+    let _ = token.cancelled.set(reason.to_owned());
+    if let Some(wake) = token.wake.get() {
+        wake.send_replace(());
+    }
+    Ok(Zval::new())
+}
+
+fn is_cancelled(call: &mut Call<'_>) -> Outcome {
+    let token = state_of::<Token>(call.this())?;
+    Ok(bool_of(token.cancelled.get().is_some()))
+}
+
+/// What a call looks at; it never ends when there is no token.
+#[derive(Clone, Default)]
+pub struct Cancellation(Option<(Cancelled, watch::Receiver<()>)>);
+
+impl Cancellation {
+    /// Of the token in an option; none when the value is no token.
+    ///
+    /// # Errors
+    /// When the token's constructor has not run.
+    pub fn of(value: &Zval) -> Result<Option<Self>, Failure> {
+        let Some(object) = Object::of(value).filter(|object| object.instance_of(CLASS.get()))
+        else {
+            return Ok(None);
+        };
+        let token = state_of::<Token>(object)?;
+        // In a fork nobody wakes it: the token that is the child's own is looked at first.
+        let wake = token.wake.get().map(watch::Sender::subscribe);
+        let cancelled = Arc::clone(&token.cancelled);
+        let never = || watch::channel(()).1;
+        Ok(Some(Self(Some((cancelled, wake.unwrap_or_else(never))))))
+    }
+
+    /// Waits until the token is cancelled; gives the reason, which may be empty.
+    pub async fn cancelled(mut self) -> String {
+        if let Some((cancelled, wake)) = &mut self.0 {
+            loop {
+                if let Some(reason) = cancelled.get() {
+                    return reason.clone();
+                }
+                if wake.changed().await.is_err() {
+                    break;
+                }
+            }
+        }
+        std::future::pending().await
+    }
+}

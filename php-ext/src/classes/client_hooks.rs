@@ -1,0 +1,70 @@
+//! What PHP code may set on both classes of clients: a PSR-3 logger, a PSR-14 dispatcher of
+//! events, a PSR-16 cache.
+
+use super::{mcp_client, mcp_sse_client};
+use crate::exception;
+use crate::mcp::hooks::{self, Hooks};
+use crate::mcp::tool_list;
+use crate::zend::{Call, Class, Method, Outcome, Parameter, Type, int_of, string_of};
+
+/// Adds the methods.
+pub(super) fn methods(class: Class) -> Class {
+    let object = Type::OBJECT.nullable();
+    class
+        .method(
+            Method::new("setLogger", set_logger)
+                .parameters(&[Parameter::required("logger", object)])
+                .returns(Type::STATIC),
+        )
+        .method(
+            Method::new("setEventDispatcher", set_event_dispatcher)
+                .parameters(&[Parameter::required("dispatcher", object)])
+                .returns(Type::STATIC),
+        )
+        .method(
+            Method::new("setCache", set_cache)
+                .parameters(&[
+                    Parameter::required("cache", object),
+                    Parameter::optional("ttl", Type::INT, "300"),
+                    Parameter::optional("tenant", Type::STRING, "''"),
+                ])
+                .returns(Type::STATIC),
+        )
+}
+
+/// The hooks of `$this`, which is of one class of clients or the other.
+fn hooks_of<'a>(call: &Call<'a>) -> Hooks<'a> {
+    let this = call.this();
+    let is_sse = this.instance_of(mcp_sse_client::class());
+    let class = if is_sse {
+        mcp_sse_client::class()
+    } else {
+        mcp_client::class()
+    };
+    Hooks::new(this, class)
+}
+
+fn set_logger(call: &mut Call<'_>) -> Outcome {
+    hooks_of(call).set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
+    Ok(call.this().to_value())
+}
+
+fn set_event_dispatcher(call: &mut Call<'_>) -> Outcome {
+    hooks_of(call).set_object(call, 0, hooks::EVENTS, "dispatcher", &["dispatch"])?;
+    Ok(call.this().to_value())
+}
+
+fn set_cache(call: &mut Call<'_>) -> Outcome {
+    let hooks = hooks_of(call);
+    let ttl = call.optional_int(1)?.unwrap_or(300);
+    if ttl < 0 {
+        return Err(exception::invalid_input(
+            "$ttl must be a number of seconds, not negative",
+        ));
+    }
+    let tenant = call.value(2).map_or(Ok(""), |_| call.string(2))?;
+    hooks.set_object(call, 0, hooks::CACHE, "cache", &["get", "set", "delete"])?;
+    hooks.set(tool_list::TTL, Some(&int_of(ttl)))?;
+    hooks.set(tool_list::TENANT, Some(&string_of(tenant)))?;
+    Ok(call.this().to_value())
+}

@@ -1,0 +1,185 @@
+//! `Pillion\Event\*`: what a PSR-14 dispatcher is told. No event holds arguments, results or
+//! credentials.
+
+use ext_php_rs::error::Result;
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::Zval;
+
+use crate::zend::{
+    Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, bool_of, create,
+    float_of, int_of, must_stop, string_of,
+};
+
+/// An event class: its name, and its properties, which are the constructor's parameters.
+struct Event {
+    name: &'static str,
+    slot: &'static ClassSlot,
+    properties: &'static [(&'static str, Type)],
+}
+
+const TEXT: Type = Type::STRING;
+const TEXT_OR_NULL: Type = Type::STRING.nullable();
+
+static CONNECTED: ClassSlot = ClassSlot::new();
+static STARTED: ClassSlot = ClassSlot::new();
+static FINISHED: ClassSlot = ClassSlot::new();
+static LISTED: ClassSlot = ClassSlot::new();
+static CHANGED: ClassSlot = ClassSlot::new();
+
+const EVENTS: [Event; 5] = [
+    Event {
+        name: "Pillion\\Event\\ServerConnected",
+        slot: &CONNECTED,
+        properties: &[("server", TEXT), ("protocolVersion", TEXT_OR_NULL)],
+    },
+    Event {
+        name: "Pillion\\Event\\ToolCallStarted",
+        slot: &STARTED,
+        properties: &[
+            ("toolName", TEXT),
+            ("toolCallId", TEXT),
+            ("server", TEXT_OR_NULL),
+        ],
+    },
+    Event {
+        name: "Pillion\\Event\\ToolCallFinished",
+        slot: &FINISHED,
+        properties: &[
+            ("toolName", TEXT),
+            ("toolCallId", TEXT),
+            ("server", TEXT_OR_NULL),
+            ("success", Type::BOOL),
+            ("errorCode", TEXT_OR_NULL),
+            ("seconds", Type::FLOAT),
+        ],
+    },
+    Event {
+        name: "Pillion\\Event\\ToolsListed",
+        slot: &LISTED,
+        properties: &[
+            ("server", TEXT),
+            ("tools", Type::INT),
+            ("fromCache", Type::BOOL),
+        ],
+    },
+    Event {
+        name: "Pillion\\Event\\ToolsChanged",
+        slot: &CHANGED,
+        properties: &[("server", TEXT)],
+    },
+];
+
+pub(super) fn register() -> Result<()> {
+    for event in &EVENTS {
+        let parameters: Vec<Parameter> = event
+            .properties
+            .iter()
+            .map(|(name, kind)| Parameter::required(name, *kind))
+            .collect();
+        let constructor = Method::new("__construct", construct).parameters(&parameters);
+        let mut class = Class::new(event.name)
+            .flags(ClassFlags::Final)
+            .method(constructor);
+        for (name, kind) in event.properties {
+            class = class.property(Property::readonly(name, *kind));
+        }
+        class.register(event.slot)?;
+    }
+    Ok(())
+}
+
+/// The typed properties check the arguments.
+fn construct(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let class = this.class();
+    let event = EVENTS
+        .iter()
+        .find(|event| std::ptr::eq(event.slot.get(), class));
+    for (index, (name, _)) in event
+        .into_iter()
+        .flat_map(|event| event.properties)
+        .enumerate()
+    {
+        let value = call.value(index);
+        this.set(
+            class,
+            name,
+            value.map_or_else(Zval::new, Zval::shallow_clone),
+        );
+        if must_stop() {
+            return Err(Failure::Pending);
+        }
+    }
+    Ok(Zval::new())
+}
+
+fn new_event<const N: usize>(slot: &ClassSlot, values: [(&str, Zval); N]) -> Outcome {
+    let class = slot.get();
+    create(class, |this| {
+        for (name, value) in values {
+            this.set(class, name, value);
+        }
+    })
+}
+
+/// A session has been opened.
+pub fn server_connected(server: &str, protocol_version: Option<&str>) -> Outcome {
+    let version = protocol_version.map_or_else(Zval::new, string_of);
+    let values = [("server", string_of(server)), ("protocolVersion", version)];
+    new_event(&CONNECTED, values)
+}
+
+/// A tool is about to be called. `server` is none for a tool in PHP.
+pub fn tool_call_started(tool: &str, id: &str, server: Option<&str>) -> Outcome {
+    let values = [
+        ("toolName", string_of(tool)),
+        ("toolCallId", string_of(id)),
+        ("server", server.map_or_else(Zval::new, string_of)),
+    ];
+    new_event(&STARTED, values)
+}
+
+/// How a call has ended.
+pub struct Ended<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The call.
+    pub id: &'a str,
+    /// The server; none for a tool in PHP.
+    pub server: Option<&'a str>,
+    /// None when it worked.
+    pub error_code: Option<&'a str>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A tool has been called.
+pub fn tool_call_finished(ended: &Ended<'_>) -> Outcome {
+    let values = [
+        ("toolName", string_of(ended.tool)),
+        ("toolCallId", string_of(ended.id)),
+        ("server", ended.server.map_or_else(Zval::new, string_of)),
+        ("success", bool_of(ended.error_code.is_none())),
+        (
+            "errorCode",
+            ended.error_code.map_or_else(Zval::new, string_of),
+        ),
+        ("seconds", float_of(ended.seconds)),
+    ];
+    new_event(&FINISHED, values)
+}
+
+/// The tools of a server are known.
+pub fn tools_listed(server: &str, tools: usize, from_cache: bool) -> Outcome {
+    let values = [
+        ("server", string_of(server)),
+        ("tools", int_of(i64::try_from(tools).unwrap_or(i64::MAX))),
+        ("fromCache", bool_of(from_cache)),
+    ];
+    new_event(&LISTED, values)
+}
+
+/// A server said that its tools are others now.
+pub fn tools_changed(server: &str) -> Outcome {
+    new_event(&CHANGED, [("server", string_of(server))])
+}

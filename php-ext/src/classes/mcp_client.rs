@@ -1,0 +1,224 @@
+//! `McpClient`: everything that an MCP server has, from PHP.
+
+mod callbacks;
+mod calls;
+mod listing;
+mod options;
+
+use std::sync::Arc;
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::types::Zval;
+use ext_php_rs::zend::ClassEntry;
+use pillion_core::mcp::{LogLevel, McpClient};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::client_hooks;
+use crate::exception;
+use crate::json::{EmptyObject, to_value};
+use crate::mcp::hooks::{self, Hooks};
+use crate::mcp::{Link, Server, arguments, readable};
+use crate::zend::{
+    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, array_of,
+    bool_of, construct, empty_array, state_of, string_of,
+};
+pub use calls::{Finished, Spec, finish, result_of_call, tell_end};
+
+pub const NAME: &str = "Pillion\\McpClient";
+static CLASS: StateClass<Client> = StateClass::new();
+
+/// The state of an object.
+pub struct Client {
+    link: Link,
+}
+
+impl State for Client {
+    fn class() -> &'static StateClass<Self> {
+        &CLASS
+    }
+}
+
+/// The class entry.
+pub fn class() -> &'static ClassEntry {
+    CLASS.get()
+}
+
+/// `{}` stays what it is, so that what a server said can be sent on as JSON.
+const EMPTY: EmptyObject = EmptyObject::StdClass;
+
+pub(super) fn register() -> ZendResult<()> {
+    let params = Parameter::optional("params", Type::ARRAY, "[]");
+    let method = Parameter::required("method", Type::STRING);
+    let class = Class::new(NAME)
+        .property(hooks::property())
+        .method(Method::new("__construct", construct_client).parameters(&[
+            Parameter::required("server", Type::STRING.or(Type::ARRAY)).sensitive(),
+            Parameter::optional("options", Type::ARRAY, "[]").sensitive(),
+        ]))
+        .method(
+            Method::new("request", request)
+                .parameters(&[method, params])
+                .returns(Type::MIXED),
+        )
+        .method(
+            Method::new("notify", notify)
+                .parameters(&[method, params])
+                .returns(Type::VOID),
+        )
+        .method(Method::new("getServerInfo", get_server_info).returns(Type::ARRAY))
+        .method(Method::new("ping", ping).returns(Type::VOID))
+        .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
+        .method(Method::new("disconnect", disconnect).returns(Type::VOID))
+        .method(
+            Method::new("setLoggingLevel", set_logging_level)
+                .parameters(&[Parameter::required("level", Type::STRING)])
+                .returns(Type::VOID),
+        );
+    let class = client_hooks::methods(class);
+    let class = calls::methods(class);
+    let class = listing::methods(class);
+    CLASS.register(callbacks::methods(class))
+}
+
+/// Checks the configuration; there is no I/O before the first call (E9).
+fn construct_client(call: &mut Call<'_>) -> Outcome {
+    let server = match call.value(0) {
+        Some(server) if server.is_array() => to_value(server)?,
+        _ => Value::String(call.string(0)?.to_owned()),
+    };
+    let mut options = match call.value(1) {
+        Some(options) => {
+            call.array(1)?;
+            to_value(options)?
+        }
+        None => json!({}),
+    };
+    let roots = options
+        .as_object_mut()
+        .and_then(|options| options.shift_remove("roots"));
+    let roots = roots.map(|roots| callbacks::roots(&roots)).transpose()?;
+    let server = Server::of_client(server, options)?;
+    let link = Link::mcp(Arc::new(server));
+    if let Some(roots) = roots {
+        link.offer(|offers| offers.roots = roots);
+    }
+    construct(call.this(), Client { link })?;
+    Ok(Zval::new())
+}
+
+/// The server behind a client; `None` when the value is no client of this class.
+pub fn server_of(value: &Zval) -> Result<Option<Arc<Server>>, Failure> {
+    match Object::of(value) {
+        Some(object) if object.instance_of(CLASS.get()) => {
+            let client = state_of::<Client>(object)?;
+            Ok(Some(Arc::clone(client.link.server())))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The link and the hooks of a client.
+pub fn parts_of<'a>(client: Object<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
+    let state = state_of::<Client>(client)?;
+    Ok((&state.link, Hooks::new(client, CLASS.get())))
+}
+
+fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
+    parts_of(call.this())
+}
+
+/// Sends one request; the result as the server wrote it.
+fn ask(call: &Call<'_>, method: &str, params: Box<RawValue>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let name = method.to_owned();
+    let result = link.send(hooks, method, move |client| async move {
+        client.request(&name, &params).await
+    })?;
+    readable(&result, EMPTY)
+}
+
+fn request(call: &mut Call<'_>) -> Outcome {
+    let params = arguments(call, 1)?;
+    ask(call, call.string(0)?, params)
+}
+
+fn notify(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let method = call.string(0)?.to_owned();
+    let params = arguments(call, 1)?;
+    let name = method.clone();
+    link.send(hooks, &name, move |client| async move {
+        client.notify(&method, &params).await
+    })?;
+    Ok(Zval::new())
+}
+
+fn get_server_info(call: &mut Call<'_>) -> Outcome {
+    #[derive(Default, Deserialize)]
+    struct Hello<'a> {
+        #[serde(borrow, default)]
+        capabilities: Option<&'a RawValue>,
+        #[serde(default)]
+        instructions: Value,
+    }
+    let (link, hooks) = parts(call)?;
+    let connect = |client: McpClient| async move { client.connection().await };
+    let info = link.send(hooks, "initialize", connect)?;
+    let hello = info.server.as_deref().map_or("{}", RawValue::get);
+    let hello: Hello<'_> = serde_json::from_str(hello).unwrap_or_default();
+    let text = |text: Option<&str>| text.map_or_else(Zval::new, string_of);
+    let name = info.server_name();
+    let transport = json!(info.transport);
+    Ok(array_of([
+        ("name", text(name.as_ref().map(|(name, _)| name.as_str()))),
+        (
+            "version",
+            text(name.as_ref().map(|(_, version)| version.as_str())),
+        ),
+        (
+            "protocol_version",
+            text(info.protocol_version.map(|version| version.as_str())),
+        ),
+        ("transport", text(transport.as_str())),
+        (
+            "capabilities",
+            match hello.capabilities {
+                Some(capabilities) => readable(capabilities, EMPTY)?,
+                None => empty_array(),
+            },
+        ),
+        ("instructions", text(hello.instructions.as_str())),
+    ]))
+}
+
+fn ping(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    link.send(hooks, "ping", |client| async move { client.ping().await })?;
+    Ok(Zval::new())
+}
+
+fn is_available(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    link.is_available(hooks).map(bool_of)
+}
+
+fn disconnect(call: &mut Call<'_>) -> Outcome {
+    parts(call)?.0.disconnect()?;
+    Ok(Zval::new())
+}
+
+fn set_logging_level(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let level = call.string(0)?;
+    let level: LogLevel = serde_json::from_value(json!(level)).map_err(|_| {
+        exception::invalid_input(
+            "$level must be one of debug, info, notice, warning, error, critical, alert, emergency",
+        )
+    })?;
+    link.send(hooks, "logging/setLevel", move |client| async move {
+        client.set_log_level(level).await
+    })?;
+    Ok(Zval::new())
+}

@@ -1,0 +1,131 @@
+//! What the server may ask of the object, and who is told of what the server says.
+
+use ext_php_rs::types::Zval;
+use serde_json::Value;
+
+use super::parts;
+use crate::exception;
+use crate::json::to_value;
+use crate::mcp::hooks::{AUTHORIZATION, ELICITATION, NOTIFICATION, SAMPLING, TOKENS};
+use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, array_of, string_of};
+
+/// Adds the methods.
+pub(super) fn methods(class: Class) -> Class {
+    let callback = Parameter::required("callback", Type::CALLABLE.nullable());
+    let roots = Parameter::required("roots", Type::ARRAY);
+    let store = Parameter::required("store", Type::OBJECT.nullable());
+    let setter = |method: Method, parameter: Parameter| {
+        method.parameters(&[parameter]).returns(Type::STATIC)
+    };
+    class
+        .method(setter(Method::new("onSampling", on_sampling), callback))
+        .method(setter(
+            Method::new("onElicitation", on_elicitation),
+            callback,
+        ))
+        .method(setter(
+            Method::new("onNotification", on_notification),
+            callback,
+        ))
+        .method(setter(
+            Method::new("onAuthorization", on_authorization),
+            callback,
+        ))
+        .method(setter(Method::new("setRoots", set_roots), roots))
+        .method(setter(Method::new("setTokenStore", set_token_store), store))
+        .method(Method::new("startAuthorization", start_authorization).returns(Type::ARRAY))
+        .method(
+            Method::new("finishAuthorization", finish_authorization)
+                .parameters(&[Parameter::required("callbackUrl", Type::STRING).sensitive()])
+                .returns(Type::VOID),
+        )
+}
+
+fn on_sampling(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let is_there = hooks.set_callable(call, 0, SAMPLING)?;
+    link.offer(|offers| offers.sampling = is_there);
+    Ok(call.this().to_value())
+}
+
+fn on_elicitation(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let is_there = hooks.set_callable(call, 0, ELICITATION)?;
+    link.offer(|offers| offers.elicitation = is_there);
+    Ok(call.this().to_value())
+}
+
+fn on_notification(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let is_there = hooks.set_callable(call, 0, NOTIFICATION)?;
+    link.offer(|offers| offers.notifications = is_there);
+    Ok(call.this().to_value())
+}
+
+fn on_authorization(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let is_there = hooks.set_callable(call, 0, AUTHORIZATION)?;
+    link.offer(|offers| offers.authorization = is_there);
+    Ok(call.this().to_value())
+}
+
+fn set_roots(call: &mut Call<'_>) -> Outcome {
+    let (link, _) = parts(call)?;
+    call.array(0)?;
+    let given = call.value(0).map(to_value).transpose()?;
+    let roots = roots(&given.unwrap_or_default())?;
+    link.offer(|offers| offers.roots = roots);
+    Ok(call.this().to_value())
+}
+
+fn set_token_store(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    hooks.set_object(call, 0, TOKENS, "store", &["load", "save"])?;
+    let is_there = call.some(0).is_some();
+    link.offer(|offers| offers.deferral = is_there);
+    // Another store may have other tokens.
+    link.forget_connection();
+    Ok(call.this().to_value())
+}
+
+fn start_authorization(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let (url, state) = link.start_authorization(hooks)?;
+    Ok(array_of([
+        ("url", string_of(url)),
+        ("state", string_of(state)),
+    ]))
+}
+
+fn finish_authorization(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    link.finish_authorization(hooks, call.string(0)?)?;
+    Ok(Zval::new())
+}
+
+/// The URIs and names of a list whose entries are a URI, or an array with `uri` and `name`.
+///
+/// # Errors
+/// An `InvalidInputException` that names the entry.
+pub(super) fn roots(given: &Value) -> Result<Vec<(String, String)>, Failure> {
+    let wrong = |which: &str| {
+        exception::invalid_input(format!(
+            "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {which} is none"
+        ))
+    };
+    let entries = given.as_array().ok_or_else(|| wrong("it"))?;
+    let roots = entries.iter().enumerate().map(|(index, entry)| {
+        let (uri, name) = match entry {
+            Value::String(uri) => (Some(uri.as_str()), None),
+            entry => (
+                entry.get("uri").and_then(Value::as_str),
+                entry.get("name").and_then(Value::as_str),
+            ),
+        };
+        let uri = uri.ok_or_else(|| wrong(&format!("entry {index}")))?;
+        let last = uri.trim_end_matches('/').rsplit('/').next();
+        let name = name.or(last).unwrap_or(uri);
+        Ok((uri.to_owned(), name.to_owned()))
+    });
+    roots.collect()
+}

@@ -1,0 +1,78 @@
+use std::time::Duration;
+
+use ext_php_rs::types::Zval;
+use pillion_core::mcp::ToolCallResult;
+use pillion_core::tool::ErrorCode;
+
+use crate::classes::mcp_client::EMPTY;
+use crate::classes::tool_result::Parts;
+use crate::mcp::readable;
+use crate::zend::{Failure, Outcome, array_of, entries, int_of, string_of};
+
+/// A result as an object of PHP, and its error code if it is a failed one: `isError`.
+pub fn result_of_call(
+    id: &str,
+    name: &str,
+    called: &ToolCallResult,
+) -> Result<(Zval, Option<&'static str>), Failure> {
+    let result = readable(&called.result, EMPTY)?;
+    let is_error = result.array().and_then(|result| result.get("isError"));
+    let is_error = is_error.and_then(|value| value.dereference().bool()) == Some(true);
+    let code = is_error.then(|| ErrorCode::InternalError.as_str());
+    let mut parts = Parts {
+        success: !is_error,
+        error: is_error.then(|| text_of(&result)),
+        error_code: code.map(str::to_owned),
+        ..Parts::new(id, name)
+    };
+    if let Some(mismatch) = &called.output_mismatch {
+        parts.metadata = array_of([("output_mismatch", string_of(mismatch))]);
+    }
+    parts.result = result;
+    Ok((parts.into_object()?, code))
+}
+
+/// The text blocks of a result, a line each.
+fn text_of(result: &Zval) -> String {
+    let content = result.array().and_then(|result| result.get("content"));
+    let blocks = content.and_then(|content| content.dereference().array());
+    let mut texts = Vec::new();
+    for (_, block) in blocks.into_iter().flat_map(entries) {
+        let text = block
+            .dereference()
+            .array()
+            .and_then(|block| block.get("text"));
+        texts.extend(text.and_then(|text| text.dereference().string()));
+    }
+    if texts.is_empty() {
+        "The tool reported an error".to_owned()
+    } else {
+        texts.join("\n")
+    }
+}
+
+/// The result of a call that has none.
+pub(super) fn failed(
+    id: &str,
+    name: &str,
+    code: ErrorCode,
+    error: String,
+    retry_after: Option<Duration>,
+) -> Outcome {
+    let mut parts = Parts {
+        success: false,
+        error: Some(error),
+        error_code: Some(code.as_str().to_owned()),
+        ..Parts::new(id, name)
+    };
+    if let Some(wait) = retry_after {
+        parts.metadata = array_of([("retry_after", int_of(whole_seconds(wait)))]);
+    }
+    parts.into_object()
+}
+
+/// As the results of an executor have it.
+fn whole_seconds(wait: Duration) -> i64 {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}

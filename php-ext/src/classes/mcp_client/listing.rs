@@ -1,0 +1,129 @@
+//! Tools, resources, prompts and completion.
+
+use pillion_core::mcp::{McpClient, McpError};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{EMPTY, ask, parts};
+use crate::exception;
+use crate::json::to_value;
+use crate::mcp::{arguments, readable, tool_list};
+use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, empty_array, list_of};
+
+/// Adds the methods.
+pub(super) fn methods(class: Class) -> Class {
+    let name = Parameter::required("name", Type::STRING);
+    class
+        .method(Method::new("listTools", list_tools).returns(Type::ARRAY))
+        .method(Method::new("listResources", list_resources).returns(Type::ARRAY))
+        .method(Method::new("listResourceTemplates", list_resource_templates).returns(Type::ARRAY))
+        .method(
+            Method::new("readResource", read_resource)
+                .parameters(&[Parameter::required("uri", Type::STRING)])
+                .returns(Type::ARRAY),
+        )
+        .method(Method::new("listPrompts", list_prompts).returns(Type::ARRAY))
+        .method(
+            Method::new("getPrompt", get_prompt)
+                .parameters(&[name, Parameter::optional("arguments", Type::ARRAY, "[]")])
+                .returns(Type::ARRAY),
+        )
+        .method(
+            Method::new("complete", complete)
+                .parameters(&[
+                    Parameter::required("reference", Type::ARRAY),
+                    Parameter::required("argument", Type::STRING),
+                    Parameter::required("value", Type::STRING),
+                    Parameter::optional("context", Type::ARRAY, "[]"),
+                ])
+                .returns(Type::ARRAY),
+        )
+}
+
+fn list_tools(call: &mut Call<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    tool_list::list(link, hooks, EMPTY)
+}
+
+fn list_resources(call: &mut Call<'_>) -> Outcome {
+    list(call, "resources/list", |client| async move {
+        client.list_resources().await
+    })
+}
+
+fn list_resource_templates(call: &mut Call<'_>) -> Outcome {
+    list(call, "resources/templates/list", |client| async move {
+        client.list_resource_templates().await
+    })
+}
+
+fn list_prompts(call: &mut Call<'_>) -> Outcome {
+    list(call, "prompts/list", |client| async move {
+        client.list_prompts().await
+    })
+}
+
+/// Every page of a list.
+fn list<F>(call: &Call<'_>, method: &str, request: impl FnOnce(McpClient) -> F) -> Outcome
+where
+    F: Future<Output = Result<Vec<Box<RawValue>>, McpError>> + Send + 'static,
+{
+    let (link, hooks) = parts(call)?;
+    let items = link.send(hooks, method, request)?;
+    let items = items.iter().map(|item| readable(item, EMPTY));
+    items.collect::<Result<Vec<_>, _>>().map(list_of)
+}
+
+/// The whole result: `contents`, and what else there is.
+fn read_resource(call: &mut Call<'_>) -> Outcome {
+    let params = raw(&json!({"uri": call.string(0)?}))?;
+    ask(call, "resources/read", params).and_then(an_array)
+}
+
+/// The whole result: `messages`, `description`, and what else there is.
+fn get_prompt(call: &mut Call<'_>) -> Outcome {
+    let arguments = arguments(call, 1)?;
+    let params = raw(&json!({"name": call.string(0)?, "arguments": arguments}))?;
+    ask(call, "prompts/get", params).and_then(an_array)
+}
+
+/// `completion` of the result: `values`, `total`, `hasMore`.
+fn complete(call: &mut Call<'_>) -> Outcome {
+    call.array(0)?;
+    let reference = call.value(0).map(to_value).transpose()?;
+    let mut params = json!({
+        "ref": reference,
+        "argument": {"name": call.string(1)?, "value": call.string(2)?},
+    });
+    let context = arguments(call, 3)?;
+    if context.get() != "{}" {
+        params["context"] = json!({ "arguments": context });
+    }
+    let result = ask(call, "completion/complete", raw(&params)?)?;
+    let completion = result.array().and_then(|result| result.get("completion"));
+    completion.map_or_else(
+        || {
+            Err(exception::transport(
+                "MCP request failed: the answer has no 'completion'",
+            ))
+        },
+        |completion| an_array(completion.shallow_clone()),
+    )
+}
+
+/// A server may answer with anything; callers of these methods get an array.
+fn an_array(value: ext_php_rs::types::Zval) -> Outcome {
+    if value.is_array() {
+        return Ok(value);
+    }
+    if value.is_object() {
+        return Ok(empty_array());
+    }
+    Err(exception::transport(
+        "MCP request failed: the answer is no object",
+    ))
+}
+
+fn raw(params: &serde_json::Value) -> Result<Box<RawValue>, Failure> {
+    to_raw_value(params).map_err(|error| exception::invalid_input(error.to_string()))
+}

@@ -1,0 +1,119 @@
+//! The options of a call.
+
+use std::time::Duration;
+
+use ext_php_rs::types::{ZendHashTable, Zval};
+use pillion_core::mcp::RequestOptions;
+use serde_json::{Map, Value};
+
+use crate::classes::cancellation_token::Cancellation;
+use crate::classes::tool_definition::seconds;
+use crate::exception;
+use crate::json::to_value;
+use crate::mcp::kind;
+use crate::zend::{Call, Failure, entries};
+
+/// How many calls of `callTools` run at once unless the options say.
+const SIDE_BY_SIDE: usize = 16;
+
+/// What one call, or several, have of their own.
+pub struct CallOptions {
+    /// Deadline and `_meta`.
+    pub request: RequestOptions,
+    /// A callable.
+    pub on_progress: Option<Zval>,
+    /// Ends the call from outside.
+    pub cancellation: Cancellation,
+    /// The id of the call.
+    pub id: Option<String>,
+    /// How many calls run at once.
+    pub max_concurrent: usize,
+}
+
+impl CallOptions {
+    /// Reads an argument that may be left out; `allowed` are the options that make sense.
+    ///
+    /// # Errors
+    /// A `TypeError`, or an `InvalidInputException` that names the option.
+    pub fn of_argument(call: &Call<'_>, index: usize, allowed: &[&str]) -> Result<Self, Failure> {
+        let mut options = Self {
+            request: RequestOptions::default(),
+            on_progress: None,
+            cancellation: Cancellation::default(),
+            id: None,
+            max_concurrent: SIDE_BY_SIDE,
+        };
+        if call.value(index).is_some() {
+            options.read(call.array(index)?, allowed)?;
+        }
+        Ok(options)
+    }
+
+    fn read(&mut self, given: &ZendHashTable, allowed: &[&str]) -> Result<(), Failure> {
+        for (key, value) in entries(given) {
+            let name = key
+                .string()
+                .unwrap_or_else(|| key.long().unwrap_or_default().to_string());
+            if !allowed.contains(&name.as_str()) {
+                return Err(exception::invalid_input(format!("Unknown option '{name}'")));
+            }
+            let value = value.dereference();
+            if !value.is_null() {
+                self.set(&name, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, value: &Zval) -> Result<(), Failure> {
+        let wrong = |expected: &str| {
+            exception::invalid_input(format!(
+                "The option '{name}' must be {expected}, {} given",
+                kind(value)
+            ))
+        };
+        match name {
+            "timeout" => {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "seconds: no precision is needed"
+                )]
+                let given = value
+                    .double()
+                    .or(value.long().map(|integer| integer as f64));
+                let given = given.ok_or_else(|| wrong("a number of seconds"))?;
+                self.request.timeout = Some(positive(seconds("timeout", given)?));
+            }
+            "on_progress" if value.is_callable() => self.on_progress = Some(value.shallow_clone()),
+            "on_progress" => return Err(wrong("callable")),
+            "cancellation" => {
+                let token = Cancellation::of(value)?;
+                self.cancellation = token.ok_or_else(|| wrong("a Pillion\\CancellationToken"))?;
+            }
+            "meta" => {
+                self.request.meta =
+                    meta(value)?.ok_or_else(|| wrong("an array with names as keys"))?;
+            }
+            "id" => self.id = Some(value.string().ok_or_else(|| wrong("a string"))?),
+            _ => {
+                let most = value.long().and_then(|most| usize::try_from(most).ok());
+                let most = most.filter(|most| *most > 0);
+                self.max_concurrent = most.ok_or_else(|| wrong("an integer greater than 0"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A deadline of nothing would be none at all.
+fn positive(timeout: Duration) -> Duration {
+    timeout.max(Duration::from_millis(1))
+}
+
+fn meta(value: &Zval) -> Result<Option<Map<String, Value>>, Failure> {
+    Ok(match to_value(value)? {
+        Value::Object(meta) => Some(meta),
+        Value::Array(items) if items.is_empty() => Some(Map::new()),
+        _ => None,
+    })
+}

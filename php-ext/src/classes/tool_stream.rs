@@ -1,0 +1,228 @@
+//! `ToolStream`: a call of a tool, with its progress as it comes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::{ClassFlags, PropertyFlags};
+use ext_php_rs::types::Zval;
+use pillion_core::mcp::RequestOptions;
+use pillion_core::tool::ErrorCode;
+
+use super::cancellation_token::Cancellation;
+use super::mcp_client::{self, Finished, Spec, finish, result_of_call, tell_end};
+use super::progress::{NAME as PROGRESS, new_progress};
+use super::tool_result::NAME as TOOL_RESULT;
+use crate::mcp::hooks::Hooks;
+use crate::mcp::{Connection, Errand, Link};
+use crate::runtime::Bound;
+use crate::wait::{Event, Waiting};
+use crate::zend::{
+    Call, Class, Failure, Method, Object, Outcome, Property, State, StateClass, Type, bool_of,
+    int_of, iterator, new_with_state, state_of,
+};
+
+pub const NAME: &str = "Pillion\\ToolStream";
+static CLASS: StateClass<Stream> = StateClass::new();
+
+/// The properties that PHP's garbage collector has to see.
+const CLIENT: &str = "client";
+const CURRENT: &str = "current";
+const RESULT: &str = "result";
+
+/// A call under way.
+struct Stream {
+    id: String,
+    tool: String,
+    connection: Bound<Arc<Connection>>,
+    /// None once it has ended. Dropping it ends the call.
+    waiting: RefCell<Option<Rc<Waiting<Finished, Errand>>>>,
+    started: Instant,
+    /// Which report is the current one, from 0; none before the first was asked for.
+    position: Cell<Option<i64>>,
+}
+
+impl State for Stream {
+    fn class() -> &'static StateClass<Self> {
+        &CLASS
+    }
+}
+
+pub(super) fn register() -> ZendResult<()> {
+    let private = |name, kind| Property::new(PropertyFlags::Private, name, kind, Zval::new());
+    let class = Class::new(NAME)
+        .flags(ClassFlags::Final)
+        .implements(iterator())
+        .property(private(CLIENT, Type::class(mcp_client::NAME).nullable()))
+        .property(private(CURRENT, Type::class(PROGRESS).nullable()))
+        .property(private(RESULT, Type::class(TOOL_RESULT).nullable()))
+        .method(Method::new("__construct", no_constructor).make_private())
+        .method(Method::new("current", current).returns(Type::class(PROGRESS).nullable()))
+        .method(Method::new("key", key).returns(Type::INT))
+        .method(Method::new("next", next).returns(Type::VOID))
+        .method(Method::new("rewind", rewind).returns(Type::VOID))
+        .method(Method::new("valid", valid).returns(Type::BOOL))
+        .method(Method::new("getResult", get_result).returns(Type::class(TOOL_RESULT)));
+    CLASS.register(class)
+}
+
+fn no_constructor(_: &mut Call<'_>) -> Outcome {
+    Err(Failure::error("Streams come from McpClient::streamTool()"))
+}
+
+/// Starts a call, which goes on while PHP does something else.
+///
+/// # Errors
+/// As [`Link::connection`].
+pub fn start(
+    client: Object<'_>,
+    link: &Link,
+    hooks: Hooks<'_>,
+    spec: Spec,
+    mut options: RequestOptions,
+    cancellation: Cancellation,
+) -> Outcome {
+    let connection = link.connection(hooks)?;
+    let (id, tool) = (spec.id.clone(), spec.name.clone());
+    let waiting = Waiting::start(|errands| {
+        let line = connection.desk().open(errands);
+        options.on_progress = Some(line.reports(0));
+        let call = finish(connection.client().clone(), spec, options, cancellation);
+        async move { line.call(call).await }
+    })?;
+    let stream = new_with_state(Stream {
+        id,
+        tool,
+        connection: Bound::new(connection),
+        waiting: RefCell::new(Some(Rc::new(waiting))),
+        started: Instant::now(),
+        position: Cell::new(None),
+    })?;
+    if let Some(object) = Object::of(&stream) {
+        object.set(CLASS.get(), CLIENT, client.to_value());
+    }
+    Ok(stream)
+}
+
+/// Waits for the next report, or for the end.
+fn advance(this: Object<'_>) -> Result<(), Failure> {
+    let stream = state_of::<Stream>(this)?;
+    this.set(CLASS.get(), CURRENT, Zval::new());
+    let next = stream.position.get().map_or(0, |position| position + 1);
+    stream.position.set(Some(next));
+    let advanced = pump(this, stream);
+    if advanced.is_err() {
+        stream.waiting.replace(None);
+    }
+    advanced
+}
+
+fn pump(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
+    let client = this.get(CLASS.get(), CLIENT)?;
+    let Some(client) = Object::of(&client) else {
+        return Ok(());
+    };
+    let (link, hooks) = mcp_client::parts_of(client)?;
+    loop {
+        // PHP code that runs meanwhile may end the stream.
+        let Some(waiting) = stream.waiting.borrow().clone() else {
+            return Ok(());
+        };
+        let event = waiting.next()?;
+        let Some(connection) = stream.connection.get() else {
+            return Ok(());
+        };
+        match event {
+            Event::Job(Errand::Progress { progress, .. }) => {
+                this.set(CLASS.get(), CURRENT, new_progress(&progress)?);
+                return Ok(());
+            }
+            Event::Job(errand) => link.serve(hooks, connection, None, errand)?,
+            Event::Done(finished) => {
+                stream.waiting.replace(None);
+                link.settle(hooks, connection)?;
+                return end(this, stream, link, hooks, finished);
+            }
+        }
+    }
+}
+
+fn end(
+    this: Object<'_>,
+    stream: &Stream,
+    link: &Link,
+    hooks: Hooks<'_>,
+    finished: Finished,
+) -> Result<(), Failure> {
+    let call = (stream.id.as_str(), stream.tool.as_str());
+    let time = stream.started.elapsed();
+    match finished {
+        Ok(called) => {
+            let (result, error_code) = result_of_call(call.0, call.1, &called)?;
+            this.set(CLASS.get(), RESULT, result);
+            tell_end(link, hooks, call, error_code, time)
+        }
+        Err(error) => {
+            let code: ErrorCode = error.code();
+            tell_end(link, hooks, call, Some(code.as_str()), time)?;
+            Err(error.into_failure(link, hooks)?)
+        }
+    }
+}
+
+fn begin(this: Object<'_>) -> Result<(), Failure> {
+    if state_of::<Stream>(this)?.position.get().is_none() {
+        advance(this)?;
+    }
+    Ok(())
+}
+
+fn current(call: &mut Call<'_>) -> Outcome {
+    begin(call.this())?;
+    call.this().get(CLASS.get(), CURRENT)
+}
+
+fn key(call: &mut Call<'_>) -> Outcome {
+    begin(call.this())?;
+    let stream = state_of::<Stream>(call.this())?;
+    Ok(int_of(stream.position.get().unwrap_or_default()))
+}
+
+fn next(call: &mut Call<'_>) -> Outcome {
+    begin(call.this())?;
+    advance(call.this())?;
+    Ok(Zval::new())
+}
+
+/// What has been told is not kept: there is no way back, as in a generator.
+fn rewind(call: &mut Call<'_>) -> Outcome {
+    let stream = state_of::<Stream>(call.this())?;
+    if stream.position.get().is_some_and(|position| position > 0) {
+        return Err(Failure::error("A ToolStream cannot be rewound"));
+    }
+    begin(call.this())?;
+    Ok(Zval::new())
+}
+
+fn valid(call: &mut Call<'_>) -> Outcome {
+    begin(call.this())?;
+    let current = call.this().get(CLASS.get(), CURRENT)?;
+    Ok(bool_of(!current.is_null()))
+}
+
+/// Runs the call to its end; reports that come meanwhile are dropped.
+fn get_result(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    loop {
+        let result = this.get(CLASS.get(), RESULT)?;
+        if !result.is_null() {
+            return Ok(result);
+        }
+        if state_of::<Stream>(this)?.waiting.borrow().is_none() {
+            return Err(Failure::error("The call has ended without a result"));
+        }
+        advance(this)?;
+    }
+}

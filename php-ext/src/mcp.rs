@@ -1,0 +1,23 @@
+//! MCP servers as the PHP classes see them: what `MCPSSEClient` and `McpClient` share.
+//!
+//! A PHP object has a `Link` to its server. The connection behind it belongs to the
+//! process, and objects of the same configuration share it; what is PHP's (callbacks, a
+//! logger) belongs to the object, in its property `$hooks`, where the garbage collector sees
+//! it. The `Desk` of a connection brings the two together: it knows which PHP threads wait,
+//! and passes what the server asks to the one that waits for it.
+
+mod answers;
+mod connection;
+mod credentials;
+mod desk;
+mod errand;
+pub mod hooks;
+mod link;
+mod server;
+pub mod tool_list;
+
+pub use answers::kind;
+pub use connection::{Connection, Offers};
+pub use errand::Errand;
+pub use link::{Link, Reported, arguments, readable};
+pub use server::Server;

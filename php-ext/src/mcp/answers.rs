@@ -1,0 +1,149 @@
+//! The PHP callbacks that answer what a server asks.
+
+use ext_php_rs::types::Zval;
+use pillion_core::mcp::{AuthorizationResponse, PromptError, RpcError};
+use serde_json::{Map, Value, json};
+
+use super::errand::{Asked, Question};
+use super::hooks::{AUTHORIZATION, ELICITATION, Hooks, SAMPLING};
+use crate::exception;
+use crate::json::{EmptyObject, decode, to_value};
+use crate::wait::Reply;
+use crate::zend::{Failure, Object, string_of};
+
+/// The code for a person who says no (MCP 2025-11-25, "Sampling", error handling).
+const REJECTED: i64 = -1;
+
+/// The code for a question that cannot be read.
+const INVALID_PARAMS: i64 = -32602;
+
+/// Has the object's callback answer.
+///
+/// # Errors
+/// What the callback throws, which ends the call; an `InvalidInputException` when what it
+/// returns is no answer.
+pub fn answer(hooks: Hooks<'_>, question: Question) -> Result<(), Failure> {
+    if question.is_abandoned() {
+        return Ok(());
+    }
+    let hook = match question.asked {
+        Asked::Sampling => SAMPLING,
+        Asked::Elicitation => ELICITATION,
+    };
+    let Ok(params) = decode(question.params.get(), EmptyObject::StdClass)? else {
+        let error = RpcError::new(INVALID_PARAMS, "The parameters cannot be read");
+        question.answer(Err(error));
+        return Ok(());
+    };
+    let Some(given) = hooks.call(hook, [params])? else {
+        // The callback was taken away, and the server has not been told.
+        question.answer(Err(RpcError::new(-32601, "Method not found")));
+        return Ok(());
+    };
+    let answer = match question.asked {
+        Asked::Sampling => completion(&given)?,
+        Asked::Elicitation => Ok(elicited(&given)?),
+    };
+    question.answer(answer);
+    Ok(())
+}
+
+/// `CreateMessageResult` of what the callback gave: the whole of it, or the text alone, or
+/// null for a no.
+fn completion(given: &Zval) -> Result<Result<Value, RpcError>, Failure> {
+    let mut answer = match to_value(given)? {
+        Value::Null => {
+            return Ok(Err(RpcError::new(
+                REJECTED,
+                "User rejected sampling request",
+            )));
+        }
+        Value::String(text) => {
+            Map::from_iter([("content".to_owned(), json!({"type": "text", "text": text}))])
+        }
+        Value::Object(answer) if answer.contains_key("content") => answer,
+        _ => {
+            return Err(exception::invalid_input(format!(
+                "The sampling callback must return an array with 'content', a string or null, {} returned",
+                kind(given)
+            )));
+        }
+    };
+    // Required, and the same for everybody who does not say otherwise.
+    answer.entry("role").or_insert_with(|| json!("assistant"));
+    answer.entry("model").or_insert_with(|| json!("unknown"));
+    Ok(Ok(Value::Object(answer)))
+}
+
+/// `ElicitResult` of what the callback gave; null declines.
+fn elicited(given: &Zval) -> Result<Value, Failure> {
+    let mut answer = match to_value(given)? {
+        Value::Null => return Ok(json!({"action": "decline"})),
+        Value::Object(answer) => answer,
+        _ => return Err(no_elicitation(given)),
+    };
+    let action = answer.get("action").and_then(Value::as_str);
+    if !matches!(action, Some("accept" | "decline" | "cancel")) {
+        return Err(no_elicitation(given));
+    }
+    // PHP writes an empty map as `[]`.
+    if answer
+        .get("content")
+        .is_some_and(|content| *content == json!([]))
+    {
+        answer.insert("content".to_owned(), json!({}));
+    }
+    Ok(Value::Object(answer))
+}
+
+fn no_elicitation(given: &Zval) -> Failure {
+    exception::invalid_input(format!(
+        "The elicitation callback must return null or an array whose 'action' is accept, decline or cancel, {} returned",
+        kind(given)
+    ))
+}
+
+/// Has the object's callback ask a person for an authorization: it gets the page and returns
+/// the address that the browser came back to.
+///
+/// # Errors
+/// What the callback throws; an `InvalidInputException` when it returns no address.
+pub fn authorize(
+    hooks: Hooks<'_>,
+    url: &str,
+    reply: Reply<Result<AuthorizationResponse, PromptError>>,
+) -> Result<(), Failure> {
+    if reply.is_abandoned() {
+        return Ok(());
+    }
+    let answer = match hooks.call(AUTHORIZATION, [string_of(url)])? {
+        None => Err(PromptError::Abandoned),
+        Some(address) => {
+            let address = address.dereference();
+            let text = address.str().ok_or_else(|| {
+                exception::invalid_input(format!(
+                    "The authorization callback must return the address that the browser came back to, a string, {} returned",
+                    kind(address)
+                ))
+            })?;
+            AuthorizationResponse::from_redirect(text).map_err(PromptError::from)
+        }
+    };
+    reply.send(answer);
+    Ok(())
+}
+
+/// What a value is, for messages.
+pub fn kind(value: &Zval) -> &'static str {
+    let value = value.dereference();
+    match Object::of(value) {
+        Some(object) => object.class_name(),
+        None if value.is_array() => "array",
+        None if value.is_string() => "string",
+        None if value.is_long() => "int",
+        None if value.is_double() => "float",
+        None if value.is_bool() => "bool",
+        None if value.is_null() => "null",
+        None => "another type",
+    }
+}

@@ -1,0 +1,276 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ext_php_rs::types::Zval;
+use pillion_core::mcp::{
+    AuthorizationPrompt, AuthorizationRequest, OAuthCredentials, PendingAuthorization, PromptError,
+    PromptFuture, StoreFuture, TokenKey, TokenStore,
+};
+use serde_json::json;
+
+use super::desk::Desk;
+use super::errand::Errand;
+use super::hooks::{Hooks, TOKENS};
+use super::server::Server;
+use super::tool_list::short_key;
+use crate::exception;
+use crate::json::{EmptyObject, decode, to_value};
+use crate::wait::Reply;
+use crate::zend::{Failure, Object, string_of};
+
+/// The tokens of one connection, between the engine and the `TokenStore` of PHP: that is read
+/// before the connection is made, and written on PHP's thread when they have changed.
+#[derive(Default)]
+pub struct TokenSlot {
+    credentials: Mutex<Option<OAuthCredentials>>,
+    changed: AtomicBool,
+    desk: OnceLock<Arc<Desk>>,
+}
+
+impl TokenSlot {
+    /// With what the store has.
+    pub fn new(credentials: Option<OAuthCredentials>) -> Self {
+        Self {
+            credentials: Mutex::new(credentials),
+            ..Self::default()
+        }
+    }
+
+    /// What has not been stored yet, if there is something; inside, none means that the
+    /// entry is to be removed.
+    pub fn take_change(&self) -> Option<Option<OAuthCredentials>> {
+        let changed = self.changed.swap(false, Ordering::AcqRel);
+        changed.then(|| lock(&self.credentials).clone())
+    }
+
+    /// The credentials as JSON, if there are any.
+    pub fn text(&self) -> Option<String> {
+        let credentials = lock(&self.credentials);
+        credentials
+            .as_ref()
+            .and_then(|credentials| serde_json::to_string(credentials).ok())
+    }
+
+    /// What could not be stored is to be stored later.
+    pub fn mark_changed(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Whoever waits at the desk is told of changes.
+    pub(super) fn attach(&self, desk: &Arc<Desk>) {
+        let _ = self.desk.set(Arc::clone(desk));
+    }
+
+    fn put(&self, credentials: Option<OAuthCredentials>) {
+        *lock(&self.credentials) = credentials;
+        self.mark_changed();
+        if let Some(desk) = self.desk.get() {
+            // Nobody waits: it is stored after the next call.
+            let _ = desk.send(Errand::Look);
+        }
+    }
+}
+
+impl TokenStore for TokenSlot {
+    fn load<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, Option<OAuthCredentials>> {
+        Box::pin(async { Ok(lock(&self.credentials).clone()) })
+    }
+
+    fn save<'a>(&'a self, _: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()> {
+        self.put(Some(credentials));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn clear<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, ()> {
+        self.put(None);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// What a `TokenStore` had.
+pub struct Stored {
+    pub credentials: OAuthCredentials,
+    /// The same as JSON.
+    pub text: String,
+}
+
+/// Asks the object's `TokenStore`, if it has one.
+///
+/// # Errors
+/// What it throws; an `InvalidInputException` when it gives something that was never stored.
+pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure> {
+    let store = hooks.get(TOKENS)?;
+    let Some(store) = store.as_ref().and_then(Object::of) else {
+        return Ok(None);
+    };
+    let found = store.call("load", [string_of(key(server))])?;
+    if found.is_null() {
+        return Ok(None);
+    }
+    let not_ours = |why: &dyn std::fmt::Display| {
+        exception::invalid_input(format!(
+            "{}::load() gave no tokens: {why}",
+            store.class_name()
+        ))
+    };
+    let mut value = to_value(&found)?;
+    // PHP writes an empty map as `[]`.
+    if let Some(registrations) = value.get_mut("registrations")
+        && *registrations == json!([])
+    {
+        *registrations = json!({});
+    }
+    let credentials: OAuthCredentials =
+        serde_json::from_value(value).map_err(|error| not_ours(&without_values(&error)))?;
+    let text = serde_json::to_string(&credentials).map_err(|error| not_ours(&error))?;
+    Ok(Some(Stored { credentials, text }))
+}
+
+/// Gives the object's `TokenStore` what has changed; gives that, as JSON.
+///
+/// # Errors
+/// What it throws; then the tokens are offered to it again after the next call.
+pub fn store(
+    hooks: Hooks<'_>,
+    server: &Server,
+    slot: &TokenSlot,
+) -> Result<Option<String>, Failure> {
+    let Some(change) = slot.take_change() else {
+        return Ok(None);
+    };
+    let text = change
+        .as_ref()
+        .and_then(|credentials| serde_json::to_string(credentials).ok());
+    let found = hooks.get(TOKENS)?;
+    let Some(store) = found.as_ref().and_then(Object::of) else {
+        return Ok(text);
+    };
+    let entry = match &text {
+        Some(text) => decode(text, EmptyObject::Array)?.unwrap_or_default(),
+        None => Zval::new(),
+    };
+    if let Err(failure) = store.call("save", [string_of(key(server)), entry]) {
+        slot.mark_changed();
+        return Err(failure);
+    }
+    Ok(text)
+}
+
+/// Where an error is, without the value that it is about.
+fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let (kind, _) = text.split_once(':').unwrap_or((&text, ""));
+    kind.to_owned()
+}
+
+/// What the tokens for a server are stored under: letters, digits and `_`, 64 at most.
+fn key(server: &Server) -> String {
+    let identity = match (server.config().url(), server.oauth()) {
+        (Some(url), Some(oauth)) => {
+            let key = TokenKey::new(url, oauth);
+            format!("{}\0{}", key.server, key.client)
+        }
+        _ => String::new(),
+    };
+    short_key("tokens", &identity)
+}
+
+/// An authorization that was asked for and is given later, perhaps in another process.
+pub struct Deferred {
+    /// The page for the person.
+    pub url: String,
+    /// The scopes that are asked for.
+    pub scopes: Vec<String>,
+    pub pending: PendingAuthorization,
+}
+
+/// Keeps an authorization until the browser comes back.
+///
+/// # Errors
+/// What the token store throws.
+pub fn keep_pending(hooks: Hooks<'_>, pending: &PendingAuthorization) -> Result<(), Failure> {
+    let text = serde_json::to_string(pending).unwrap_or_default();
+    let entry = decode(&text, EmptyObject::Array)?.unwrap_or_default();
+    save(hooks, &pending_key(&pending.state), entry)
+}
+
+/// Takes an authorization that was kept under this state; it is good once.
+///
+/// # Errors
+/// What the token store throws.
+pub fn take_pending(
+    hooks: Hooks<'_>,
+    state: &str,
+) -> Result<Option<PendingAuthorization>, Failure> {
+    let key = pending_key(state);
+    let store = hooks.get(TOKENS)?;
+    let Some(store) = store.as_ref().and_then(Object::of) else {
+        return Ok(None);
+    };
+    let found = store.call("load", [string_of(&key)])?;
+    if found.is_null() {
+        return Ok(None);
+    }
+    save(hooks, &key, Zval::new())?;
+    Ok(serde_json::from_value(to_value(&found)?).ok())
+}
+
+fn save(hooks: Hooks<'_>, key: &str, entry: Zval) -> Result<(), Failure> {
+    let store = hooks.get(TOKENS)?;
+    if let Some(store) = store.as_ref().and_then(Object::of) {
+        store.call("save", [string_of(key), entry])?;
+    }
+    Ok(())
+}
+
+fn pending_key(state: &str) -> String {
+    short_key("pending", state)
+}
+
+/// Asks for an authorization by way of the PHP thread that waits, or leaves it for later.
+pub struct PhpPrompt {
+    desk: Arc<Desk>,
+    /// Whether the object has a callback for it.
+    asks: bool,
+    deferred: Mutex<Option<Deferred>>,
+}
+
+impl PhpPrompt {
+    pub(super) fn new(desk: &Arc<Desk>, asks: bool) -> Self {
+        Self {
+            desk: Arc::clone(desk),
+            asks,
+            deferred: Mutex::new(None),
+        }
+    }
+
+    /// The authorization that was left for later.
+    pub fn take_deferred(&self) -> Option<Deferred> {
+        lock(&self.deferred).take()
+    }
+}
+
+impl AuthorizationPrompt for PhpPrompt {
+    fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
+        Box::pin(async move {
+            let url = request.url.into();
+            if !self.asks {
+                *lock(&self.deferred) = Some(Deferred {
+                    url,
+                    scopes: request.scopes,
+                    pending: request.pending,
+                });
+                return Err(PromptError::Deferred);
+            }
+            let (reply, answer) = Reply::new();
+            let asked = self.desk.send(Errand::Authorize { url, reply });
+            asked.map_err(|_| PromptError::Abandoned)?;
+            answer.await.unwrap_or(Err(PromptError::Abandoned))
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock is held leaves a valid value behind.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

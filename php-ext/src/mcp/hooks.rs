@@ -1,0 +1,171 @@
+//! What PHP code has set on a client: callbacks, a logger, a dispatcher of events, a cache.
+
+use ext_php_rs::flags::PropertyFlags;
+use ext_php_rs::types::Zval;
+use ext_php_rs::zend::ClassEntry;
+use serde_json::Value;
+
+use crate::exception;
+use crate::json::{EmptyObject, decode_value};
+use crate::log;
+use crate::settings::LogLevel;
+use crate::zend::{
+    Call, Failure, Object, Outcome, Property, Type, call_callable, empty_array, string_of,
+    with_entry, without_entry,
+};
+
+/// The property that holds them. PHP's garbage collector finds cycles through it.
+const PROPERTY: &str = "hooks";
+
+/// Declares the property.
+pub fn property() -> Property {
+    Property::new(PropertyFlags::Private, PROPERTY, Type::ARRAY, empty_array())
+}
+
+/// The hooks of an object whose class declares the property.
+#[derive(Clone, Copy)]
+pub struct Hooks<'a> {
+    object: Object<'a>,
+    class: &'static ClassEntry,
+}
+
+impl<'a> Hooks<'a> {
+    /// Those of an object; `class` is the one that declares the property.
+    pub fn new(object: Object<'a>, class: &'static ClassEntry) -> Self {
+        Self { object, class }
+    }
+
+    /// The hook of that name.
+    ///
+    /// # Errors
+    /// When the property cannot be read.
+    pub fn get(self, name: &str) -> Result<Option<Zval>, Failure> {
+        let hooks = self.object.get(self.class, PROPERTY)?;
+        let hook = hooks.array().and_then(|hooks| hooks.get(name));
+        Ok(hook.map(|hook| hook.dereference().shallow_clone()))
+    }
+
+    /// Sets a hook, or takes it away.
+    ///
+    /// # Errors
+    /// When the property cannot be read.
+    pub fn set(self, name: &str, hook: Option<&Zval>) -> Result<(), Failure> {
+        let hooks = self.object.get(self.class, PROPERTY)?;
+        let hooks = match hook {
+            Some(hook) => with_entry(&hooks, name, hook.dereference().shallow_clone()),
+            None => without_entry(&hooks, name),
+        };
+        self.object.set(self.class, PROPERTY, hooks);
+        Ok(())
+    }
+
+    /// Sets the object that an argument gives, which must have these methods: the
+    /// interfaces of the PSRs are not the extension's, and need not be loaded.
+    ///
+    /// # Errors
+    /// A `TypeError`, or an `InvalidInputException` that names the argument, the class and
+    /// the missing method.
+    pub fn set_object(
+        self,
+        call: &Call<'_>,
+        index: usize,
+        name: &str,
+        parameter: &str,
+        methods: &[&str],
+    ) -> Result<(), Failure> {
+        let Some(value) = call.some(index) else {
+            return self.set(name, None);
+        };
+        let object = Object::of(value).ok_or_else(|| call.type_error(index, "?object"))?;
+        if let Some(missing) = methods.iter().find(|method| !object.has_method(method)) {
+            return Err(exception::invalid_input(format!(
+                "${parameter} must have the method {missing}(), and {} has none",
+                object.class_name()
+            )));
+        }
+        self.set(name, Some(value))
+    }
+
+    /// Sets the callable that an argument gives; whether there is one.
+    ///
+    /// # Errors
+    /// A `TypeError`.
+    pub fn set_callable(self, call: &Call<'_>, index: usize, name: &str) -> Result<bool, Failure> {
+        let callable = call.some(index);
+        if callable.is_some_and(|callable| !callable.is_callable()) {
+            return Err(call.type_error(index, "?callable"));
+        }
+        self.set(name, callable)?;
+        Ok(callable.is_some())
+    }
+
+    /// Calls a hook that is a callable; none when it is not set.
+    ///
+    /// # Errors
+    /// What it throws.
+    pub fn call<const N: usize>(
+        self,
+        name: &str,
+        arguments: [Zval; N],
+    ) -> Result<Option<Zval>, Failure> {
+        let Some(callable) = self.get(name)? else {
+            return Ok(None);
+        };
+        call_callable(&callable, arguments).map(Some)
+    }
+
+    /// Writes a line (M2): to the PSR-3 logger, which decides itself what it wants, or else
+    /// to PHP's error log.
+    ///
+    /// # Errors
+    /// What the logger throws.
+    pub fn log(
+        self,
+        level: LogLevel,
+        message: &str,
+        facts: impl FnOnce() -> Value,
+    ) -> Result<(), Failure> {
+        let Some(logger) = self.get(LOGGER)? else {
+            log::log(level, message, facts);
+            return Ok(());
+        };
+        let Some(logger) = Object::of(&logger) else {
+            return Ok(());
+        };
+        let facts = decode_value(&facts(), EmptyObject::Array)?;
+        logger.call("log", [string_of(level.name()), string_of(message), facts])?;
+        Ok(())
+    }
+
+    /// Dispatches an event, which is made only if somebody wants it (PSR-14).
+    ///
+    /// # Errors
+    /// What a listener throws.
+    pub fn dispatch(self, event: impl FnOnce() -> Outcome) -> Result<(), Failure> {
+        let Some(dispatcher) = self.get(EVENTS)? else {
+            return Ok(());
+        };
+        let Some(dispatcher) = Object::of(&dispatcher) else {
+            return Ok(());
+        };
+        dispatcher.call("dispatch", [event()?])?;
+        Ok(())
+    }
+}
+
+/// PSR-3
+pub const LOGGER: &str = "logger";
+/// PSR-14
+pub const EVENTS: &str = "events";
+/// PSR-16
+pub const CACHE: &str = "cache";
+/// `Pillion\TokenStore`
+pub const TOKENS: &str = "tokens";
+/// `onSampling()`
+pub const SAMPLING: &str = "sampling";
+/// `onElicitation()`
+pub const ELICITATION: &str = "elicitation";
+/// `onNotification()`
+pub const NOTIFICATION: &str = "notification";
+/// `onAuthorization()`
+pub const AUTHORIZATION: &str = "authorization";

@@ -1,0 +1,356 @@
+mod authorization;
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ext_php_rs::types::Zval;
+use pillion_core::mcp::{McpClient, McpError, OAuthGrant};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::answers;
+use super::connection::{Connection, Offers};
+use super::credentials::{self, TokenSlot};
+use super::desk::{Line, Mailbox};
+use super::errand::Errand;
+use super::hooks::{Hooks, NOTIFICATION};
+use super::server::Server;
+use super::tool_list;
+use crate::classes::{event, progress};
+use crate::exception;
+use crate::json::{EmptyObject, decode, encode_arguments};
+use crate::runtime::{self, Bound};
+use crate::settings::LogLevel;
+use crate::wait::{wait, wait_serving};
+use crate::zend::{Call, Failure, Outcome, call_callable, empty_array, string_of};
+
+/// What a PHP object has of its server.
+pub struct Link {
+    server: Arc<Server>,
+    /// What requests are called in log lines.
+    request: &'static str,
+    response: &'static str,
+    offers: RefCell<Offers>,
+    connection: RefCell<Option<Bound<Arc<Connection>>>>,
+    mailbox: Arc<Mailbox>,
+    /// How many changes of the tools this object has told of.
+    told_changes: Cell<u64>,
+}
+
+/// Who hears of the progress of the calls that are waited for.
+pub struct Reported<'a> {
+    /// A callable of PHP.
+    pub callable: &'a Zval,
+    /// The calls.
+    pub ids: &'a [String],
+}
+
+impl Link {
+    /// For `MCPSSEClient`, whose log lines M2 words.
+    pub fn sse(server: Arc<Server>) -> Self {
+        Self::new(server, "MCP SSE Request", "MCP SSE Response")
+    }
+
+    /// For `McpClient`.
+    pub fn mcp(server: Arc<Server>) -> Self {
+        Self::new(server, "MCP Request", "MCP Response")
+    }
+
+    fn new(server: Arc<Server>, request: &'static str, response: &'static str) -> Self {
+        Self {
+            server,
+            request,
+            response,
+            offers: RefCell::default(),
+            connection: RefCell::default(),
+            mailbox: Arc::default(),
+            told_changes: Cell::new(0),
+        }
+    }
+
+    /// The configuration.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// Changes what is offered to the server; the next call has another connection.
+    pub fn offer(&self, change: impl FnOnce(&mut Offers)) {
+        let mut offers = self.offers.borrow_mut();
+        let before = offers.clone();
+        change(&mut offers);
+        if *offers != before {
+            self.forget_connection();
+        }
+    }
+
+    /// The next call looks for its connection anew.
+    pub fn forget_connection(&self) {
+        runtime::release(self.connection.replace(None));
+    }
+
+    /// The connection, which this object goes on using.
+    ///
+    /// # Errors
+    /// An `UnavailableException`, and what the token store throws.
+    pub fn connection(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
+        if let Some(connection) = self.connection.borrow().as_ref().and_then(Bound::get) {
+            return Ok(Arc::clone(connection));
+        }
+        let connection = self.find_connection(hooks)?;
+        connection.desk().subscribe(&self.mailbox);
+        self.told_changes.set(connection.desk().changes());
+        let bound = Bound::new(Arc::clone(&connection));
+        self.connection.replace(Some(bound));
+        Ok(connection)
+    }
+
+    fn find_connection(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
+        let config = self.server.config().clone();
+        let offers = self.offers.borrow().clone();
+        if self.server.oauth().is_none() {
+            let make = || Connection::new(config, &offers, None);
+            return runtime::mcp_connection(&self.key(None), make);
+        }
+        let stored = credentials::load(hooks, &self.server)?;
+        // Two users share a session only if they have the same tokens.
+        let key = match (&stored, self.is_personal()) {
+            (Some(stored), true) => Some(self.key(Some(&stored.text))),
+            // Whose tokens they will be is not known before somebody has given them.
+            (None, true) => None,
+            (_, false) => Some(self.key(None)),
+        };
+        let make = || {
+            let tokens = TokenSlot::new(stored.map(|stored| stored.credentials));
+            Connection::new(config, &offers, Some(Arc::new(tokens)))
+        };
+        match key {
+            Some(key) => runtime::mcp_connection(&key, make),
+            None => Ok(Arc::new(make())),
+        }
+    }
+
+    /// Who calls whom, credentials included; none while the credentials are not there yet.
+    ///
+    /// # Errors
+    /// As [`connection`](Self::connection).
+    pub fn identity(&self, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
+        let mut identity = self.server.key().to_owned();
+        if self.is_personal() {
+            let connection = self.connection(hooks)?;
+            let Some(tokens) = connection.tokens().and_then(|tokens| tokens.text()) else {
+                return Ok(None);
+            };
+            identity.push_str(&tokens);
+        }
+        Ok(Some(identity))
+    }
+
+    /// Whether the server is called with the tokens of a person.
+    fn is_personal(&self) -> bool {
+        let oauth = self.server.oauth();
+        oauth.is_some_and(|oauth| oauth.grant == OAuthGrant::AuthorizationCode)
+    }
+
+    /// The key of this configuration's connection with these tokens.
+    fn key(&self, tokens: Option<&str>) -> String {
+        let mut key = self.server.key().to_owned();
+        self.offers.borrow().extend_key(&mut key);
+        key.push_str(tokens.unwrap_or_default());
+        key
+    }
+
+    /// Sends one request and waits for the answer, with the log lines of M2 around it.
+    ///
+    /// # Errors
+    /// The exception for what went wrong, and what PHP code threw that ran meanwhile.
+    pub fn send<T, F>(
+        &self,
+        hooks: Hooks<'_>,
+        method: &str,
+        request: impl FnOnce(McpClient) -> F,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, McpError>> + Send + 'static,
+    {
+        let outcome = self.run(hooks, method, None, |client, _| request(client))?;
+        outcome.or_else(|error| Err(self.failure(hooks, &error)?))
+    }
+
+    /// As [`send`](Self::send), for work of any kind. `reported` hears its progress.
+    ///
+    /// # Errors
+    /// What PHP code threw that ran meanwhile, and the end of the request.
+    pub fn run<T, E, F>(
+        &self,
+        hooks: Hooks<'_>,
+        method: &str,
+        reported: Option<&Reported<'_>>,
+        work: impl FnOnce(McpClient, &Line) -> F,
+    ) -> Result<Result<T, E>, Failure>
+    where
+        T: Send + 'static,
+        E: std::fmt::Display + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let connection = self.connection(hooks)?;
+        self.deliver(hooks, &connection)?;
+        hooks.log(
+            LogLevel::Debug,
+            self.request,
+            || json!({"url": self.server.shown_url(), "method": method}),
+        )?;
+        let started = Instant::now();
+        self.authorize_first(hooks, &connection)?;
+        let client = connection.client().clone();
+        let outcome = wait_serving(
+            |errands| {
+                let line = connection.desk().open(errands);
+                let work = work(client, &line);
+                async move { line.call(work).await }
+            },
+            |errand| self.serve(hooks, &connection, reported, errand),
+        )?;
+        self.settle(hooks, &connection)?;
+        hooks.log(LogLevel::Debug, self.response, || {
+            let error = outcome.as_ref().err().map(ToString::to_string);
+            json!({"method": method, "duration_ms": started.elapsed().as_millis() as u64, "error": error})
+        })?;
+        Ok(outcome)
+    }
+
+    /// Does on PHP's thread what a call asks for.
+    ///
+    /// # Errors
+    /// What the PHP code throws.
+    pub fn serve(
+        &self,
+        hooks: Hooks<'_>,
+        connection: &Arc<Connection>,
+        reported: Option<&Reported<'_>>,
+        errand: Errand,
+    ) -> Result<(), Failure> {
+        match errand {
+            Errand::Question(question) => answers::answer(hooks, question),
+            Errand::Authorize { url, reply } => answers::authorize(hooks, &url, reply),
+            Errand::Look => self.deliver(hooks, connection),
+            Errand::Progress {
+                call,
+                progress,
+                ticket,
+            } => {
+                drop(ticket);
+                let Some(reported) = reported else {
+                    return Ok(());
+                };
+                let id = reported.ids.get(call).map_or("", String::as_str);
+                let progress = progress::new_progress(&progress)?;
+                call_callable(reported.callable, [progress, string_of(id)]).map(drop)
+            }
+        }
+    }
+
+    /// Tells PHP what there is to tell after a call.
+    ///
+    /// # Errors
+    /// What the PHP code throws.
+    pub fn settle(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
+        if let Some((number, info)) = connection.client().open_connection()
+            && connection.is_new(number)
+        {
+            let version = info.protocol_version.map(|version| version.as_str());
+            let server = self.server.shown_name();
+            hooks.dispatch(|| event::server_connected(&server, version))?;
+        }
+        self.deliver(hooks, connection)
+    }
+
+    /// Stores tokens that have changed, and passes on what the server said on its own account.
+    fn deliver(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
+        if let Some(tokens) = connection.tokens()
+            && let Some(text) = credentials::store(hooks, &self.server, tokens)?
+            && self.is_personal()
+        {
+            // Who comes with these tokens finds the session.
+            runtime::move_mcp_connection(&self.key(Some(&text)), connection)?;
+        }
+        let changes = connection.desk().changes();
+        if self.told_changes.replace(changes) != changes {
+            tool_list::forget(self, hooks)?;
+            let server = self.server.shown_name();
+            hooks.dispatch(|| event::tools_changed(&server))?;
+        }
+        while let Some(notice) = self.mailbox.take() {
+            let params = readable(&notice.params, EmptyObject::StdClass)?;
+            hooks.call(NOTIFICATION, [string_of(&notice.method), params])?;
+        }
+        Ok(())
+    }
+
+    /// Whether the server answers now (E5).
+    ///
+    /// # Errors
+    /// What PHP code threw that ran meanwhile.
+    pub fn is_available(&self, hooks: Hooks<'_>) -> Result<bool, Failure> {
+        let outcome = self.run(hooks, "ping", None, |client, _| async move {
+            Ok::<_, McpError>(client.is_available().await)
+        })?;
+        Ok(outcome.unwrap_or_default())
+    }
+
+    /// Ends the session, for all objects that share it. The next call opens another.
+    ///
+    /// # Errors
+    /// What ends the wait: it takes a second at most.
+    pub fn disconnect(&self) -> Result<(), Failure> {
+        let connection = {
+            let connection = self.connection.borrow();
+            connection.as_ref().and_then(Bound::get).cloned()
+        };
+        // Without one in use there may still be that of another object, or of another request.
+        let client = match connection {
+            Some(connection) => connection.client().clone(),
+            None if self.server.oauth().is_some() => return Ok(()),
+            None => match runtime::known_mcp_connection(&self.key(None))? {
+                Some(connection) => connection.client().clone(),
+                None => return Ok(()),
+            },
+        };
+        wait(async move {
+            client.disconnect().await;
+            client.reopen();
+        })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.forget_connection();
+    }
+}
+
+/// What the server sent, as a PHP value.
+///
+/// # Errors
+/// A `TransportException`.
+pub fn readable(json: &RawValue, empty: EmptyObject) -> Outcome {
+    decode(json.get(), empty)?.map_err(|error| {
+        exception::transport(format!(
+            "MCP request failed: the answer cannot be read: {error}"
+        ))
+    })
+}
+
+/// An argument as a JSON object; nothing at all is `{}` (E11).
+///
+/// # Errors
+/// A `TypeError`, or an `InvalidInputException`.
+pub fn arguments(call: &Call<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
+    let Some(arguments) = call.value(index) else {
+        return encode_arguments(&empty_array());
+    };
+    call.array(index)?;
+    encode_arguments(arguments)
+}

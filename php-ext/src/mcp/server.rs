@@ -1,0 +1,307 @@
+use std::time::Duration;
+
+use pillion_core::mcp::{Authentication, OAuthConfig, ServerConfig, Wording};
+use serde_json::{Map, Value, json};
+
+use crate::classes::tool_definition::seconds;
+use crate::zend::Failure;
+use crate::{exception, settings};
+
+/// An MCP server as PHP code configures it.
+pub struct Server {
+    config: ServerConfig,
+    /// The whole configuration as text, credentials too: two clients share a connection
+    /// only if it is the same. Never shown.
+    key: String,
+    /// Whether the label is the program's own.
+    is_labelled: bool,
+}
+
+/// What a client speaks to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Schemes {
+    /// `http` and `https` alone.
+    Http,
+    /// WebSocket and programs too.
+    Any,
+}
+
+/// Options that are maps.
+const MAPS: [&str; 4] = ["env", "headers", "limits", "egress"];
+
+/// How long an operation may take where neither the client nor a setting says so.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The options that have an argument of their own.
+const ARGUMENTS: [&str; 2] = ["url", "timeout_ms"];
+
+impl Server {
+    /// Checks the arguments of `MCPSSEClient::__construct`.
+    ///
+    /// # Errors
+    /// An `InvalidInputException` that names the option.
+    pub fn new(
+        url: &str,
+        timeout: Option<f64>,
+        api_key: Option<&str>,
+        options: Value,
+    ) -> Result<Self, Failure> {
+        Self::labelled(None, url, timeout, api_key, options)
+    }
+
+    /// Reads a server entry as S4 has it; `None` without a URL.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_entry(entry: &Value) -> Result<Option<Self>, Failure> {
+        let text = |key: &str| {
+            let text = entry.get(key).and_then(Value::as_str).map(str::trim);
+            text.filter(|text| !text.is_empty())
+        };
+        let Some(url) = text("server_url") else {
+            return Ok(None);
+        };
+        let timeout = match entry.get("timeout") {
+            None | Some(Value::Null) => None,
+            Some(timeout) => Some(timeout.as_f64().ok_or_else(|| {
+                exception::invalid_input("The server's 'timeout' must be a number of seconds")
+            })?),
+        };
+        let options = entry.get("options").cloned().unwrap_or_else(|| json!({}));
+        Self::labelled(text("server_label"), url, timeout, text("api_key"), options).map(Some)
+    }
+
+    /// Reads the arguments of `McpClient::__construct`: a URL, or an array with `url` or
+    /// `command`; in that array or beside it the options.
+    ///
+    /// # Errors
+    /// An `InvalidInputException` that names the option.
+    pub fn of_client(server: Value, options: Value) -> Result<Self, Failure> {
+        let mut entry = match server {
+            Value::String(url) => Map::from_iter([("url".to_owned(), Value::String(url))]),
+            server => named(server, "server")?,
+        };
+        for (key, value) in named(options, "options")? {
+            if entry.insert(key.clone(), value).is_some() {
+                return Err(exception::invalid_input(format!(
+                    "The option '{key}' is given twice: with the server and in the options"
+                )));
+            }
+        }
+        if entry.contains_key("timeout_ms") {
+            return Err(unknown("timeout_ms"));
+        }
+        command_list(&mut entry)?;
+        let timeout = match entry.remove("timeout") {
+            None | Some(Value::Null) => None,
+            Some(timeout) => Some(
+                timeout
+                    .as_f64()
+                    .ok_or_else(|| invalid("timeout", "a number of seconds"))?,
+            ),
+        };
+        put_timeout(&mut entry, timeout)?;
+        match entry.remove("api_key") {
+            None | Some(Value::Null) => {}
+            Some(Value::String(key)) => put_api_key(&mut entry, &key)?,
+            Some(_) => return Err(invalid("api_key", "a string")),
+        }
+        if let Some(oauth) = entry.remove("oauth") {
+            put_oauth(&mut entry, oauth)?;
+        }
+        Self::read(entry, Schemes::Any)
+    }
+
+    fn labelled(
+        label: Option<&str>,
+        url: &str,
+        timeout: Option<f64>,
+        api_key: Option<&str>,
+        options: Value,
+    ) -> Result<Self, Failure> {
+        let mut entry = named(options, "options")?;
+        if let Some(key) = ARGUMENTS.iter().find(|key| entry.contains_key(**key)) {
+            return Err(unknown(key));
+        }
+        if let Some(key) = api_key {
+            put_api_key(&mut entry, key)?;
+        }
+        put_timeout(&mut entry, timeout)?;
+        entry.insert("url".to_owned(), json!(url));
+        if let Some(label) = label {
+            entry.insert("label".to_owned(), json!(label));
+        }
+        let mut server = Self::read(entry, Schemes::Http)?;
+        server.config.wording = Some(Wording::Sse);
+        // Who words errors in another way has another connection.
+        server.key.insert_str(0, "sse ");
+        Ok(server)
+    }
+
+    /// Reads an entry as the engine has it, with `allow_http`, and without need of a label.
+    fn read(mut entry: Map<String, Value>, schemes: Schemes) -> Result<Self, Failure> {
+        let is_labelled = entry.contains_key("label");
+        if !is_labelled {
+            entry.insert("label".to_owned(), json!("mcp"));
+        }
+        limit_by_setting(&mut entry);
+        let key = Value::Object(entry.clone()).to_string();
+        let allow_http = match entry.remove("allow_http") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(allow)) => allow,
+            Some(_) => return Err(invalid("allow_http", "true or false")),
+        };
+        for key in MAPS {
+            // PHP writes an empty map as `[]`.
+            if entry
+                .get(key)
+                .and_then(Value::as_array)
+                .is_some_and(Vec::is_empty)
+            {
+                entry.remove(key);
+            }
+        }
+        let mut config: ServerConfig = serde_path_to_error::deserialize(Value::Object(entry))
+            .map_err(|error| invalid(&error.path().to_string(), error.inner()))?;
+        if let (true, Some(url)) = (allow_http, config.url().cloned()) {
+            config.egress.allow_http_to(&url);
+        }
+        let is_http = config
+            .url()
+            .is_some_and(|url| url.scheme().starts_with("http"));
+        if schemes == Schemes::Http && !is_http {
+            return Err(invalid("url", "use http:// or https://"));
+        }
+        config
+            .validate()
+            .map_err(|error| exception::invalid_input(error.to_string()))?;
+        Ok(Self {
+            config,
+            key,
+            is_labelled,
+        })
+    }
+
+    /// The engine's configuration.
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    /// What connections are shared by.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The URL without what may be secret.
+    pub fn shown_url(&self) -> String {
+        self.config.display_url()
+    }
+
+    /// What the program calls the server, or else where it is.
+    pub fn shown_name(&self) -> String {
+        if self.is_labelled {
+            self.config.label.clone()
+        } else {
+            self.shown_url()
+        }
+    }
+
+    /// How tokens are obtained, if they are.
+    pub fn oauth(&self) -> Option<&OAuthConfig> {
+        match &self.config.authentication {
+            Authentication::OAuth(oauth) => Some(oauth),
+            _ => None,
+        }
+    }
+}
+
+/// An array with names as keys.
+fn named(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
+    match value {
+        Value::Object(entries) => Ok(entries),
+        Value::Array(items) if items.is_empty() => Ok(Map::new()),
+        _ => Err(exception::invalid_input(format!(
+            "The {what} must be an array with names as keys"
+        ))),
+    }
+}
+
+/// A command may be a list: the program and its arguments.
+fn command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
+    let Some(Value::Array(words)) = entry.get_mut("command") else {
+        return Ok(());
+    };
+    let mut words = std::mem::take(words).into_iter();
+    let program = words.next().filter(Value::is_string);
+    let program =
+        program.ok_or_else(|| invalid("command", "a program, or a list that begins with one"))?;
+    let words: Vec<Value> = words.collect();
+    entry.insert("command".to_owned(), program);
+    if !words.is_empty() && entry.insert("args".to_owned(), words.into()).is_some() {
+        return Err(invalid("args", "the command is a list that has arguments"));
+    }
+    Ok(())
+}
+
+fn put_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<(), Failure> {
+    let timeout = match timeout {
+        Some(timeout) => seconds("timeout", timeout)?,
+        None => settings::timeout().unwrap_or(TIMEOUT),
+    };
+    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    entry.insert("timeout_ms".to_owned(), json!(timeout_ms));
+    Ok(())
+}
+
+fn put_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<(), Failure> {
+    if entry.contains_key("authentication") {
+        return Err(exception::invalid_input(
+            "Give either an API key or the option 'authentication'",
+        ));
+    }
+    let bearer = json!({"type": "bearer", "token": key});
+    entry.insert("authentication".to_owned(), bearer);
+    Ok(())
+}
+
+/// The keys of `oauth` are those of the authentication of that type.
+fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure> {
+    let mut oauth = match oauth {
+        Value::Null | Value::Bool(false) => return Ok(()),
+        Value::Bool(true) => Map::new(),
+        oauth => named(oauth, "option 'oauth'")?,
+    };
+    if entry.contains_key("authentication") {
+        return Err(exception::invalid_input(
+            "Give one of the options 'oauth', 'api_key' and 'authentication'",
+        ));
+    }
+    oauth.insert("type".to_owned(), json!("oauth"));
+    entry.insert("authentication".to_owned(), Value::Object(oauth));
+    Ok(())
+}
+
+fn unknown(key: &str) -> Failure {
+    exception::invalid_input(format!("Unknown option '{key}'"))
+}
+
+fn invalid(key: &str, why: impl std::fmt::Display) -> Failure {
+    exception::invalid_input(format!("Invalid MCP server option '{key}': {why}"))
+}
+
+/// Puts `pillion.max_response_bytes` in where the options have no limits of their own.
+fn limit_by_setting(config: &mut Map<String, Value>) {
+    let Some(bytes) = settings::max_response_bytes() else {
+        return;
+    };
+    let limits = config.entry("limits").or_insert_with(|| json!({}));
+    if limits.as_array().is_some_and(Vec::is_empty) {
+        *limits = json!({});
+    }
+    // What is no object is refused below.
+    if let Value::Object(limits) = limits {
+        for key in ["max_response_bytes", "max_event_bytes"] {
+            limits.entry(key).or_insert_with(|| json!(bytes));
+        }
+    }
+}

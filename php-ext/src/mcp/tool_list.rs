@@ -1,0 +1,139 @@
+//! The tools of a server, through a PSR-16 cache where there is one.
+
+use ext_php_rs::types::Zval;
+use pillion_core::mcp::{McpClient, McpError};
+use ring::digest::{SHA256, digest};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::hooks::{CACHE, Hooks};
+use super::link::{Link, readable};
+use crate::classes::event;
+use crate::exception::into_tool_failure;
+use crate::json::EmptyObject;
+use crate::settings::LogLevel;
+use crate::zend::{Failure, Object, Outcome, string_of};
+
+/// Where the hooks keep how long a list counts, and for whom.
+pub const TTL: &str = "cache_ttl";
+/// The tenant.
+pub const TENANT: &str = "cache_tenant";
+
+/// The list as PHP has it: of the cache, or of the server.
+///
+/// # Errors
+/// As [`Link::send`].
+pub fn list(link: &Link, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
+    let cache = hooks.get(CACHE)?;
+    let Some(cache) = cache.as_ref().and_then(Object::of) else {
+        return fresh(link, hooks, empty).map(|(_, tools)| tools);
+    };
+    if let Some(key) = key(link, hooks)?
+        && let Some(tools) = cached(hooks, cache, &key, empty)?
+    {
+        tell(link, hooks, &tools, true)?;
+        return Ok(tools);
+    }
+    let (json, tools) = fresh(link, hooks, empty)?;
+    // An authorization may have been given meanwhile: the list is that of these tokens.
+    let Some(key) = key(link, hooks)? else {
+        return Ok(tools);
+    };
+    let ttl = hooks.get(TTL)?.unwrap_or_default();
+    let stored = cache.call("set", [string_of(&key), string_of(&json), ttl]);
+    spared(hooks, stored)?;
+    Ok(tools)
+}
+
+/// Removes the list from the cache: the server says that it is another now.
+///
+/// # Errors
+/// What ends the request.
+pub fn forget(link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
+    let cache = hooks.get(CACHE)?;
+    let Some(cache) = cache.as_ref().and_then(Object::of) else {
+        return Ok(());
+    };
+    let Some(key) = key(link, hooks)? else {
+        return Ok(());
+    };
+    let removed = cache.call("delete", [string_of(key)]);
+    spared(hooks, removed).map(drop)
+}
+
+fn fresh(link: &Link, hooks: Hooks<'_>, empty: EmptyObject) -> Result<(String, Zval), Failure> {
+    let request = |client: McpClient| async move {
+        let tools = client.list_tools().await?;
+        let tools: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
+        Ok::<_, McpError>(format!("[{}]", tools.join(",")))
+    };
+    let json = link.send(hooks, "tools/list", request)?;
+    let tools = decoded(&json, empty)?;
+    tell(link, hooks, &tools, false)?;
+    Ok((json, tools))
+}
+
+fn decoded(json: &str, empty: EmptyObject) -> Outcome {
+    let raw: &RawValue = serde_json::from_str(json)
+        .map_err(|error| crate::exception::transport(error.to_string()))?;
+    readable(raw, empty)
+}
+
+/// The list in the cache; what is no list counts as none.
+fn cached(
+    hooks: Hooks<'_>,
+    cache: Object<'_>,
+    key: &str,
+    empty: EmptyObject,
+) -> Result<Option<Zval>, Failure> {
+    let found = spared(hooks, cache.call("get", [string_of(key)]))?;
+    let json = found.as_ref().and_then(Zval::str);
+    let Some(json) = json.filter(|json| json.starts_with('[')) else {
+        return Ok(None);
+    };
+    let list = crate::json::decode(json, empty)?.ok();
+    Ok(list.filter(Zval::is_array))
+}
+
+/// A cache that fails costs time, not the call: its exception goes to the log.
+fn spared(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>, Failure> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(failure) => {
+            let failure = into_tool_failure(failure)?;
+            hooks.log(
+                LogLevel::Warning,
+                "The cache of MCP tools failed",
+                || json!({ "error": failure.message }),
+            )?;
+            Ok(None)
+        }
+    }
+}
+
+fn tell(link: &Link, hooks: Hooks<'_>, tools: &Zval, from_cache: bool) -> Result<(), Failure> {
+    let count = tools.array().map_or(0, |tools| tools.len());
+    let server = link.server().shown_name();
+    hooks.dispatch(|| event::tools_listed(&server, count, from_cache))
+}
+
+/// Of the whole configuration, credentials included, and the tenant: what one user may see
+/// is nobody else's. None while it is not known who the user is. Letters, digits and `_`, 64
+/// at most, as PSR-16 has it.
+fn key(link: &Link, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
+    let tenant = hooks.get(TENANT)?;
+    let tenant = tenant.as_ref().and_then(Zval::str).unwrap_or_default();
+    let identity = link.identity(hooks)?;
+    Ok(identity.map(|identity| short_key("tools", &format!("{identity}\0{tenant}"))))
+}
+
+/// A key that tells nothing of what it stands for.
+pub fn short_key(kind: &str, identity: &str) -> String {
+    let hash = digest(&SHA256, identity.as_bytes());
+    let hex = hash
+        .as_ref()
+        .iter()
+        .take(24)
+        .map(|byte| format!("{byte:02x}"));
+    format!("pillion_{kind}_{}", hex.collect::<String>())
+}

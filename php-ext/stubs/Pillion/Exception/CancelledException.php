@@ -1,0 +1,8 @@
+<?php
+
+namespace Pillion\Exception;
+
+/** The call was ended by its {@see \Pillion\CancellationToken}, or by the server. */
+class CancelledException extends PillionException
+{
+}

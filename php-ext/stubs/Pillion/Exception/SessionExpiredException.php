@@ -1,0 +1,8 @@
+<?php
+
+namespace Pillion\Exception;
+
+/** The server does not know the session any more, and a new one did not help. */
+class SessionExpiredException extends TransportException
+{
+}

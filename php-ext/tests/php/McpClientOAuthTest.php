@@ -1,0 +1,170 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Exception\AuthorizationException;
+use Pillion\Exception\InvalidInputException;
+use Pillion\McpClient;
+use Pillion\Tests\Support\Peer;
+use Pillion\TokenStore;
+use PHPUnit\Framework\TestCase;
+
+/** OAuth with real authorization servers: these agree to everything and redirect at once. */
+final class McpClientOAuthTest extends TestCase
+{
+    private const REDIRECT_URI = 'http://127.0.0.1:8123/callback';
+
+    public function peers(): iterable
+    {
+        yield ['sdk-oauth'];
+        yield ['fastmcp-oauth'];
+    }
+
+    private static function client(string $peer, ?TokenStore $store = null): McpClient
+    {
+        $url = Peer::url($peer);
+        if ($url === null) {
+            $message = "The packages of '$peer' are not installed: scripts/setup test";
+            getenv('PILLION_REQUIRE_PEERS') === '1' ? self::fail($message) : self::markTestSkipped($message);
+        }
+        $client = new McpClient($url, ['timeout' => 30, 'oauth' => ['redirect_uri' => self::REDIRECT_URI]]);
+        return $client->setTokenStore($store);
+    }
+
+    /** What a browser does: it opens the page and is sent back. */
+    private static function browser(string $url): string
+    {
+        $context = stream_context_create(['http' => ['follow_location' => 0, 'ignore_errors' => true]]);
+        file_get_contents($url, false, $context);
+        foreach ($http_response_header as $header) {
+            if (stripos($header, 'location:') === 0) {
+                return trim(substr($header, 9));
+            }
+        }
+        return self::REDIRECT_URI . '?error=access_denied';
+    }
+
+    private static function store(): TokenStore
+    {
+        return new class () implements TokenStore {
+            /** @var array<string, array<string, mixed>> */
+            public array $entries = [];
+
+            public function load(string $key): ?array
+            {
+                TestCase::assertMatchesRegularExpression('/^[a-z0-9_]{1,64}$/', $key);
+                // As it comes back from a database.
+                return isset($this->entries[$key]) ? json_decode(json_encode($this->entries[$key]), true) : null;
+            }
+
+            public function save(string $key, ?array $tokens): void
+            {
+                if ($tokens === null) {
+                    unset($this->entries[$key]);
+                } else {
+                    $this->entries[$key] = $tokens;
+                }
+            }
+        };
+    }
+
+    /** @dataProvider peers */
+    public function testE8APersonIsAskedInThisProcessAndTokensAreKept(string $peer): void
+    {
+        $store = self::store();
+        $asked = 0;
+        $client = self::client($peer, $store)->onAuthorization(function (string $url) use (&$asked): string {
+            $asked++;
+            return self::browser($url);
+        });
+        self::assertNotEmpty($client->listTools());
+        self::assertNotEmpty($client->listTools());
+        self::assertSame(1, $asked);
+        self::assertCount(1, $store->entries);
+        // Another object, which has nobody to ask, and the session that is there.
+        self::assertNotEmpty(self::client($peer, $store)->listTools());
+        // Another person, who has no tokens.
+        $this->expectException(AuthorizationException::class);
+        self::client($peer)->listTools();
+    }
+
+    /** @dataProvider peers */
+    public function testE8AWebApplicationComesBackLater(string $peer): void
+    {
+        $store = self::store();
+        ['url' => $url, 'state' => $state] = self::client($peer, $store)->startAuthorization();
+        self::assertStringContainsString(rawurlencode($state), $url);
+        self::assertCount(1, $store->entries);
+        $back = self::browser($url);
+        try {
+            self::client($peer, self::store())->finishAuthorization($back);
+            self::fail('Somebody else took it up');
+        } catch (AuthorizationException $e) {
+            self::assertSame('denied', $e->errorCode);
+        }
+        // In another request.
+        $client = self::client($peer, $store);
+        $client->finishAuthorization($back);
+        self::assertCount(1, $store->entries, 'the tokens, and nothing that waits');
+        self::assertNotEmpty($client->listTools());
+        self::assertNotEmpty(self::client($peer, $store)->listTools());
+        $this->expectException(AuthorizationException::class);
+        $client->finishAuthorization($back);
+    }
+
+    public function testTheExceptionSaysWhereTheAuthorizationIsGiven(): void
+    {
+        $store = self::store();
+        try {
+            self::client('fastmcp-oauth', $store)->callTool('add', ['a' => 1, 'b' => 2]);
+            self::fail('It let us in');
+        } catch (AuthorizationException $e) {
+            self::assertStringStartsWith('http', (string) $e->authorizationUrl);
+        }
+        $client = self::client('fastmcp-oauth', $store);
+        $client->finishAuthorization(self::browser($e->authorizationUrl));
+        self::assertTrue($client->callTool('add', ['a' => 1, 'b' => 2])->success);
+    }
+
+    public function testACallbackThatGivesNoAddress(): void
+    {
+        $client = self::client('fastmcp-oauth')->onAuthorization(fn () => null);
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('null returned');
+        $client->ping();
+    }
+
+    public function testAPersonWhoSaysNo(): void
+    {
+        $client = self::client('fastmcp-oauth')->onAuthorization(function (string $url): string {
+            parse_str((string) parse_url($url, PHP_URL_QUERY), $query);
+            return self::REDIRECT_URI . '?' . http_build_query(['error' => 'access_denied', 'state' => $query['state']]);
+        });
+        $this->expectException(AuthorizationException::class);
+        $client->ping();
+    }
+
+    public function testATokenStoreThatGivesNonsense(): void
+    {
+        $store = self::store();
+        $client = self::client('fastmcp-oauth', new class () implements TokenStore {
+            public function load(string $key): ?array
+            {
+                return ['tokens' => ['access_token' => ['hush']]];
+            }
+
+            public function save(string $key, ?array $tokens): void
+            {
+            }
+        });
+        try {
+            $client->ping();
+            self::fail('It was taken');
+        } catch (InvalidInputException $e) {
+            self::assertStringContainsString('load() gave no tokens', $e->getMessage());
+            self::assertStringNotContainsString('hush', $e->getMessage());
+        }
+    }
+}

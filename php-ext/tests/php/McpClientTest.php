@@ -1,0 +1,398 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\CancellationToken;
+use Pillion\Event\ServerConnected;
+use Pillion\Event\ToolCallFinished;
+use Pillion\Event\ToolCallStarted;
+use Pillion\Event\ToolsChanged;
+use Pillion\Event\ToolsListed;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\JsonRpcException;
+use Pillion\Exception\TransportException;
+use Pillion\McpClient;
+use Pillion\MCPSSEClient;
+use Pillion\Progress;
+use Pillion\Tests\Support\FakeServer;
+use Pillion\ToolStream;
+use PHPUnit\Framework\TestCase;
+
+/** Arguments, values and hooks, against a fake server. */
+final class McpClientTest extends TestCase
+{
+    private static function client(array $options = []): McpClient
+    {
+        return new McpClient(FakeServer::url(), $options + ['timeout' => 5]);
+    }
+
+    /** @dataProvider badConfigurations */
+    public function testBadConfigurationsAreNamed(mixed $server, array $options, string $message): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage($message);
+        new McpClient($server, $options);
+    }
+
+    public function badConfigurations(): iterable
+    {
+        yield 'no URL' => ['not-a-url', [], 'url'];
+        yield 'nothing' => [[], [], "either a 'url' or a 'command'"];
+        yield 'both' => [['url' => 'http://localhost/', 'command' => 'sh'], [], "either a 'url' or a 'command'"];
+        yield 'an unknown option' => ['http://localhost/', ['retries' => 3], 'retries'];
+        yield 'an option twice' => [['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2], "'timeout' is given twice"];
+        yield 'a time that is none' => ['http://localhost/', ['timeout' => 'soon'], "'timeout'"];
+        yield 'a negative time' => ['http://localhost/', ['timeout' => -1], 'timeout'];
+        yield 'milliseconds' => ['http://localhost/', ['timeout_ms' => 1], 'timeout_ms'];
+        yield 'a key that is none' => ['http://localhost/', ['api_key' => 7], "'api_key'"];
+        yield 'an empty command' => [['command' => []], [], "'command'"];
+        yield 'arguments twice' => [['command' => ['sh', '-c'], 'args' => ['x']], [], "'args'"];
+        yield 'two credentials' => ['http://localhost/', ['api_key' => 'k', 'oauth' => true], "'oauth'"];
+        yield 'oauth that cannot be' => ['http://localhost/', ['oauth' => ['grant' => 'client_credentials']], 'client_id'];
+        yield 'roots that are none' => ['http://localhost/', ['roots' => ['a' => 'b']], '$roots'];
+        yield 'a list' => [['http://localhost/'], [], 'names as keys'];
+        yield 'invalid UTF-8' => ["http://localhost/\xff", [], 'UTF-8'];
+        yield 'a header that is none' => ['http://localhost/', ['headers' => ['X-Bad' => "a\n"]], "Invalid header 'X-Bad'"];
+    }
+
+    public function testL1CredentialsAreNotShownAndTheClientCannotBeSerialized(): void
+    {
+        $client = self::client(['api_key' => 'sekrit', 'headers' => ['x-more' => 'sekrit']]);
+        self::assertStringNotContainsString('sekrit', print_r($client, true) . var_export($client, true));
+        try {
+            new McpClient('not-a-url', ['api_key' => 'sekrit']);
+            self::fail('It was accepted');
+        } catch (InvalidInputException $e) {
+            self::assertStringNotContainsString('sekrit', $e . print_r($e->getTrace()[0], true));
+        }
+        $this->expectExceptionMessage("Serialization of 'Pillion\\McpClient' is not allowed");
+        serialize($client);
+    }
+
+    public function testValuesAreWhatTheServerSent(): void
+    {
+        $result = self::client()->callTool('values');
+        self::assertInstanceOf(\stdClass::class, $result->result['empty'], '{} is not []');
+        self::assertSame([1, 'two', null, true, 1.0], $result->result['list']);
+        self::assertSame(PHP_INT_MAX, $result->result['max']);
+        $sent = ['int' => PHP_INT_MIN, 'map' => new \stdClass(), 'list' => [], 'float' => 1.0, 'text' => "grüße\u{1F600}"];
+        $body = json_decode(self::client()->request('echo', $sent)->body ?? self::client()->request('echo', $sent)['body']);
+        self::assertSame(PHP_INT_MIN, $body->params->int);
+        self::assertInstanceOf(\stdClass::class, $body->params->map);
+        self::assertSame([[], 1.0, "grüße\u{1F600}"], [$body->params->list, $body->params->float, $body->params->text]);
+    }
+
+    /** @dataProvider badArguments */
+    public function testBadArgumentsAreClear(\Closure $use, string $message): void
+    {
+        $client = self::client();
+        try {
+            $use($client);
+            self::fail('It was accepted');
+        } catch (InvalidInputException | \TypeError $e) {
+            self::assertStringContainsString($message, $e->getMessage());
+        }
+        self::assertTrue($client->callTool('roll')->success, 'the client goes on working');
+    }
+
+    public function badArguments(): iterable
+    {
+        $recursive = [];
+        $recursive['self'] = &$recursive;
+        yield 'a recursive array' => [fn ($c) => $c->callTool('echo', $recursive), 'contains itself'];
+        yield 'a resource' => [fn ($c) => $c->callTool('echo', ['x' => STDIN]), 'resource'];
+        yield 'NAN' => [fn ($c) => $c->callTool('echo', ['x' => NAN]), 'NAN'];
+        yield 'invalid UTF-8' => [fn ($c) => $c->callTool('echo', ['x' => "\xff"]), 'UTF-8'];
+        yield 'a name in invalid UTF-8' => [fn ($c) => $c->callTool("\xff"), 'UTF-8'];
+        yield 'an unknown option' => [fn ($c) => $c->callTool('echo', [], ['wait' => 1]), "Unknown option 'wait'"];
+        yield 'an option of another method' => [fn ($c) => $c->streamTool('echo', [], ['on_progress' => 'strlen']), 'on_progress'];
+        yield 'a time' => [fn ($c) => $c->callTool('echo', [], ['timeout' => 'x']), "'timeout' must be a number of seconds, string given"];
+        yield 'an endless time' => [fn ($c) => $c->callTool('echo', [], ['timeout' => INF]), 'timeout'];
+        yield 'no callable' => [fn ($c) => $c->callTool('echo', [], ['on_progress' => 'no_such_function']), "'on_progress' must be callable, string given"];
+        yield 'no token' => [fn ($c) => $c->callTool('echo', [], ['cancellation' => new \stdClass()]), 'CancellationToken, stdClass given'];
+        yield 'meta' => [fn ($c) => $c->callTool('echo', [], ['meta' => [1, 2]]), "'meta'"];
+        yield 'an id' => [fn ($c) => $c->callTool('echo', [], ['id' => 5]), "'id' must be a string, int given"];
+        yield 'no concurrency' => [fn ($c) => $c->callTools([], ['max_concurrent' => 0]), "'max_concurrent'"];
+        yield 'no call' => [fn ($c) => $c->callTools([['name' => 'roll'], 'roll']), 'entry 1 is string'];
+        yield 'a call without name' => [fn ($c) => $c->callTools([['arguments' => []]]), 'entry 0'];
+        yield 'a level' => [fn ($c) => $c->setLoggingLevel('loud'), '$level must be one of'];
+        yield 'a callback' => [fn ($c) => $c->onSampling('no_such_function'), 'must be of type ?callable, string given'];
+        yield 'a logger' => [fn ($c) => $c->setLogger(new \stdClass()), '$logger must have the method log(), and stdClass has none'];
+        yield 'a dispatcher' => [fn ($c) => $c->setEventDispatcher(new \ArrayObject()), 'dispatch()'];
+        yield 'a cache' => [fn ($c) => $c->setCache(new \stdClass()), 'get()'];
+        yield 'a time to live' => [fn ($c) => $c->setCache(null, -1), '$ttl'];
+        yield 'a token store' => [fn ($c) => $c->setTokenStore(new \stdClass()), 'load()'];
+        yield 'an authorization without oauth' => [fn ($c) => $c->startAuthorization(), "'oauth'"];
+        yield 'roots' => [fn ($c) => $c->setRoots([7]), 'entry 0'];
+    }
+
+    public function testErrorsHaveTheirExceptions(): void
+    {
+        try {
+            self::client()->callTool('rpc_error');
+            self::fail('It worked');
+        } catch (JsonRpcException $e) {
+            self::assertSame([-32600, 'invalid_input'], [$e->rpcCode, $e->errorCode]);
+        }
+        $this->expectException(TransportException::class);
+        (new McpClient('http://127.0.0.1:1/mcp'))->listTools();
+    }
+
+    public function testL1TheLoggerGetsEveryLineAndNoSecret(): void
+    {
+        $logger = new class () {
+            public array $lines = [];
+
+            public function log($level, $message, array $context = []): void
+            {
+                $this->lines[] = [$level, $message, $context];
+            }
+        };
+        $client = self::client()->setLogger($logger);
+        $client->callTool('echo', ['password' => 'hunter2']);
+        self::assertSame(['debug', 'MCP Request'], array_slice($logger->lines[0], 0, 2));
+        self::assertSame('tools/call', $logger->lines[0][2]['method']);
+        self::assertStringNotContainsString('hunter2', json_encode($logger->lines));
+        $sse = (new MCPSSEClient('http://127.0.0.1:1/sse'))->setLogger($logger);
+        self::assertSame([], $sse->listTools());
+        self::assertSame(['error', 'Failed to list MCP tools'], array_slice(end($logger->lines), 0, 2));
+        $before = count($logger->lines);
+        $client->setLogger(null)->callTool('roll');
+        self::assertCount($before, $logger->lines);
+    }
+
+    public function testTheDispatcherHearsWhatHappensAndNothingSecret(): void
+    {
+        $dispatcher = new class () {
+            public array $events = [];
+
+            public function dispatch(object $event): object
+            {
+                return $this->events[] = $event;
+            }
+        };
+        $client = self::client(['label' => 'dice', 'headers' => ['x-new' => 'sekrit']])->setEventDispatcher($dispatcher);
+        $client->listTools();
+        $client->callTool('echo', ['password' => 'hunter2'], ['id' => 'c1']);
+        $client->callTools([['id' => 'c2', 'name' => 'status', 'arguments' => ['status' => 500]]]);
+        $classes = array_map('get_class', $dispatcher->events);
+        self::assertSame([
+            ServerConnected::class, ToolsListed::class,
+            ToolCallStarted::class, ToolCallFinished::class, ToolCallStarted::class, ToolCallFinished::class,
+        ], $classes);
+        [$connected, $listed, $started, $finished, , $failed] = $dispatcher->events;
+        self::assertSame(['dice', 4, false], [$connected->server, $listed->tools, $listed->fromCache]);
+        self::assertSame(['echo', 'c1', 'dice'], [$started->toolName, $started->toolCallId, $started->server]);
+        self::assertSame([true, null], [$finished->success, $finished->errorCode]);
+        self::assertGreaterThan(0, $finished->seconds);
+        self::assertSame(['c2', false, 'unavailable'], [$failed->toolCallId, $failed->success, $failed->errorCode]);
+        self::assertDoesNotMatchRegularExpression('/hunter2|sekrit/', serialize(array_map('get_object_vars', $dispatcher->events)));
+    }
+
+    public function testAListenerThatThrowsIsHeard(): void
+    {
+        $dispatcher = new class () {
+            public function dispatch(object $event): object
+            {
+                throw new \DomainException('no ' . $event::class);
+            }
+        };
+        $client = self::client()->setEventDispatcher($dispatcher);
+        try {
+            $client->callTool('roll');
+            self::fail('It was not heard');
+        } catch (\DomainException $e) {
+            self::assertSame('no ' . ToolCallStarted::class, $e->getMessage());
+        }
+        self::assertTrue($client->setEventDispatcher(null)->callTool('roll')->success);
+    }
+
+    /** @dataProvider clients */
+    public function testTheListOfToolsIsKeptForEachTenant(string $class): void
+    {
+        $cache = self::cache();
+        $client = (new $class(FakeServer::url()))->setCache($cache, 60, 'a');
+        $tools = $client->listTools();
+        self::assertCount(1, $cache->entries);
+        self::assertMatchesRegularExpression('/^[A-Za-z0-9_]{1,64}$/', array_key_first($cache->entries));
+        self::assertSame(60, $cache->ttl);
+        $cached = (new $class(FakeServer::url()))->setCache($cache, 60, 'a');
+        self::assertEquals($tools, $cached->listTools());
+        self::assertSame([1, 1], [$cache->hits, $cache->sets]);
+        $cached->setCache($cache, 60, 'b')->listTools();
+        self::assertCount(2, $cache->entries);
+        // What is no list counts as none.
+        $cache->entries = array_fill_keys(array_keys($cache->entries), '{"not": "a list"');
+        self::assertEquals($tools, $cached->listTools());
+    }
+
+    public function clients(): iterable
+    {
+        yield [MCPSSEClient::class];
+        yield [McpClient::class];
+    }
+
+    public function testUsersWithOtherCredentialsShareNoList(): void
+    {
+        $cache = self::cache();
+        foreach (['alice', 'bob'] as $key) {
+            self::client(['api_key' => $key])->setCache($cache)->listTools();
+        }
+        self::assertCount(2, $cache->entries);
+        self::assertStringNotContainsString('alice', json_encode(array_keys($cache->entries)));
+    }
+
+    public function testACacheThatFailsCostsTimeOnly(): void
+    {
+        $cache = new class () {
+            public function get($key, $default = null): mixed
+            {
+                throw new \RuntimeException('redis is gone');
+            }
+
+            public function set($key, $value, $ttl = null): bool
+            {
+                throw new \RuntimeException('redis is gone');
+            }
+
+            public function delete($key): bool
+            {
+                throw new \RuntimeException('redis is gone');
+            }
+        };
+        $logger = new class () {
+            public array $warnings = [];
+
+            public function log($level, $message, array $context = []): void
+            {
+                $level === 'warning' && $this->warnings[] = $context['error'];
+            }
+        };
+        self::assertCount(4, self::client()->setCache($cache)->setLogger($logger)->listTools());
+        self::assertSame(['redis is gone', 'redis is gone'], $logger->warnings);
+    }
+
+    public function testAChangeOfTheToolsEmptiesTheCacheAndIsTold(): void
+    {
+        $cache = self::cache();
+        $dispatcher = new class () {
+            public array $changes = [];
+
+            public function dispatch(object $event): object
+            {
+                $event instanceof ToolsChanged && $this->changes[] = $event->server;
+                return $event;
+            }
+        };
+        $client = self::client(['label' => 'dice', 'headers' => ['x-test' => 'changes']])->setCache($cache)->setEventDispatcher($dispatcher);
+        $client->listTools();
+        self::assertCount(1, $cache->entries);
+        $client->callTool('notifies', ['methods' => ['notifications/tools/list_changed']]);
+        self::assertSame([['dice'], []], [$dispatcher->changes, $cache->entries]);
+        $client->callTool('roll');
+        self::assertSame(['dice'], $dispatcher->changes);
+    }
+
+    public function testNoticesAreBoundedAndEachObjectHearsItsOwn(): void
+    {
+        $heard = [];
+        $methods = array_map(fn (int $i) => "notifications/x$i", range(1, 400));
+        $quiet = self::client();
+        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$heard): void {
+            $heard[] = $method;
+            self::assertEquals(new \stdClass(), $params['empty']);
+        });
+        $client->callTool('notifies', ['methods' => ['notifications/a', 'notifications/b']]);
+        self::assertSame(['notifications/a', 'notifications/b'], $heard);
+        $quiet->callTool('notifies', ['methods' => $methods]);
+        $client->callTool('roll');
+        self::assertCount(2, $heard, 'sessions without such a callback are others');
+        $client->onNotification(null)->callTool('notifies', ['methods' => $methods]);
+        self::assertCount(2, $heard);
+        $client->onNotification(fn () => throw new \DomainException('heard'));
+        $this->expectExceptionMessage('heard');
+        $client->callTool('notifies', ['methods' => ['notifications/a']]);
+    }
+
+    private static function cache(): object
+    {
+        return new class () {
+            public array $entries = [];
+            public int $hits = 0;
+            public int $sets = 0;
+            public ?int $ttl = null;
+
+            public function get($key, $default = null): mixed
+            {
+                $this->hits += isset($this->entries[$key]) ? 1 : 0;
+                return $this->entries[$key] ?? $default;
+            }
+
+            public function set($key, $value, $ttl = null): bool
+            {
+                $this->entries[$key] = $value;
+                $this->ttl = $ttl;
+                $this->sets++;
+                return true;
+            }
+
+            public function delete($key): bool
+            {
+                unset($this->entries[$key]);
+                return true;
+            }
+        };
+    }
+
+    public function testValueClasses(): void
+    {
+        $progress = new Progress(progress: 0.5, message: 'half');
+        self::assertSame([0.5, null, 'half'], [$progress->progress, $progress->total, $progress->message]);
+        $event = new ToolCallStarted('echo', 'c1', null);
+        self::assertSame(['echo', 'c1', null], [$event->toolName, $event->toolCallId, $event->server]);
+        $token = new CancellationToken();
+        $token->cancel();
+        $token->cancel('later');
+        self::assertTrue($token->isCancelled());
+        $this->expectException(\Error::class);
+        $progress->progress = 1.0;
+    }
+
+    public function testAStreamCannotBeMadeOrRewound(): void
+    {
+        $stream = self::client()->streamTool('roll');
+        self::assertSame([], iterator_to_array($stream));
+        self::assertSame(15, $stream->getResult()->result['total']);
+        $this->expectException(\ReflectionException::class);
+        (new \ReflectionClass(ToolStream::class))->newInstance();
+    }
+
+    public function testAStreamThatFailedSaysSoAgain(): void
+    {
+        $stream = self::client()->streamTool('rpc_error');
+        try {
+            $stream->getResult();
+            self::fail('It worked');
+        } catch (JsonRpcException) {
+            $this->expectException(\Error::class);
+            $this->expectExceptionMessage('ended without a result');
+            $stream->getResult();
+        }
+    }
+
+    public function testItCanBeMockedAndExtended(): void
+    {
+        $mock = $this->createMock(McpClient::class);
+        $mock->method('listTools')->willReturn([['name' => 'x']]);
+        self::assertSame('x', $mock->listTools()[0]['name']);
+        $client = new class (FakeServer::url()) extends McpClient {
+            public function request(string $method, array $params = []): mixed
+            {
+                return parent::request($method, ['more' => 1] + $params);
+            }
+        };
+        self::assertSame(1, $client->onSampling(fn () => null)->request('echo')['params']['more']);
+    }
+}

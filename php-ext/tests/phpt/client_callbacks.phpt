@@ -1,0 +1,28 @@
+--TEST--
+Cycles through clients, streams and their callbacks are collected
+--FILE--
+<?php
+use Pillion\{McpClient, MCPSSEClient};
+
+require __DIR__ . '/../servers/start.inc';
+
+class Witness { public static int $alive = 0; function __construct() { self::$alive++; } function __destruct() { self::$alive--; }
+    function log() {} function dispatch(object $event) { return $event; } }
+
+function cycle(string $url): void {
+    $witness = new Witness;
+    $client = new McpClient($url);
+    $witness->client = $client;
+    $witness->sse = (new MCPSSEClient($url))->setLogger($witness);
+    $client->onSampling(fn () => [$client, $witness])->onElicitation(fn () => $witness)->onNotification(fn () => $witness);
+    $client->setLogger($witness)->setEventDispatcher($witness);
+    $witness->stream = $client->streamTool('roll');
+    foreach ($witness->stream as $progress) {}
+}
+
+for ($i = 0; $i < 20; $i++) @cycle($url);
+gc_collect_cycles();
+echo Witness::$alive, " alive\n";
+?>
+--EXPECT--
+0 alive
