@@ -42,6 +42,7 @@ final class LeakTest extends TestCase
             'mcp failures' => ['mcp failures', 500],
             'mcp time limits' => ['mcp time limits', 300],
             'mcp users' => ['mcp users', 500],
+            'mcp client' => ['mcp client', 500],
             'mcp registries' => ['mcp registries', 500],
             'tools' => ['tools', 10_000],
             'tool failures' => ['tool failures', 10_000],

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Tests;
 
 use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\FpmPool;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SessionServer;
 use PHPUnit\Framework\TestCase;
@@ -141,6 +142,32 @@ final class ProcessTest extends TestCase
             }
             PHP;
         self::assertSame([], $this->leftBy($code, '7 42 who'));
+    }
+
+    public function testForkedChildrenLeaveTheProgramsOfTheirParentRunning(): void
+    {
+        $code = sprintf('$command = ["python3", %s];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
+            $pid = fn () => (new Pillion\McpClient(["command" => $command], ["timeout" => 20]))->request("tools/call", ["name" => "pid"])["structuredContent"]["pid"];
+            $fork = function (callable $child): void {
+                $process = pcntl_fork();
+                if ($process === 0) { $child(); exit; }
+                pcntl_waitpid($process, $status);
+            };
+            $mine = $pid();
+            $fork(function () {});
+            $fork(fn () => posix_kill(getmypid(), SIGKILL));
+            $fork(fn () => print($pid() . ' '));
+            // Longer than a server has to end after its input has.
+            sleep(3);
+            echo $mine, ' ', $pid();
+            PHP;
+        $ran = Process::php($code);
+        self::assertSame(['', 0], [$ran['errors'], $ran['exit']]);
+        self::assertMatchesRegularExpression('/^\d+ \d+ \d+$/', $ran['output']);
+        [$childs, $before, $after] = array_map('intval', explode(' ', $ran['output']));
+        self::assertSame($before, $after, 'the parent goes on with the same program');
+        self::assertNotSame($before, $childs);
+        self::assertTrue(FpmPool::waitFor(fn () => !posix_kill($childs, 0) && !posix_kill($before, 0)), 'no program outlives its process');
     }
 
     public function testUsersNeverShareASession(): void

@@ -8,6 +8,7 @@ declare(strict_types=1);
  *   php leak.php <kind> <calls> <URL of the fake MCP server> <of that with sessions> <socket of the sidecar>
  */
 
+use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Sidecar;
 use Pillion\ToolCall;
@@ -51,6 +52,12 @@ $kinds = [
     'mcp users' => function () use ($sessions, &$number): void {
         $number++;
         (new MCPSSEClient($sessions, 20, "user-$number"))->callTool('who');
+    },
+    'mcp client' => function () use ($sessions, $fails): void {
+        $client = new McpClient($sessions, ['timeout' => 20]);
+        $client->onSampling(fn () => $client);
+        $client->request('tools/call', ['name' => 'who']);
+        $fails(fn () => $client->request('unknown'));
     },
     'mcp registries' => function () use ($client): void {
         $registry = new ToolRegistry();
