@@ -48,6 +48,7 @@ fn succeeded(id: String, name: String, output: ToolOutput) -> ToolResult {
 fn failed(id: String, name: String, failure: ToolFailure) -> ToolResult {
     let mut result = ToolResult::failure(id, name, failure.code, failure.message);
     result.result = failure.result;
+    result.metadata = *failure.metadata;
     if let Some(wait) = failure.retry_after {
         result
             .metadata

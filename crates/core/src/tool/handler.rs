@@ -91,6 +91,8 @@ pub struct ToolFailure {
     pub result: Value,
     /// How long to wait before a new try, for `rate_limited` and `unavailable`.
     pub retry_after: Option<Duration>,
+    /// Facts about the run, as those of a [`ToolOutput`]. Boxed, so that results stay small.
+    pub metadata: Box<JsonObject>,
 }
 
 impl ToolFailure {
@@ -102,6 +104,7 @@ impl ToolFailure {
             message: message.into(),
             result: Value::Null,
             retry_after: None,
+            metadata: Box::default(),
         }
     }
 
@@ -121,6 +124,13 @@ impl ToolFailure {
     #[must_use]
     pub fn with_result(mut self, result: Value) -> Self {
         self.result = result;
+        self
+    }
+
+    /// Adds one fact to the metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.metadata.insert(key.into(), value);
         self
     }
 
