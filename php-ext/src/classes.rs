@@ -14,7 +14,7 @@ pub mod progress;
 mod provider_format;
 mod sidecar;
 mod token_store;
-mod tool_call;
+pub mod tool_call;
 pub mod tool_definition;
 mod tool_executor;
 pub mod tool_registry;

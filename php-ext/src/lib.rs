@@ -24,5 +24,6 @@ mod module;
 mod php_tool;
 mod runtime;
 mod settings;
+mod switchboard;
 mod wait;
 mod zend;

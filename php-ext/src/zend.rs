@@ -34,5 +34,5 @@ pub use state::{State, StateClass, construct, new_with_state, state_of};
 pub use types::Type;
 pub use value::{
     array_of, bool_of, empty_array, entries, float_of, int_of, list_of, string_of, table_of,
-    undefined, with_entry, without_entry,
+    type_name, undefined, with_entry, without_entry,
 };

@@ -2,6 +2,8 @@
 
 mod options;
 
+use std::sync::Arc;
+
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -12,8 +14,7 @@ use super::tool_call::call_of;
 use super::tool_registry::{self, is_registry, registry_of};
 use super::tool_result::{self, new_result};
 use crate::context::context_argument;
-use crate::execution::{self, Mode};
-use crate::json::to_value;
+use crate::execution::{self, Attendants, Mode};
 use crate::zend::{
     Call, Class, Failure, Method, Outcome, Parameter, Property, State, StateClass, Type, construct,
     entries, list_of, state_of, undefined,
@@ -44,6 +45,12 @@ pub(super) fn register() -> ZendResult<()> {
             registry,
             undefined(),
         ))
+        .property(Property::new(
+            PropertyFlags::Private,
+            "approve",
+            Type::MIXED,
+            Zval::new(),
+        ))
         .method(Method::new("__construct", construct_executor).parameters(&[
             Parameter::required("registry", registry),
             Parameter::optional("options", Type::ARRAY, "[]"),
@@ -72,21 +79,20 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
         .filter(|value| is_registry(value))
         .ok_or_else(|| call.type_error(0, tool_registry::NAME))?;
     let (_, registry) = registry_of(value)?;
-    let config = match call.value(1) {
-        Some(options) => {
+    let options::Options { config, approve } = match call.value(1) {
+        Some(given) => {
             call.array(1)?;
-            options::read(to_value(options)?)?
+            options::read(given)?
         }
-        None => pillion_core::executor::ExecutorConfig::default(),
+        None => options::Options::default(),
     };
     let this = call.this();
-    construct(
-        this,
-        ToolExecutor {
-            executor: Executor::new(std::sync::Arc::clone(registry.tools()), config),
-        },
-    )?;
+    let tools = Arc::clone(registry.tools());
+    let hooks = execution::hooks(registry.switchboard());
+    let executor = Executor::with_hooks(tools, config, hooks);
+    construct(this, ToolExecutor { executor })?;
     this.set(CLASS.get(), "registry", value.shallow_clone());
+    this.set(CLASS.get(), "approve", approve);
     Ok(Zval::new())
 }
 
@@ -117,7 +123,13 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResu
     let state = state_of::<ToolExecutor>(this)?;
     let registry = this.get(CLASS.get(), "registry")?;
     let (object, registry) = registry_of(&registry)?;
-    execution::execute(object, registry, &state.executor, calls, context, mode)
+    let approve = this.get(CLASS.get(), "approve")?;
+    let attendants = Attendants {
+        registry,
+        object,
+        approve: (!approve.is_null()).then_some(approve),
+    };
+    execution::execute(&attendants, &state.executor, calls, context, mode)
 }
 
 /// The calls in a list: objects or arrays.

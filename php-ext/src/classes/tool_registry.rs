@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use super::interfaces::MODEL;
 use super::tool_result;
 use crate::exception;
-use crate::execution::{self, Mode};
+use crate::execution::{self, Attendants, Mode};
 use crate::json::to_value;
 use crate::mcp_server::McpServer;
-use crate::php_tool::Switchboard;
+use crate::switchboard::Switchboard;
 use crate::zend::{
     Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type,
     construct, empty_array, state_of,
@@ -270,9 +270,13 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     }
     let calls = vec![ToolCall::new(id, name, arguments)];
     let context = CallContext::default();
-    let results = execution::execute(
-        this,
+    let attendants = Attendants {
         registry,
+        object: this,
+        approve: None,
+    };
+    let results = execution::execute(
+        &attendants,
         &registry.executor,
         calls,
         context,

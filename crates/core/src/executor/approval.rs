@@ -37,7 +37,7 @@ pub enum Decision {
     /// The call ends as `denied`.
     Denied,
     /// Nobody has decided yet: the call ends as `approval_required`, and may be sent again
-    /// once there is a decision.
+    /// once there is a decision. The result's metadata has `approval_id` and `arguments`.
     Undecided,
 }
 
@@ -90,7 +90,12 @@ pub(super) async fn pass(
         Decision::Undecided => (ErrorCode::ApprovalRequired, "needs approval"),
     };
     let message = format!("The call of tool '{}' {what}", tool.name());
-    Err(ToolFailure::new(code, message).with_metadata("approval_id", json!(id)))
+    let failure = ToolFailure::new(code, message).with_metadata("approval_id", json!(id));
+    Err(match decision {
+        // Whoever decides later has to see what would run.
+        Decision::Undecided => failure.with_metadata("arguments", json!(arguments)),
+        _ => failure,
+    })
 }
 
 #[cfg(test)]

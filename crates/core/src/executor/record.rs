@@ -49,17 +49,7 @@ fn failed(id: String, name: String, failure: ToolFailure) -> ToolResult {
     let mut result = ToolResult::failure(id, name, failure.code, failure.message);
     result.result = failure.result;
     result.metadata = *failure.metadata;
-    if let Some(wait) = failure.retry_after {
-        result
-            .metadata
-            .insert("retry_after".to_owned(), json!(whole_seconds(wait)));
-    }
     result
-}
-
-/// Whole seconds, rounded up: waiting so long is always enough.
-pub(super) fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_secs_f64().ceil() as u64
 }
 
 fn log(result: &ToolResult, elapsed: Duration) {

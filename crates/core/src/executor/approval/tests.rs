@@ -135,6 +135,7 @@ async fn g3_an_approval_holds_for_this_tool_these_arguments_and_this_user() {
         asked.error.as_deref(),
         Some("The call of tool 'roll' needs approval")
     );
+    assert_eq!(asked.metadata["arguments"], json!({"what": "x"}));
     alice.approved.insert(id_in(&asked));
     let approved = run(&executor, "roll", &alice).await;
     assert_eq!(approved.result, json!({"what": "x"}));
