@@ -23,7 +23,7 @@ pub enum Work {
     /// To run a tool in PHP.
     Run(Job<Run, Result<ToolOutput, ToolFailure>>),
     /// To ask the application whether a call may run.
-    Approve(Job<ApprovalRequest, Result<Decision, ToolFailure>>),
+    Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
 }
 
 /// A run of a tool in PHP.

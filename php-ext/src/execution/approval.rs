@@ -34,7 +34,7 @@ impl Approver for PhpApprover {
                 return Ok(Decision::Undecided);
             };
             let _turn = line.turn_of_another(&request.context).await;
-            let (job, answer) = Job::new(request);
+            let (job, answer) = Job::new(Box::new(request));
             line.send(Work::Approve(job));
             answer
                 .await
