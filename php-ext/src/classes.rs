@@ -1,5 +1,6 @@
 //! The classes of the namespace `Pillion`, one in a file.
 
+pub mod attributes;
 pub mod callable_tool;
 mod cancellation_token;
 mod client_hooks;
@@ -25,6 +26,7 @@ use ext_php_rs::error::Result;
 
 /// Registers them all, each after those it refers to.
 pub fn register() -> Result<()> {
+    attributes::register()?;
     tool_definition::register()?;
     tool_call::register()?;
     tool_result::register()?;

@@ -21,8 +21,8 @@ mod types;
 mod value;
 
 pub use call::{Call, Outcome};
-pub use callback::{call_callable, guarded, take_exception};
-pub use class::{Class, ClassSlot, Method, Parameter, Property};
+pub use callback::{call_callable, call_with_names, guarded, take_exception};
+pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
 pub use interrupt::{check_interrupt, must_stop, note_interrupt, noted_interrupt};

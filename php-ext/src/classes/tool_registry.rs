@@ -137,6 +137,14 @@ pub(super) fn register() -> ZendResult<()> {
                 .returns(Type::VOID),
         )
         .method(
+            Method::new("registerObject", registration::register_object)
+                .parameters(&[
+                    Parameter::required("objectOrClass", Type::OBJECT.or(Type::STRING)),
+                    Parameter::optional("replace", Type::BOOL, "false"),
+                ])
+                .returns(Type::ARRAY),
+        )
+        .method(
             Method::new("registerMcpServer", registration::register_mcp_server)
                 .parameters(&[
                     Parameter::required(

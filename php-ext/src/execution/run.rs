@@ -1,4 +1,3 @@
-use ext_php_rs::types::Zval;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
 use serde_json::Value;
 
@@ -8,7 +7,7 @@ use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::switchboard::Run;
-use crate::zend::{Failure, Object, call_callable, string_of};
+use crate::zend::{Failure, Object, string_of};
 
 /// Runs one tool in PHP.
 pub(super) fn run(
@@ -30,15 +29,15 @@ pub(super) fn run(
 
 fn call(tool: Object<'_>, run: &Run) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
     let arguments = decode_value(&Value::Object(run.arguments.clone()), EmptyObject::Array)?;
-    let arguments = [arguments, string_of(&run.call_id)];
-    let handler = callable_tool::handler_of(tool)?;
-    let value = match &handler {
-        Some(handler) => call_callable(handler, arguments)?,
-        None => tool.call("execute", arguments.each_ref().map(Zval::shallow_clone))?,
+    let is_callable = callable_tool::is_callable_tool(tool);
+    let value = if is_callable {
+        callable_tool::invoke(tool, arguments, &run.call_id)?
+    } else {
+        tool.call("execute", [arguments, string_of(&run.call_id)])?
     };
     match result_of(&value)? {
         Some(result) => Ok(outcome_of(result)),
-        None if handler.is_some() => Ok(Ok(ToolOutput::value(to_value(&value)?))),
+        None if is_callable => Ok(Ok(ToolOutput::value(to_value(&value)?))),
         None => Ok(Err(ToolFailure::internal(format!(
             "{}::execute() returned no {TOOL_RESULT}",
             tool.class_name()
