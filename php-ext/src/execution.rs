@@ -1,17 +1,18 @@
 //! Takes calls from PHP through the executor of the engine (requirements C1 to C7, G3).
 
 mod approval;
+mod notices;
 mod run;
 
 use std::sync::Arc;
 
-use ext_php_rs::types::Zval;
 use futures_util::future::join;
 use pillion_core::executor::{Executor, ExecutorHooks};
 use pillion_core::tool::{CallContext, ToolCall, ToolResult};
 
 use crate::classes::tool_registry::Registry;
-use crate::switchboard::{Switchboard, Work};
+use crate::mcp::hooks::{self, Hooks};
+use crate::switchboard::{Serves, Switchboard, Work};
 use crate::wait::wait_serving;
 use crate::zend::{Failure, Object};
 
@@ -30,16 +31,29 @@ pub struct Attendants<'a> {
     pub registry: &'a Registry,
     /// Its object, which has the tools in PHP.
     pub object: Object<'a>,
-    /// The callable that decides on approvals.
-    pub approve: Option<Zval>,
+    /// What the application has set on the executor.
+    pub hooks: Option<Hooks<'a>>,
+}
+
+impl Attendants<'_> {
+    fn serves(&self) -> Result<Serves, Failure> {
+        let Some(hooks) = self.hooks else {
+            return Ok(Serves::default());
+        };
+        let has = |name: &str| Ok::<_, Failure>(hooks.get(name)?.is_some());
+        Ok(Serves {
+            approvals: has(hooks::APPROVE)?,
+            notices: has(hooks::LOGGER)? || has(hooks::EVENTS)?,
+        })
+    }
 }
 
 /// What an executor whose calls run through [`execute`] needs: approvals that the PHP
-/// thread gives.
+/// thread gives, and notices to it.
 pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
     ExecutorHooks {
         approver: Some(Arc::new(approval::PhpApprover::new(switchboard))),
-        ..ExecutorHooks::default()
+        observer: Some(Arc::new(notices::PhpObserver::new(switchboard))),
     }
 }
 
@@ -49,8 +63,8 @@ pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
 /// its turn comes: waiting for the thread is not the tool's fault.
 ///
 /// # Errors
-/// What ends the wait as a whole: an exception of a signal handler, `exit()` in a tool,
-/// the end of the request. A tool that fails has a failed result instead.
+/// What ends the wait as a whole: an exception of a signal handler, of a listener or of the
+/// logger, `exit()` in a tool, the end of the request. A tool that fails has a failed result instead.
 pub fn execute(
     attendants: &Attendants<'_>,
     executor: &Executor,
@@ -60,6 +74,7 @@ pub fn execute(
 ) -> Result<Vec<ToolResult>, Failure> {
     let registry = attendants.registry;
     registry.follow_fork()?;
+    let serves = attendants.serves()?;
     let places = calls.len();
     let (in_php, others): (Vec<_>, Vec<_>) = calls
         .into_iter()
@@ -68,8 +83,7 @@ pub fn execute(
     let executor = executor.clone();
     let ran = wait_serving(
         |jobs| {
-            let approves = attendants.approve.is_some();
-            let open = registry.switchboard().open(jobs, approves, &mut context);
+            let open = registry.switchboard().open(jobs, serves, &mut context);
             async move {
                 let (other_places, other_calls): (Vec<_>, Vec<_>) = others.into_iter().unzip();
                 let mut context_in_php = context.clone();
@@ -108,8 +122,13 @@ fn serve(attendants: &Attendants<'_>, work: Work) -> Result<(), Failure> {
         }
         Work::Approve(job) => {
             if !job.is_abandoned() {
-                let decision = approval::ask(attendants.approve.as_ref(), &job.question)?;
+                let decision = approval::ask(attendants.hooks, &job.question)?;
                 job.answer(decision);
+            }
+        }
+        Work::Notice(notice) => {
+            if let Some(hooks) = attendants.hooks {
+                notices::pass_on(hooks, &notice)?;
             }
         }
     }

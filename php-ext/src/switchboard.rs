@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use pillion_core::executor::{ApprovalRequest, Decision};
-use pillion_core::tool::{CallContext, JsonObject, ToolFailure, ToolOutput};
+use pillion_core::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolOutput};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::wait::{Job, JobSender};
@@ -24,6 +25,29 @@ pub enum Work {
     Run(Job<Run, Result<ToolOutput, ToolFailure>>),
     /// To ask the application whether a call may run.
     Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
+    /// To tell the application of a call.
+    Notice(Notice),
+}
+
+/// That a call begins or has ended. It holds no arguments and no result.
+pub struct Notice {
+    /// The name that was called.
+    pub tool: String,
+    /// The id of the call.
+    pub call_id: String,
+    /// The MCP server that the tool is of.
+    pub server: Option<String>,
+    /// Why it failed, if it did, and how long it took.
+    pub ended: Option<(Option<ErrorCode>, Duration)>,
+}
+
+/// What an application takes part in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Serves {
+    /// It decides on approvals.
+    pub approvals: bool,
+    /// It wants to know of calls.
+    pub notices: bool,
 }
 
 /// A run of a tool in PHP.
@@ -51,7 +75,7 @@ pub struct Switchboard {
 #[derive(Clone)]
 pub struct Line {
     jobs: JobSender<Work>,
-    approves: bool,
+    serves: Serves,
     /// Who has the turn may expect the thread to be free: the time limit of a tool must not
     /// pass while the thread asks somebody about another call.
     turn: Arc<AsyncMutex<()>>,
@@ -59,17 +83,17 @@ pub struct Line {
 
 impl Switchboard {
     /// Opens a line and notes it in `context`. It closes when the guard is dropped.
-    /// `approves` says that [`Work::Approve`] may be sent over it.
+    /// `serves` says what of [`Work`] may be sent over it, beside runs.
     pub fn open(
         self: &Arc<Self>,
         jobs: JobSender<Work>,
-        approves: bool,
+        serves: Serves,
         context: &mut CallContext,
     ) -> OpenLine {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let line = Line {
             jobs,
-            approves,
+            serves,
             turn: Arc::default(),
         };
         self.lines().insert(number, line.clone());
@@ -100,9 +124,9 @@ impl Line {
         (self.jobs)(work);
     }
 
-    /// Whether somebody decides on approvals at the end of this line.
-    pub fn approves(&self) -> bool {
-        self.approves
+    /// What the application at the end of this line takes part in.
+    pub fn serves(&self) -> Serves {
+        self.serves
     }
 
     /// Waits for the turn of calls whose tools are PHP code.
@@ -142,8 +166,5 @@ impl Drop for OpenLine {
 
 /// A tool in PHP, or an approval, for which no PHP thread waits any more.
 pub fn gone(what: &str) -> ToolFailure {
-    ToolFailure::new(
-        pillion_core::tool::ErrorCode::Cancelled,
-        format!("{what} was cancelled"),
-    )
+    ToolFailure::new(ErrorCode::Cancelled, format!("{what} was cancelled"))
 }

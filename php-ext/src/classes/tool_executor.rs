@@ -7,14 +7,17 @@ use std::sync::Arc;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::zend::ClassEntry;
 use pillion_core::executor::Executor;
 use pillion_core::tool::{ToolCall, ToolResult};
 
+use super::client_hooks;
 use super::tool_call::call_of;
 use super::tool_registry::{self, is_registry, registry_of};
 use super::tool_result::{self, new_result};
 use crate::context::context_argument;
 use crate::execution::{self, Attendants, Mode};
+use crate::mcp::hooks::{self, Hooks};
 use crate::zend::{
     Call, Class, Failure, Method, Outcome, Parameter, Property, State, StateClass, Type, construct,
     entries, list_of, state_of, undefined,
@@ -25,6 +28,11 @@ static CLASS: StateClass<ToolExecutor> = StateClass::new();
 
 struct ToolExecutor {
     executor: Executor,
+}
+
+/// The class entry.
+pub fn class() -> &'static ClassEntry {
+    CLASS.get()
 }
 
 impl State for ToolExecutor {
@@ -45,12 +53,7 @@ pub(super) fn register() -> ZendResult<()> {
             registry,
             undefined(),
         ))
-        .property(Property::new(
-            PropertyFlags::Private,
-            "approve",
-            Type::MIXED,
-            Zval::new(),
-        ))
+        .property(hooks::property())
         .method(Method::new("__construct", construct_executor).parameters(&[
             Parameter::required("registry", registry),
             Parameter::optional("options", Type::ARRAY, "[]"),
@@ -70,7 +73,7 @@ pub(super) fn register() -> ZendResult<()> {
                 .parameters(&[Parameter::required("calls", Type::ARRAY), context])
                 .returns(Type::ARRAY),
         );
-    CLASS.register(class)
+    CLASS.register(client_hooks::observing(class))
 }
 
 fn construct_executor(call: &mut Call<'_>) -> Outcome {
@@ -92,7 +95,10 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
     let executor = Executor::with_hooks(tools, config, hooks);
     construct(this, ToolExecutor { executor })?;
     this.set(CLASS.get(), "registry", value.shallow_clone());
-    this.set(CLASS.get(), "approve", approve);
+    Hooks::new(this, CLASS.get()).set(
+        hooks::APPROVE,
+        Some(&approve).filter(|given| !given.is_null()),
+    )?;
     Ok(Zval::new())
 }
 
@@ -123,11 +129,10 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResu
     let state = state_of::<ToolExecutor>(this)?;
     let registry = this.get(CLASS.get(), "registry")?;
     let (object, registry) = registry_of(&registry)?;
-    let approve = this.get(CLASS.get(), "approve")?;
     let attendants = Attendants {
         registry,
         object,
-        approve: (!approve.is_null()).then_some(approve),
+        hooks: Some(Hooks::new(this, CLASS.get())),
     };
     execution::execute(&attendants, &state.executor, calls, context, mode)
 }

@@ -281,7 +281,7 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     let attendants = Attendants {
         registry,
         object: this,
-        approve: None,
+        hooks: None,
     };
     let results = execution::execute(
         &attendants,

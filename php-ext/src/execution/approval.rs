@@ -9,6 +9,7 @@ use crate::classes::{tool_call, tool_definition};
 use crate::context;
 use crate::exception;
 use crate::json::{EmptyObject, decode_value};
+use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Switchboard, Work, gone};
 use crate::wait::Job;
 use crate::zend::{Failure, call_callable, string_of, type_name, with_entry};
@@ -30,7 +31,7 @@ impl Approver for PhpApprover {
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
         let line = self.switchboard.find(&request.context);
         Box::pin(async move {
-            let Some(line) = line.filter(|line| line.approves()) else {
+            let Some(line) = line.filter(|line| line.serves().approvals) else {
                 return Ok(Decision::Undecided);
             };
             let _turn = line.turn_of_another(&request.context).await;
@@ -46,13 +47,17 @@ impl Approver for PhpApprover {
 /// Asks the application's callable: `fn (ToolCall, ToolDefinition, array $context): ?bool`.
 /// What it throws fails the call, which then does not run.
 pub(super) fn ask(
-    approve: Option<&Zval>,
+    hooks: Option<Hooks<'_>>,
     request: &ApprovalRequest,
 ) -> Result<Result<Decision, ToolFailure>, Failure> {
+    let approve = match hooks {
+        Some(hooks) => hooks.get(hooks::APPROVE)?,
+        None => None,
+    };
     let Some(approve) = approve else {
         return Ok(Ok(Decision::Undecided));
     };
-    match call(approve, request) {
+    match call(&approve, request) {
         Ok(decision) => Ok(decision),
         Err(failure) => exception::into_tool_failure(failure).map(Err),
     }

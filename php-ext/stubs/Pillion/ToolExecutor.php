@@ -9,7 +9,7 @@ namespace Pillion;
 class ToolExecutor
 {
     private ToolRegistry $registry;
-    private mixed $approve = null;
+    private array $hooks = [];
 
     /**
      * Approvals: a call needs one if the policy of its tool, else of its MCP server, else the default
@@ -63,6 +63,30 @@ class ToolExecutor
      * @throws Exception\InvalidInputException when a call is none
      */
     public function executeParallel(array $calls, array $context = []): array
+    {
+    }
+
+    /**
+     * A PSR-3 logger, which gets a line for each call: `info`, or `warning` when it fails. No line holds
+     * arguments or results.
+     *
+     * @param ?object $logger with the method `log()`, such as Psr\Log\LoggerInterface
+     *
+     * @throws Exception\InvalidInputException when it has no such method
+     */
+    public function setLogger(?object $logger): static
+    {
+    }
+
+    /**
+     * A PSR-14 dispatcher, which gets a {@see Event\ToolCallStarted} and a {@see Event\ToolCallFinished} for
+     * each call. What it throws ends the whole execution.
+     *
+     * @param ?object $dispatcher with the method `dispatch()`, such as Psr\EventDispatcher\EventDispatcherInterface
+     *
+     * @throws Exception\InvalidInputException when it has no such method
+     */
+    public function setEventDispatcher(?object $dispatcher): static
     {
     }
 }

@@ -122,6 +122,7 @@ class ToolResult implements \JsonSerializable
      * @throws Exception\ApprovalRequiredException  with `approval_id` and `arguments` of the metadata
      * @throws Exception\DeniedException
      * @throws Exception\UnavailableException
+     * @throws Exception\CancelledException
      * @throws Exception\PillionException           for every other code
      */
     public function throw(): static

@@ -147,7 +147,7 @@ final class ToolResultTest extends TestCase
         $classes = [
             'invalid_input' => 'InvalidInputException', 'not_found' => 'NotFoundException', 'timeout' => 'TimeoutException',
             'rate_limited' => 'RateLimitedException', 'approval_required' => 'ApprovalRequiredException',
-            'denied' => 'DeniedException', 'unavailable' => 'UnavailableException', 'internal_error' => 'PillionException',
+            'denied' => 'DeniedException', 'cancelled' => 'CancelledException', 'unavailable' => 'UnavailableException', 'internal_error' => 'PillionException',
             'of_my_own' => 'PillionException',
         ];
         foreach ($classes as $code => $class) {
