@@ -6,7 +6,7 @@ use pillion_core::tool::{CallContext, JsonObject};
 use serde_json::Value;
 
 use crate::exception;
-use crate::json::to_value;
+use crate::json::to_value_as;
 use crate::switchboard;
 use crate::zend::{Call, Failure};
 
@@ -21,7 +21,7 @@ pub fn context_argument(call: &Call<'_>, index: usize) -> Result<CallContext, Fa
         return Ok(CallContext::default());
     };
     call.array(index)?;
-    let mut extra = match to_value(context)? {
+    let mut extra = match to_value_as("argument $context", context)? {
         Value::Object(context) => context,
         Value::Array(list) if list.is_empty() => JsonObject::new(),
         _ => {

@@ -14,7 +14,7 @@ use crate::classes::tool_registry::Registry;
 use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Serves, Switchboard, Work};
 use crate::wait::wait_serving;
-use crate::zend::{Failure, Object};
+use crate::zend::{Failure, Object, must_stop};
 
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +129,9 @@ fn serve(attendants: &Attendants<'_>, work: Work) -> Result<(), Failure> {
         Work::Notice(notice) => {
             if let Some(hooks) = attendants.hooks {
                 notices::pass_on(hooks, &notice)?;
+                if must_stop() {
+                    return Err(Failure::Pending);
+                }
             }
         }
     }

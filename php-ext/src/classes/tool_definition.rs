@@ -10,7 +10,7 @@ use pillion_core::tool::{ToolDefinition, ToolParameter};
 use serde_json::{Value, json};
 
 use crate::exception;
-use crate::json::{EmptyObject, decode_value, to_value};
+use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
 use crate::signature::{self, Said, Signature, Target};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
@@ -80,7 +80,9 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     let requires_confirmation = call.bool_or(5, false)?;
     let cooldown = seconds("cooldownSeconds", call.number_or(6, 0.0)?)?;
 
-    let raw = parameters.as_ref().map_or(Ok(json!([])), to_value)?;
+    let raw = parameters.as_ref().map_or(Ok(json!([])), |given| {
+        to_value_as("argument $parameters", given)
+    })?;
     let from_list = is_parameter_list(&raw);
     let definition = with_parameters(ToolDefinition::builder(name, description), raw)?
         .strict(strict)

@@ -21,7 +21,7 @@ use super::interfaces::MODEL;
 use super::tool_result;
 use crate::exception;
 use crate::execution::{self, Attendants, Mode};
-use crate::json::to_value;
+use crate::json::to_value_as;
 use crate::mcp_server::McpServer;
 use crate::switchboard::Switchboard;
 use crate::zend::{
@@ -265,7 +265,9 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let (name, id) = (call.string(0)?, call.string(2)?);
     call.array(1)?;
-    let arguments = call.value(1).map_or(Ok(Value::Null), to_value)?;
+    let arguments = call.value(1).map_or(Ok(Value::Null), |given| {
+        to_value_as("argument $arguments", given)
+    })?;
     if !registry.tools.contains(name) {
         let mut result = ToolResult::failure(
             id,

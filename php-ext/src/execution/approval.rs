@@ -12,7 +12,7 @@ use crate::json::{EmptyObject, decode_value};
 use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Switchboard, Work, gone};
 use crate::wait::Job;
-use crate::zend::{Failure, call_callable, string_of, type_name, with_entry};
+use crate::zend::{Failure, call_callable, must_stop, string_of, type_name, with_entry};
 
 /// Hands requests to the PHP thread that waits for the call, if it has somebody to ask.
 pub(super) struct PhpApprover {
@@ -58,6 +58,8 @@ pub(super) fn ask(
         return Ok(Ok(Decision::Undecided));
     };
     match call(&approve, request) {
+        // What was given up on the way may have a destructor that throws.
+        Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
         Ok(decision) => Ok(decision),
         Err(failure) => exception::into_tool_failure(failure).map(Err),
     }

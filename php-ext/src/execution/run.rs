@@ -7,7 +7,7 @@ use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::switchboard::Run;
-use crate::zend::{Failure, Object, string_of};
+use crate::zend::{Failure, Object, must_stop, string_of};
 
 /// Runs one tool in PHP.
 pub(super) fn run(
@@ -22,6 +22,8 @@ pub(super) fn run(
         return Ok(Err(ToolFailure::internal("The tool is no object")));
     };
     match call(object, run) {
+        // What was given up on the way may have a destructor that throws.
+        Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
         Ok(outcome) => Ok(outcome),
         Err(failure) => exception::into_tool_failure(failure).map(Err),
     }

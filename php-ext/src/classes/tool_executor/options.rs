@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::classes::tool_definition::seconds;
 use crate::exception;
-use crate::json::to_value;
+use crate::json::to_value_as;
 use crate::zend::{Failure, type_name, without_entry};
 
 /// What the options say.
@@ -86,7 +86,10 @@ pub fn read(given: &Zval) -> Result<Options, Failure> {
             type_name(&approve)
         )));
     }
-    let config = read_data(to_value(&without_entry(given, "approve"))?)?;
+    let config = read_data(to_value_as(
+        "argument $options",
+        &without_entry(given, "approve"),
+    )?)?;
     Ok(Options { config, approve })
 }
 
