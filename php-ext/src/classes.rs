@@ -1,5 +1,6 @@
 //! The classes of the namespace `Pillion`, one in a file.
 
+pub mod attributes;
 pub mod callable_tool;
 mod cancellation_token;
 mod client_hooks;
@@ -14,7 +15,7 @@ pub mod progress;
 mod provider_format;
 mod sidecar;
 mod token_store;
-mod tool_call;
+pub mod tool_call;
 pub mod tool_definition;
 mod tool_executor;
 pub mod tool_registry;
@@ -27,6 +28,7 @@ use ext_php_rs::error::Result;
 pub fn register() -> Result<()> {
     #[cfg(feature = "bench")]
     crate::json::bench::register()?;
+    attributes::register()?;
     tool_definition::register()?;
     tool_call::register()?;
     tool_result::register()?;

@@ -1,14 +1,18 @@
 //! The array `$context` that goes along with calls (requirement C1).
 
+use std::collections::HashSet;
+
 use pillion_core::tool::{CallContext, JsonObject};
 use serde_json::Value;
 
 use crate::exception;
-use crate::json::to_value;
+use crate::json::to_value_as;
+use crate::switchboard;
 use crate::zend::{Call, Failure};
 
 /// Reads the context that is an argument of a method and may be left out: `user` and
-/// `channel` say on whose behalf the calls run, the rest is for the tools.
+/// `channel` say on whose behalf the calls run, `approved` and `denied` are ids of approvals
+/// (G3), the rest is for the tools.
 ///
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException` that names the key.
@@ -17,7 +21,7 @@ pub fn context_argument(call: &Call<'_>, index: usize) -> Result<CallContext, Fa
         return Ok(CallContext::default());
     };
     call.array(index)?;
-    let mut extra = match to_value(context)? {
+    let mut extra = match to_value_as("argument $context", context)? {
         Value::Object(context) => context,
         Value::Array(list) if list.is_empty() => JsonObject::new(),
         _ => {
@@ -35,10 +39,46 @@ pub fn context_argument(call: &Call<'_>, index: usize) -> Result<CallContext, Fa
             "The context's '{key}' must be a string"
         ))),
     };
+    let (user, channel) = (text("user")?, text("channel")?);
     Ok(CallContext {
-        user: text("user")?,
-        channel: text("channel")?,
+        user,
+        channel,
+        approved: ids(&mut extra, "approved")?,
+        denied: ids(&mut extra, "denied")?,
         extra,
         ..CallContext::default()
     })
+}
+
+fn ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> {
+    let wrong = || {
+        exception::invalid_input(format!(
+            "The context's '{key}' must be a list of approval ids"
+        ))
+    };
+    match context.shift_remove(key) {
+        None | Some(Value::Null) => Ok(HashSet::new()),
+        Some(Value::Array(ids)) => ids
+            .into_iter()
+            .map(|id| match id {
+                Value::String(id) => Ok(id),
+                _ => Err(wrong()),
+            })
+            .collect(),
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// The context as PHP code gave it, but for the ids of approvals.
+pub fn shown(context: &CallContext) -> Value {
+    let mut shown = JsonObject::new();
+    for (key, text) in [("user", &context.user), ("channel", &context.channel)] {
+        if let Some(text) = text {
+            shown.insert(key.to_owned(), Value::from(text.as_str()));
+        }
+    }
+    let extra = context.extra.iter();
+    let extra = extra.filter(|(key, _)| !switchboard::KEYS.contains(&key.as_str()));
+    shown.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
+    Value::Object(shown)
 }

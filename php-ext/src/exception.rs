@@ -27,6 +27,8 @@ static SESSION_EXPIRED: ClassSlot = ClassSlot::new();
 static AUTHORIZATION: ClassSlot = ClassSlot::new();
 static CANCELLED: ClassSlot = ClassSlot::new();
 static JSON_RPC: ClassSlot = ClassSlot::new();
+static APPROVAL_REQUIRED: ClassSlot = ClassSlot::new();
+static DENIED: ClassSlot = ClassSlot::new();
 
 /// Registers the classes. They are plain, so that file, line and trace are right.
 pub fn register() -> Result<()> {
@@ -48,6 +50,11 @@ pub fn register() -> Result<()> {
     child("Pillion\\Exception\\NotFoundException").register(&NOT_FOUND)?;
     child("Pillion\\Exception\\TimeoutException").register(&TIMEOUT)?;
     child("Pillion\\Exception\\UnavailableException").register(&UNAVAILABLE)?;
+    child("Pillion\\Exception\\DeniedException").register(&DENIED)?;
+    let approval = child("Pillion\\Exception\\ApprovalRequiredException");
+    let approval = public(approval, "approvalId", Type::STRING, empty_text()?);
+    let approval = public(approval, "toolName", Type::STRING, empty_text()?);
+    public(approval, "arguments", Type::ARRAY, empty_array()).register(&APPROVAL_REQUIRED)?;
     let limited = child("Pillion\\Exception\\RateLimitedException");
     public(limited, "retryAfter", Type::FLOAT.nullable(), null()).register(&RATE_LIMITED)?;
     let transport = child("Pillion\\Exception\\TransportException");
@@ -79,6 +86,13 @@ fn public(class: Class, name: &'static str, kind: Type, default: Zval) -> Class 
     class.property(Property::new(PropertyFlags::Public, name, kind, default))
 }
 
+/// A default must not be counted, so it is an interned string.
+fn empty_text() -> Result<Zval> {
+    let mut text = Zval::new();
+    text.set_interned_string("", true)?;
+    Ok(text)
+}
+
 /// The code of a JSON-RPC error that has none (E3).
 fn minus_one() -> Zval {
     int_of(-1)
@@ -91,16 +105,69 @@ pub fn invalid_input(message: impl Into<String>) -> Failure {
 
 /// The failure that fits an error code.
 pub fn of_code(code: ErrorCode, message: impl Into<String>) -> Failure {
-    let class = match code {
+    Failure::Thrown(Box::new(thrown(class_of(code).get(), code, message.into())))
+}
+
+fn class_of(code: ErrorCode) -> &'static ClassSlot {
+    match code {
         ErrorCode::InvalidInput => &INVALID_INPUT,
         ErrorCode::NotFound => &NOT_FOUND,
         ErrorCode::RateLimited => &RATE_LIMITED,
         ErrorCode::Timeout => &TIMEOUT,
         ErrorCode::Unavailable => &UNAVAILABLE,
         ErrorCode::Cancelled => &CANCELLED,
+        ErrorCode::ApprovalRequired => &APPROVAL_REQUIRED,
+        ErrorCode::Denied => &DENIED,
         _ => &PILLION,
+    }
+}
+
+/// A failed result as PHP code has it.
+pub struct FailedResult {
+    pub tool_name: String,
+    pub error: String,
+    /// PHP code may write a code that the engine does not know.
+    pub code: String,
+    pub metadata: Zval,
+}
+
+/// The failure that fits a failed result.
+pub fn of_result(result: &FailedResult) -> Failure {
+    let code = error_code(&result.code).unwrap_or(ErrorCode::InternalError);
+    let mut thrown = thrown(class_of(code).get(), code, result.error.clone());
+    thrown.properties = vec![("errorCode", string_of(&result.code))];
+    let fact = |name: &str| {
+        let value = result.metadata.array()?.get(name)?.dereference();
+        Some(value.shallow_clone())
     };
-    Failure::Thrown(Box::new(thrown(class.get(), code, message.into())))
+    match code {
+        ErrorCode::RateLimited => {
+            let wait = fact("retry_after");
+            let seconds = wait.and_then(|wait| wait.double().or(wait.long().map(seconds_of)));
+            let seconds = seconds.map(|seconds| ("retryAfter", float_of(seconds)));
+            thrown.properties.extend(seconds);
+        }
+        ErrorCode::ApprovalRequired => {
+            let id = fact("approval_id").filter(Zval::is_string);
+            let arguments = fact("arguments").filter(Zval::is_array);
+            let id = id.map(|id| ("approvalId", id));
+            thrown.properties.extend(id);
+            let arguments = arguments.map(|arguments| ("arguments", arguments));
+            thrown.properties.extend(arguments);
+            let name = string_of(&result.tool_name);
+            thrown.properties.push(("toolName", name));
+        }
+        _ => {}
+    }
+    Failure::Thrown(Box::new(thrown))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "seconds: no precision is needed"
+)]
+fn seconds_of(whole: i64) -> f64 {
+    whole as f64
 }
 
 /// A peer cannot be reached, breaks off, or sends what makes no sense.

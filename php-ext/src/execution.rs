@@ -1,20 +1,20 @@
-//! Takes calls from PHP through the executor of the engine (requirements C1 to C7).
+//! Takes calls from PHP through the executor of the engine (requirements C1 to C7, G3).
 
-use ext_php_rs::types::Zval;
+mod approval;
+mod notices;
+mod run;
+
+use std::sync::Arc;
+
 use futures_util::future::join;
-use pillion_core::executor::Executor;
-use pillion_core::tool::{
-    CallContext, ErrorCode, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
-};
-use serde_json::Value;
+use pillion_core::executor::{Executor, ExecutorHooks};
+use pillion_core::tool::{CallContext, ToolCall, ToolResult};
 
-use crate::classes::callable_tool;
-use crate::classes::tool_registry::{self, Registry};
-use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
-use crate::exception;
-use crate::json::{EmptyObject, decode_value, to_value};
-use crate::wait::{Job, wait_serving};
-use crate::zend::{Failure, Object, call_callable, string_of};
+use crate::classes::tool_registry::Registry;
+use crate::mcp::hooks::{self, Hooks};
+use crate::switchboard::{Serves, Switchboard, Work};
+use crate::wait::wait_serving;
+use crate::zend::{Failure, Object, must_stop};
 
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,23 +25,56 @@ pub enum Mode {
     Parallel,
 }
 
+/// On whose behalf calls run, and what of PHP takes part in them.
+pub struct Attendants<'a> {
+    /// The registry of the tools, as the engine and as PHP know it.
+    pub registry: &'a Registry,
+    /// Its object, which has the tools in PHP.
+    pub object: Object<'a>,
+    /// What the application has set on the executor.
+    pub hooks: Option<Hooks<'a>>,
+}
+
+impl Attendants<'_> {
+    fn serves(&self) -> Result<Serves, Failure> {
+        let Some(hooks) = self.hooks else {
+            return Ok(Serves::default());
+        };
+        let has = |name: &str| Ok::<_, Failure>(hooks.get(name)?.is_some());
+        Ok(Serves {
+            approvals: has(hooks::APPROVE)?,
+            notices: has(hooks::LOGGER)? || has(hooks::EVENTS)?,
+        })
+    }
+}
+
+/// What an executor whose calls run through [`execute`] needs: approvals that the PHP
+/// thread gives, and notices to it.
+pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
+    ExecutorHooks {
+        approver: Some(Arc::new(approval::PhpApprover::new(switchboard))),
+        observer: Some(Arc::new(notices::PhpObserver::new(switchboard))),
+    }
+}
+
 /// Runs calls and waits for them; the results are in the order of the calls.
 ///
 /// There is one PHP thread, so tools in PHP take turns. Each one's time limit starts when
 /// its turn comes: waiting for the thread is not the tool's fault.
 ///
 /// # Errors
-/// What ends the wait as a whole: an exception of a signal handler, `exit()` in a tool,
-/// the end of the request. A tool that fails has a failed result instead.
+/// What ends the wait as a whole: an exception of a signal handler, of a listener or of the
+/// logger, `exit()` in a tool, the end of the request. A tool that fails has a failed result instead.
 pub fn execute(
-    object: Object<'_>,
-    registry: &Registry,
+    attendants: &Attendants<'_>,
     executor: &Executor,
     calls: Vec<ToolCall>,
     mut context: CallContext,
     mode: Mode,
 ) -> Result<Vec<ToolResult>, Failure> {
+    let registry = attendants.registry;
     registry.follow_fork()?;
+    let serves = attendants.serves()?;
     let places = calls.len();
     let (in_php, others): (Vec<_>, Vec<_>) = calls
         .into_iter()
@@ -50,23 +83,26 @@ pub fn execute(
     let executor = executor.clone();
     let ran = wait_serving(
         |jobs| {
-            let line = registry.switchboard().open(jobs, &mut context);
+            let open = registry.switchboard().open(jobs, serves, &mut context);
             async move {
-                let _line = line;
-                let (php_places, php_calls): (Vec<_>, _) = in_php.into_iter().unzip();
-                let (other_places, other_calls): (Vec<_>, _) = others.into_iter().unzip();
-                let (in_php, others) = join(
-                    executor.execute(php_calls, &context),
-                    executor.execute_parallel(other_calls, &context),
-                )
-                .await;
-                let in_php = php_places.into_iter().zip(in_php);
-                in_php
-                    .chain(other_places.into_iter().zip(others))
-                    .collect::<Vec<_>>()
+                let (other_places, other_calls): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+                let mut context_in_php = context.clone();
+                let in_php = async {
+                    let mut results = Vec::with_capacity(in_php.len());
+                    for (place, call) in in_php {
+                        let _turn = open.line().turn(&mut context_in_php).await;
+                        let result = executor.execute_one(call, &context_in_php).await;
+                        results.push((place, result));
+                    }
+                    results
+                };
+                let others = executor.execute_parallel(other_calls, &context);
+                let (in_php, others) = join(in_php, others).await;
+                let others = other_places.into_iter().zip(others);
+                in_php.into_iter().chain(others).collect::<Vec<_>>()
             }
         },
-        |job| serve(object, job),
+        |work| serve(attendants, work),
     )?;
     let mut ordered: Vec<Option<ToolResult>> = (0..places).map(|_| None).collect();
     for (place, result) in ran {
@@ -75,63 +111,29 @@ pub fn execute(
     Ok(ordered.into_iter().flatten().collect())
 }
 
-/// Runs one tool in PHP, on the PHP thread.
-fn serve(registry: Object<'_>, job: Job) -> Result<(), Failure> {
-    if job.is_abandoned() {
-        return Ok(());
+/// Does what the engine asks for, on the PHP thread.
+fn serve(attendants: &Attendants<'_>, work: Work) -> Result<(), Failure> {
+    match work {
+        Work::Run(job) => {
+            if !job.is_abandoned() {
+                let outcome = run::run(attendants.object, &job.question)?;
+                job.answer(outcome);
+            }
+        }
+        Work::Approve(job) => {
+            if !job.is_abandoned() {
+                let decision = approval::ask(attendants.hooks, &job.question)?;
+                job.answer(decision);
+            }
+        }
+        Work::Notice(notice) => {
+            if let Some(hooks) = attendants.hooks {
+                notices::pass_on(hooks, &notice)?;
+                if must_stop() {
+                    return Err(Failure::Pending);
+                }
+            }
+        }
     }
-    let outcome = match tool_registry::find_tool(registry, &job.tool)? {
-        Some(tool) => run(&tool, &job)?,
-        None => Err(ToolFailure::new(
-            ErrorCode::NotFound,
-            format!("Unknown tool: {}", job.tool),
-        )),
-    };
-    job.answer(outcome);
     Ok(())
-}
-
-fn run(tool: &Zval, job: &Job) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
-    let Some(object) = Object::of(tool) else {
-        return Ok(Err(ToolFailure::internal("The tool is no object")));
-    };
-    match call_tool(object, &job.arguments, &job.call_id) {
-        Ok(outcome) => Ok(outcome),
-        Err(failure) => exception::into_tool_failure(failure).map(Err),
-    }
-}
-
-fn call_tool(
-    tool: Object<'_>,
-    arguments: &JsonObject,
-    call_id: &str,
-) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
-    let arguments = decode_value(&Value::Object(arguments.clone()), EmptyObject::Array)?;
-    let arguments = [arguments, string_of(call_id)];
-    let handler = callable_tool::handler_of(tool)?;
-    let value = match &handler {
-        Some(handler) => call_callable(handler, arguments)?,
-        None => tool.call("execute", arguments.each_ref().map(Zval::shallow_clone))?,
-    };
-    match result_of(&value)? {
-        Some(result) => Ok(outcome_of(result)),
-        None if handler.is_some() => Ok(Ok(ToolOutput::value(to_value(&value)?))),
-        None => Ok(Err(ToolFailure::internal(format!(
-            "{}::execute() returned no {TOOL_RESULT}",
-            tool.class_name()
-        )))),
-    }
-}
-
-fn outcome_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
-    if result.success {
-        return Ok(ToolOutput {
-            result: result.result,
-            data: result.data,
-            metadata: result.metadata,
-        });
-    }
-    let code = result.error_code.unwrap_or(ErrorCode::InternalError);
-    let message = result.error.unwrap_or_else(|| "The tool failed".to_owned());
-    Err(ToolFailure::new(code, message).with_result(result.result))
 }

@@ -6,7 +6,7 @@ mod decode;
 mod encode;
 
 pub use decode::{EmptyObject, decode, decode_value};
-pub use encode::{encode_arguments, to_value};
+pub use encode::{encode_arguments, to_value, to_value_as};
 
 /// How deep arrays and objects may nest, in both directions.
 pub const DEPTH_LIMIT: usize = 128;

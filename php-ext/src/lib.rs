@@ -24,5 +24,7 @@ mod module;
 mod php_tool;
 mod runtime;
 mod settings;
+mod signature;
+mod switchboard;
 mod wait;
 mod zend;

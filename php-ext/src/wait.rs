@@ -14,7 +14,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use pillion_core::tool::{JsonObject, ToolFailure, ToolOutput};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -23,17 +22,6 @@ use crate::zend::{Failure, check_interrupt};
 
 /// How long a signal may go unnoticed.
 const SLICE: Duration = Duration::from_millis(20);
-
-/// A tool that is a PHP function asks the PHP thread to run it.
-pub struct Job {
-    /// The tool's own name.
-    pub tool: String,
-    /// The arguments, validated.
-    pub arguments: JsonObject,
-    /// The id of the call.
-    pub call_id: String,
-    reply: Reply<Result<ToolOutput, ToolFailure>>,
-}
 
 /// The way back for an answer. It is bound to the process, because a forked child must not
 /// wake the parent's task: that takes locks which another thread of the parent may have held
@@ -60,23 +48,18 @@ impl<A> Reply<A> {
     }
 }
 
-impl Job {
-    /// A request, and where its answer will come.
-    pub fn new(
-        tool: String,
-        arguments: JsonObject,
-        call_id: String,
-    ) -> (Self, oneshot::Receiver<Result<ToolOutput, ToolFailure>>) {
+/// A question to the PHP thread that waits, with the way back for the answer.
+pub struct Job<Question, Answer> {
+    /// What is asked.
+    pub question: Question,
+    reply: Reply<Answer>,
+}
+
+impl<Question, Answer> Job<Question, Answer> {
+    /// A question, and where its answer will come.
+    pub fn new(question: Question) -> (Self, oneshot::Receiver<Answer>) {
         let (reply, answer) = Reply::new();
-        (
-            Self {
-                tool,
-                arguments,
-                call_id,
-                reply,
-            },
-            answer,
-        )
+        (Self { question, reply }, answer)
     }
 
     /// Whether nobody waits for the answer any more: the deadline has passed.
@@ -84,14 +67,14 @@ impl Job {
         self.reply.is_abandoned()
     }
 
-    /// Answers.
-    pub fn answer(self, outcome: Result<ToolOutput, ToolFailure>) {
-        self.reply.send(outcome);
+    /// Answers. An answer that comes too late is dropped.
+    pub fn answer(self, answer: Answer) {
+        self.reply.send(answer);
     }
 }
 
 /// Hands jobs to the PHP thread that waits; it can be cloned and used from any thread.
-pub type JobSender<J = Job> = Arc<dyn Fn(J) + Send + Sync>;
+pub type JobSender<J> = Arc<dyn Fn(J) + Send + Sync>;
 
 /// What the PHP thread wakes up for.
 pub enum Event<T, J> {
@@ -108,7 +91,7 @@ pub enum Event<T, J> {
 pub fn wait<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Failure> {
-    wait_serving(|_: JobSender| work, |_| Ok(()))
+    wait_serving(|_: JobSender<()>| work, |()| Ok(()))
 }
 
 /// As [`wait`], for work that can send jobs, which `serve` does on this thread.

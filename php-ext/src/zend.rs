@@ -23,8 +23,8 @@ mod value;
 mod web_client;
 
 pub use call::{Call, Outcome};
-pub use callback::{call_callable, guarded, take_exception};
-pub use class::{Class, ClassSlot, Method, Parameter, Property};
+pub use callback::{call_callable, call_with_names, guarded, take_exception};
+pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
 pub use interrupt::{check_interrupt, must_stop, note_interrupt, noted_interrupt};
@@ -36,6 +36,6 @@ pub use state::{State, StateClass, construct, new_with_state, state_of};
 pub use table::{Key, entries, is_list};
 pub use types::Type;
 pub use value::{
-    array_of, bool_of, empty_array, float_of, int_of, list_of, string_of, table_of, undefined,
-    with_entry, without_entry,
+    array_of, bool_of, empty_array, float_of, int_of, list_of, string_of, table_of, type_name,
+    undefined, with_entry, without_entry,
 };

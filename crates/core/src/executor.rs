@@ -2,11 +2,13 @@
 //! affects a sibling (requirements C1 to C7).
 //!
 //! The stages of a call are the lines of `Executor::run_pipeline`, in order, each in a
-//! file of its own. Approval and the result cache belong between those that are there;
-//! the comments mark the places.
+//! file of its own. The result cache belongs between those that are there; a comment marks
+//! the place.
 
+mod approval;
 mod arguments;
 mod config;
+mod observe;
 mod output;
 mod permit;
 mod rate_limit;
@@ -23,7 +25,12 @@ use tokio::sync::Semaphore;
 
 use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOutput, ToolResult};
+pub use approval::{
+    ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
+};
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
+pub use observe::Observer;
+use observe::Watch;
 use rate_limit::RateLimiter;
 
 /// Takes calls through the pipeline. Cheap to clone; clones share limits and permits.
@@ -42,12 +49,33 @@ struct Shared {
     config: ExecutorConfig,
     permits: Arc<Semaphore>,
     limiter: RateLimiter,
+    hooks: ExecutorHooks,
+}
+
+/// Who takes part in an executor's calls beside the tools. Nobody by default.
+#[derive(Clone, Default)]
+pub struct ExecutorHooks {
+    /// Decides on calls that need approval (G3). Without one they end as
+    /// `approval_required`, unless their context brings the decision along.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// Sees calls begin and end.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Executor {
     /// An executor over the tools of `registry`, present and future.
     #[must_use]
     pub fn new(registry: Arc<ToolRegistry>, config: ExecutorConfig) -> Self {
+        Self::with_hooks(registry, config, ExecutorHooks::default())
+    }
+
+    /// As [`new`](Self::new), with an approver and an observer.
+    #[must_use]
+    pub fn with_hooks(
+        registry: Arc<ToolRegistry>,
+        config: ExecutorConfig,
+        hooks: ExecutorHooks,
+    ) -> Self {
         let permits = Arc::new(Semaphore::new(config.max_concurrent.get()));
         let limiter = RateLimiter::new(config.rate_limits.clone());
         Self {
@@ -56,6 +84,7 @@ impl Executor {
                 config,
                 permits,
                 limiter,
+                hooks,
             }),
         }
     }
@@ -68,9 +97,18 @@ impl Executor {
 
     /// Runs one call. Dropping the future cancels the call.
     pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        let Shared {
+            registry, hooks, ..
+        } = &*self.shared;
         let recorder = record::Recorder::start(&call);
+        let observer = hooks.observer.as_deref();
+        let watch = observer.map(|observer| Watch::start(observer, registry, &call, context));
         let outcome = self.run_pipeline(call, context).await;
-        recorder.finish(outcome)
+        let result = recorder.finish(outcome);
+        if let Some(watch) = watch {
+            watch.finish(&result);
+        }
+        result
     }
 
     /// Runs calls one after the other (C1); the results are in the order of the calls.
@@ -110,19 +148,21 @@ impl Executor {
             config,
             permits,
             limiter,
+            hooks,
         } = &*self.shared;
-
-        let tool = resolve::tool(registry, &call.name)?;
-        let arguments = arguments::parse(call.arguments)?;
-        let arguments = validate::against_schema(&tool, arguments)?;
-        // The approval policy (G1, G2) belongs here.
-        limiter.admit(&tool, context.user.as_deref())?;
-        // The result cache belongs here.
-        let _permit = permit::acquire(permits, &tool, config.queue_timeout).await?;
         let context = CallContext {
             call_id: call.id,
             ..context.clone()
         };
+
+        let tool = resolve::tool(registry, &call.name)?;
+        let arguments = arguments::parse(call.arguments)?;
+        let arguments = validate::against_schema(&tool, arguments)?;
+        let approver = hooks.approver.as_deref();
+        approval::pass(&config.approvals, approver, &tool, &arguments, &context).await?;
+        limiter.admit(&tool, context.user.as_deref())?;
+        // The result cache belongs here.
+        let _permit = permit::acquire(permits, &tool, config.queue_timeout).await?;
         let deadline = config.timeout_of(tool.name().as_str());
         let output = run::within(deadline, &tool, arguments, context).await?;
         output::cap(&tool, output, config.max_output_bytes)

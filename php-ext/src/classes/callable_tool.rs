@@ -8,9 +8,10 @@ use pillion_core::tool::ToolOrigin;
 use super::interfaces::{EXECUTE, MODEL, TOOL};
 use super::{tool_definition, tool_result};
 use crate::model::model_argument;
+use crate::signature;
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, bool_of,
-    call_callable, create, string_of,
+    call_callable, call_with_names, create, string_of,
 };
 
 const NAME: &str = "Pillion\\CallableTool";
@@ -80,12 +81,20 @@ pub fn new_tool(definition: &Zval, handler: &Zval) -> Outcome {
     create(CLASS.get(), |this| fill(this, definition, handler))
 }
 
-/// The callable behind a tool; `None` when the tool is of another class.
-pub fn handler_of(tool: Object<'_>) -> std::result::Result<Option<Zval>, Failure> {
-    if !tool.instance_of(CLASS.get()) {
-        return Ok(None);
+/// Whether a tool is of this class.
+pub fn is_callable_tool(tool: Object<'_>) -> bool {
+    tool.instance_of(CLASS.get())
+}
+
+/// Runs the callable behind a tool of this class: with the arguments as its parameters if
+/// the definition was made of its signature, else with all of them as one array.
+pub fn invoke(tool: Object<'_>, arguments: Zval, call_id: &str) -> Outcome {
+    let handler = tool.get(CLASS.get(), "handler")?;
+    let definition = tool.get(CLASS.get(), "definition")?;
+    match tool_definition::binding_of(&definition)? {
+        Some(binding) => call_with_names(&handler, &signature::bind(&binding, &arguments)?),
+        None => call_callable(&handler, [arguments, string_of(call_id)]),
     }
-    tool.get(CLASS.get(), "handler").map(Some)
 }
 
 fn get_definition(call: &mut Call<'_>) -> Outcome {
@@ -106,12 +115,8 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     call.array(0)?;
     let id = call.string(1)?;
     let this = call.this();
-    let arguments = [
-        call.value(0).map_or_else(Zval::new, Zval::shallow_clone),
-        string_of(id),
-    ];
-    let handler = this.get(CLASS.get(), "handler")?;
-    let value = call_callable(&handler, arguments)?;
+    let arguments = call.value(0).map_or_else(Zval::new, Zval::shallow_clone);
+    let value = invoke(this, arguments, id)?;
     if tool_result::is_result(&value) {
         return Ok(value);
     }

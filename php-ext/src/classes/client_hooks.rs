@@ -1,14 +1,27 @@
-//! What PHP code may set on both classes of clients: a PSR-3 logger, a PSR-14 dispatcher of
-//! events, a PSR-16 cache.
+//! What PHP code may set on both classes of clients and on executors: a PSR-3 logger and a
+//! PSR-14 dispatcher of events; on clients also a PSR-16 cache.
 
-use super::{mcp_client, mcp_sse_client};
+use super::{mcp_client, mcp_sse_client, tool_executor};
 use crate::exception;
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::tool_list;
 use crate::zend::{Call, Class, Method, Outcome, Parameter, Type, int_of, string_of};
 
-/// Adds the methods.
+/// Adds the methods of clients.
 pub(super) fn methods(class: Class) -> Class {
+    observing(class).method(
+        Method::new("setCache", set_cache)
+            .parameters(&[
+                Parameter::required("cache", Type::OBJECT.nullable()),
+                Parameter::optional("ttl", Type::INT, "300"),
+                Parameter::optional("tenant", Type::STRING, "''"),
+            ])
+            .returns(Type::STATIC),
+    )
+}
+
+/// Adds the methods for logger and dispatcher.
+pub(super) fn observing(class: Class) -> Class {
     let object = Type::OBJECT.nullable();
     class
         .method(
@@ -21,27 +34,18 @@ pub(super) fn methods(class: Class) -> Class {
                 .parameters(&[Parameter::required("dispatcher", object)])
                 .returns(Type::STATIC),
         )
-        .method(
-            Method::new("setCache", set_cache)
-                .parameters(&[
-                    Parameter::required("cache", object),
-                    Parameter::optional("ttl", Type::INT, "300"),
-                    Parameter::optional("tenant", Type::STRING, "''"),
-                ])
-                .returns(Type::STATIC),
-        )
 }
 
-/// The hooks of `$this`, which is of one class of clients or the other.
+/// The hooks of `$this`, which is of one of the classes.
 fn hooks_of<'a>(call: &Call<'a>) -> Hooks<'a> {
     let this = call.this();
-    let is_sse = this.instance_of(mcp_sse_client::class());
-    let class = if is_sse {
-        mcp_sse_client::class()
-    } else {
-        mcp_client::class()
-    };
-    Hooks::new(this, class)
+    let classes = [
+        mcp_sse_client::class(),
+        tool_executor::class(),
+        mcp_client::class(),
+    ];
+    let of_this = classes.into_iter().find(|class| this.instance_of(class));
+    Hooks::new(this, of_this.unwrap_or_else(|| this.class()))
 }
 
 fn set_logger(call: &mut Call<'_>) -> Outcome {

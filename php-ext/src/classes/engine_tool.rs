@@ -12,7 +12,7 @@ use pillion_core::tool::{CallContext, Tool, ToolCall, ToolOrigin};
 
 use super::interfaces::{EXECUTE, MCP_TOOL, MODEL, TOOL};
 use super::{tool_definition, tool_result};
-use crate::json::to_value;
+use crate::json::to_value_as;
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
@@ -150,9 +150,9 @@ where
     EngineTool<Kind>: State,
 {
     call.array(0)?;
-    let arguments = call
-        .value(0)
-        .map_or(Ok(serde_json::Value::Null), to_value)?;
+    let arguments = call.value(0).map_or(Ok(serde_json::Value::Null), |given| {
+        to_value_as("argument $arguments", given)
+    })?;
     let id = call.string(1)?;
     let state = this::<Kind>(call)?;
     let tool_call = ToolCall::new(id, state.tool.name().as_str(), arguments);

@@ -6,10 +6,10 @@ use pillion_core::tool::ToolCall;
 use serde_json::Value;
 
 use crate::exception;
-use crate::json::{EmptyObject, decode_value, encode_arguments, to_value};
+use crate::json::{EmptyObject, decode_value, encode_arguments, to_value_as};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
-    create, empty_array, int_of, json_serializable, string_of,
+    create, empty_array, int_of, json_serializable, string_of, type_name,
 };
 
 pub const NAME: &str = "Pillion\\ToolCall";
@@ -101,7 +101,8 @@ pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
         (_, Some(table)) => Parts::of_array(table)?,
         _ => {
             return Err(exception::invalid_input(format!(
-                "A call must be a {NAME} or an array"
+                "A call must be a {NAME} or an array, {} given",
+                type_name(value)
             )));
         }
     };
@@ -120,18 +121,23 @@ impl Parts {
             value.map(Zval::dereference)
         };
         let text = |key: &str| {
-            find(key).and_then(Zval::string).ok_or_else(|| {
-                exception::invalid_input(format!("A tool call needs a string '{key}'"))
+            let value = find(key);
+            value.and_then(Zval::string).ok_or_else(|| {
+                let given = value.map_or_else(|| "nothing".to_owned(), type_name);
+                exception::invalid_input(format!(
+                    "A tool call needs a string '{key}', {given} given"
+                ))
             })
         };
         let arguments = match find("arguments") {
             None => empty_array(),
             Some(value) if value.is_null() => empty_array(),
             Some(value) if value.is_array() || value.is_string() => value.shallow_clone(),
-            Some(_) => {
-                return Err(exception::invalid_input(
-                    "The 'arguments' of a tool call must be an array or a string of JSON",
-                ));
+            Some(value) => {
+                return Err(exception::invalid_input(format!(
+                    "The 'arguments' of a tool call must be an array or a string of JSON, {} given",
+                    type_name(value)
+                )));
             }
         };
         Ok(Self {
@@ -172,7 +178,7 @@ impl Parts {
     fn into_call(self) -> std::result::Result<ToolCall, Failure> {
         let arguments = match self.arguments.str() {
             Some(json) => Value::String(json.to_owned()),
-            None => to_value(&self.arguments)?,
+            None => to_value_as("argument $arguments", &self.arguments)?,
         };
         Ok(ToolCall {
             kind: self.kind,

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use ext_php_rs::error::Result;
+use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::provider::{Provider, StrictFlag, format_tool};
 use pillion_core::tool::{ToolDefinition, ToolParameter};
 use serde_json::{Value, json};
 
 use crate::exception;
-use crate::json::{EmptyObject, decode_value, to_value};
+use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
+use crate::signature::{self, Said, Signature, Target};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
     bool_of, create, float_of, string_of,
@@ -27,6 +29,23 @@ pub(super) fn register() -> Result<()> {
         .property(Property::readonly("category", Type::STRING))
         .property(Property::readonly("requiresConfirmation", Type::BOOL))
         .property(Property::readonly("cooldownSeconds", Type::FLOAT))
+        // Set by fromCallable(): how arguments become the parameters of the PHP code.
+        .property(Property::new(
+            PropertyFlags::Private,
+            "binding",
+            Type::ARRAY.nullable(),
+            Zval::new(),
+        ))
+        .method(
+            Method::new("fromCallable", from_callable)
+                .make_static()
+                .parameters(&[
+                    Parameter::required("callable", Type::OBJECT.or(Type::ARRAY).or(Type::STRING)),
+                    Parameter::optional("name", Type::STRING.nullable(), "null"),
+                    Parameter::optional("description", Type::STRING.nullable(), "null"),
+                ])
+                .returns(Type::class(NAME)),
+        )
         .method(Method::new("__construct", construct).parameters(&[
             Parameter::required("name", Type::STRING),
             Parameter::required("description", Type::STRING),
@@ -61,7 +80,9 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     let requires_confirmation = call.bool_or(5, false)?;
     let cooldown = seconds("cooldownSeconds", call.number_or(6, 0.0)?)?;
 
-    let raw = parameters.as_ref().map_or(Ok(json!([])), to_value)?;
+    let raw = parameters.as_ref().map_or(Ok(json!([])), |given| {
+        to_value_as("argument $parameters", given)
+    })?;
     let from_list = is_parameter_list(&raw);
     let definition = with_parameters(ToolDefinition::builder(name, description), raw)?
         .strict(strict)
@@ -130,6 +151,38 @@ fn fill(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
 pub fn new_definition(definition: &ToolDefinition) -> Outcome {
     let parameters = decode_value(definition.input_schema(), EmptyObject::Array)?;
     create(CLASS.get(), |this| fill(this, definition, parameters))
+}
+
+/// A definition made of a signature, as an object of PHP that knows how to bind arguments.
+pub fn of_signature(signature: &Signature) -> Outcome {
+    let value = new_definition(&signature.definition)?;
+    if let Some(object) = Object::of(&value) {
+        object.set(CLASS.get(), "binding", signature.binding_value());
+    }
+    Ok(value)
+}
+
+/// How the arguments of a definition's calls become parameters; `None` when they go to the
+/// PHP code as one array.
+pub fn binding_of(definition: &Zval) -> std::result::Result<Option<Zval>, Failure> {
+    let Some(object) = Object::of(definition) else {
+        return Ok(None);
+    };
+    let binding = object.get(CLASS.get(), "binding")?;
+    Ok((!binding.is_null()).then_some(binding))
+}
+
+fn from_callable(call: &mut Call<'_>) -> Outcome {
+    let given = call
+        .value(0)
+        .filter(|value| value.is_object() || value.is_array() || value.is_string())
+        .ok_or_else(|| call.type_error(0, "object|array|string"))?;
+    let said = Said {
+        name: call.optional_string(1)?,
+        description: call.optional_string(2)?,
+    };
+    let target = Target::find(given)?;
+    of_signature(&signature::read(&target, &said)?)
 }
 
 /// Whether a value is a `ToolDefinition`.

@@ -2,18 +2,22 @@
 
 mod options;
 
+use std::sync::Arc;
+
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::zend::ClassEntry;
 use pillion_core::executor::Executor;
 use pillion_core::tool::{ToolCall, ToolResult};
 
+use super::client_hooks;
 use super::tool_call::call_of;
 use super::tool_registry::{self, is_registry, registry_of};
 use super::tool_result::{self, new_result};
 use crate::context::context_argument;
-use crate::execution::{self, Mode};
-use crate::json::to_value;
+use crate::execution::{self, Attendants, Mode};
+use crate::mcp::hooks::{self, Hooks};
 use crate::zend::{
     Call, Class, Failure, Method, Outcome, Parameter, Property, State, StateClass, Type, construct,
     entries, list_of, state_of, undefined,
@@ -24,6 +28,11 @@ static CLASS: StateClass<ToolExecutor> = StateClass::new();
 
 struct ToolExecutor {
     executor: Executor,
+}
+
+/// The class entry.
+pub fn class() -> &'static ClassEntry {
+    CLASS.get()
 }
 
 impl State for ToolExecutor {
@@ -44,6 +53,7 @@ pub(super) fn register() -> ZendResult<()> {
             registry,
             undefined(),
         ))
+        .property(hooks::property())
         .method(Method::new("__construct", construct_executor).parameters(&[
             Parameter::required("registry", registry),
             Parameter::optional("options", Type::ARRAY, "[]"),
@@ -63,7 +73,7 @@ pub(super) fn register() -> ZendResult<()> {
                 .parameters(&[Parameter::required("calls", Type::ARRAY), context])
                 .returns(Type::ARRAY),
         );
-    CLASS.register(class)
+    CLASS.register(client_hooks::observing(class))
 }
 
 fn construct_executor(call: &mut Call<'_>) -> Outcome {
@@ -72,21 +82,23 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
         .filter(|value| is_registry(value))
         .ok_or_else(|| call.type_error(0, tool_registry::NAME))?;
     let (_, registry) = registry_of(value)?;
-    let config = match call.value(1) {
-        Some(options) => {
+    let options::Options { config, approve } = match call.value(1) {
+        Some(given) => {
             call.array(1)?;
-            options::read(to_value(options)?)?
+            options::read(given)?
         }
-        None => pillion_core::executor::ExecutorConfig::default(),
+        None => options::Options::default(),
     };
     let this = call.this();
-    construct(
-        this,
-        ToolExecutor {
-            executor: Executor::new(std::sync::Arc::clone(registry.tools()), config),
-        },
-    )?;
+    let tools = Arc::clone(registry.tools());
+    let hooks = execution::hooks(registry.switchboard());
+    let executor = Executor::with_hooks(tools, config, hooks);
+    construct(this, ToolExecutor { executor })?;
     this.set(CLASS.get(), "registry", value.shallow_clone());
+    Hooks::new(this, CLASS.get()).set(
+        hooks::APPROVE,
+        Some(&approve).filter(|given| !given.is_null()),
+    )?;
     Ok(Zval::new())
 }
 
@@ -117,7 +129,12 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResu
     let state = state_of::<ToolExecutor>(this)?;
     let registry = this.get(CLASS.get(), "registry")?;
     let (object, registry) = registry_of(&registry)?;
-    execution::execute(object, registry, &state.executor, calls, context, mode)
+    let attendants = Attendants {
+        registry,
+        object,
+        hooks: Some(Hooks::new(this, CLASS.get())),
+    };
+    execution::execute(&attendants, &state.executor, calls, context, mode)
 }
 
 /// The calls in a list: objects or arrays.

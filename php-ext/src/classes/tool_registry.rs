@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use super::interfaces::MODEL;
 use super::tool_result;
 use crate::exception;
-use crate::execution::{self, Mode};
-use crate::json::to_value;
+use crate::execution::{self, Attendants, Mode};
+use crate::json::to_value_as;
 use crate::mcp_server::McpServer;
-use crate::php_tool::Switchboard;
+use crate::switchboard::Switchboard;
 use crate::zend::{
     Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type,
     construct, empty_array, state_of,
@@ -135,6 +135,14 @@ pub(super) fn register() -> ZendResult<()> {
                     Parameter::optional("replace", Type::BOOL, "false"),
                 ])
                 .returns(Type::VOID),
+        )
+        .method(
+            Method::new("registerObject", registration::register_object)
+                .parameters(&[
+                    Parameter::required("objectOrClass", Type::OBJECT.or(Type::STRING)),
+                    Parameter::optional("replace", Type::BOOL, "false"),
+                ])
+                .returns(Type::ARRAY),
         )
         .method(
             Method::new("registerMcpServer", registration::register_mcp_server)
@@ -257,7 +265,9 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let (name, id) = (call.string(0)?, call.string(2)?);
     call.array(1)?;
-    let arguments = call.value(1).map_or(Ok(Value::Null), to_value)?;
+    let arguments = call.value(1).map_or(Ok(Value::Null), |given| {
+        to_value_as("argument $arguments", given)
+    })?;
     if !registry.tools.contains(name) {
         let mut result = ToolResult::failure(
             id,
@@ -270,9 +280,13 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     }
     let calls = vec![ToolCall::new(id, name, arguments)];
     let context = CallContext::default();
-    let results = execution::execute(
-        this,
+    let attendants = Attendants {
         registry,
+        object: this,
+        hooks: None,
+    };
+    let results = execution::execute(
+        &attendants,
         &registry.executor,
         calls,
         context,

@@ -1,7 +1,11 @@
 //! `ToolResult` (requirements A7, A8, J1).
 
+mod content;
+mod outcome;
+
 use ext_php_rs::error::Result;
 use ext_php_rs::types::Zval;
+use ext_php_rs::zend::ClassEntry;
 use pillion_core::tool::{ErrorCode, JsonObject, ToolResult};
 use serde_json::Value;
 
@@ -9,7 +13,7 @@ use crate::exception::error_code;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
-    bool_of, create, empty_array, string_of,
+    bool_of, create, empty_array, json_serializable, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolResult";
@@ -17,7 +21,8 @@ static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {
     let text_or_null = Type::STRING.nullable();
-    Class::new(NAME)
+    let class = Class::new(NAME)
+        .implements(json_serializable())
         .property(Property::readonly("toolCallId", Type::STRING))
         .property(Property::readonly("toolName", Type::STRING))
         .property(Property::readonly("result", Type::MIXED))
@@ -39,6 +44,39 @@ pub(super) fn register() -> Result<()> {
         .method(Method::new("toMessage", to_message).returns(Type::STRING))
         .method(Method::new("toMessageFormat", to_message_format).returns(Type::ARRAY))
         .method(Method::new("toArray", to_array).returns(Type::ARRAY))
+        .method(Method::new("jsonSerialize", outcome::json_serialize).returns(Type::ARRAY));
+    class
+        .method(Method::new("isError", content::is_error).returns(Type::BOOL))
+        .method(Method::new("text", content::text).returns(Type::STRING))
+        .method(Method::new("content", content::content).returns(Type::ARRAY))
+        .method(Method::new("structuredContent", content::structured_content).returns(Type::MIXED))
+        .method(Method::new("images", content::images).returns(Type::ARRAY))
+        .method(Method::new("throw", outcome::throw).returns(Type::STATIC))
+        .method(
+            Method::new("success", outcome::success)
+                .make_static()
+                .parameters(&[
+                    Parameter::required("result", Type::MIXED),
+                    Parameter::optional("toolCallId", Type::STRING, "''"),
+                    Parameter::optional("toolName", Type::STRING, "''"),
+                    Parameter::optional("data", Type::MIXED, "null"),
+                    Parameter::optional("metadata", Type::ARRAY, "[]"),
+                ])
+                .returns(Type::STATIC),
+        )
+        .method(
+            Method::new("failure", outcome::failure)
+                .make_static()
+                .parameters(&[
+                    Parameter::required("error", Type::STRING),
+                    Parameter::optional("errorCode", Type::STRING, "'internal_error'"),
+                    Parameter::optional("toolCallId", Type::STRING, "''"),
+                    Parameter::optional("toolName", Type::STRING, "''"),
+                    Parameter::optional("result", Type::MIXED, "null"),
+                    Parameter::optional("metadata", Type::ARRAY, "[]"),
+                ])
+                .returns(Type::STATIC),
+        )
         .register(&CLASS)
 }
 
@@ -82,6 +120,18 @@ const PROPERTIES: [&str; 8] = [
     "metadata",
 ];
 
+/// Their names in JSON.
+const KEYS: [&str; 8] = [
+    "tool_call_id",
+    "tool_name",
+    "result",
+    "success",
+    "error",
+    "error_code",
+    "data",
+    "metadata",
+];
+
 /// What a result holds, in the order of the properties.
 pub struct Parts {
     pub tool_call_id: String,
@@ -111,7 +161,12 @@ impl Parts {
 
     /// The parts as an object.
     pub fn into_object(self) -> Outcome {
-        create(CLASS.get(), |this| self.fill(this))
+        self.into_object_of(CLASS.get())
+    }
+
+    /// As [`into_object`](Self::into_object), of `ToolResult` or a subclass.
+    fn into_object_of(self, class: &ClassEntry) -> Outcome {
+        create(class, |this| self.fill(this))
     }
 
     fn fill(self, this: Object<'_>) {
@@ -206,16 +261,6 @@ fn to_message_format(call: &mut Call<'_>) -> Outcome {
 
 /// The properties by their names in JSON: `tool_call_id`, `error_code` and so on.
 fn to_array(call: &mut Call<'_>) -> Outcome {
-    const KEYS: [&str; 8] = [
-        "tool_call_id",
-        "tool_name",
-        "result",
-        "success",
-        "error",
-        "error_code",
-        "data",
-        "metadata",
-    ];
     let this = call.this();
     let mut entries = Vec::with_capacity(KEYS.len());
     for (key, name) in KEYS.into_iter().zip(PROPERTIES) {

@@ -31,14 +31,16 @@ struct Pass {
 ///
 /// # Errors
 /// An `InvalidInputException` for what JSON cannot hold: text that is not UTF-8, NAN and
-/// INF, resources, plain enums, more than 128 levels (or a value that contains itself).
+/// INF, resources, closures, generators, plain enums, more than 128 levels (or a value that contains itself).
 /// What `jsonSerialize()` throws passes through.
 pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
     if arguments.array().is_some_and(ZendHashTable::is_empty) {
         return Ok(RawValue::from_string("{}".to_owned()).unwrap_or_default());
     }
     // Not through `RawValue::from_string`, which would read all of it again.
-    run(arguments, |php| serde_json::value::to_raw_value(&php))
+    run("value", arguments, |php| {
+        serde_json::value::to_raw_value(&php)
+    })
 }
 
 /// A PHP value as a JSON tree.
@@ -46,10 +48,19 @@ pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
 /// # Errors
 /// As [`encode_arguments`].
 pub fn to_value(value: &Zval) -> Result<Value, Failure> {
-    run(value, |php| serde_json::to_value(php))
+    to_value_as("value", value)
+}
+
+/// As [`to_value`]; errors call the value `what`, such as `argument $options`.
+///
+/// # Errors
+/// As [`to_value`].
+pub fn to_value_as(what: &str, value: &Zval) -> Result<Value, Failure> {
+    run(what, value, |php| serde_json::to_value(php))
 }
 
 fn run<R>(
+    what: &str,
     value: &Zval,
     write: impl FnOnce(Php<'_>) -> Result<R, serde_json::Error>,
 ) -> Result<R, Failure> {
@@ -58,7 +69,7 @@ fn run<R>(
     if let Some(failure) = pass.failure.take() {
         return Err(failure);
     }
-    written.map_err(|error| exception::invalid_input(format!("The value is not JSON: {error}")))
+    written.map_err(|error| exception::invalid_input(format!("The {what} is not JSON: {error}")))
 }
 
 impl Pass {
@@ -167,6 +178,12 @@ impl Php<'_> {
             }
         }
         let class = object.class();
+        if matches!(object.class_name(), "Closure" | "Generator") {
+            return Err(S::Error::custom(format_args!(
+                "it holds a {}",
+                object.class_name()
+            )));
+        }
         if class.flags().contains(ClassFlags::Enum) {
             if class.enum_backing_type == IS_UNDEF {
                 return Err(S::Error::custom("it holds an enum without values"));

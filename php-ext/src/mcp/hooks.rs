@@ -153,6 +153,8 @@ impl<'a> Hooks<'a> {
     }
 }
 
+/// The option `approve` of an executor
+pub const APPROVE: &str = "approve";
 /// PSR-3
 pub const LOGGER: &str = "logger";
 /// PSR-14

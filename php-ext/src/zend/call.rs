@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use ext_php_rs::ffi::{zend_string, zend_wrong_parameters_count_error};
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
-use ext_php_rs::zend::{ExecuteData, run_handler};
+use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 
 use super::{Failure, Object, ffi};
 use crate::exception;
@@ -85,6 +85,20 @@ impl<'a> Call<'a> {
         assert!(self.frame.This.is_object(), "a static method has no $this");
         // SAFETY: the frame holds a reference to the object for the length of the call.
         unsafe { Object::from_raw(self.frame.This.value.obj) }.expect("objects are not null")
+    }
+
+    /// The class that the method was called on: that of `$this`, or the one before `::`.
+    pub fn called_class(&self) -> &'static ClassEntry {
+        let this = &self.frame.This;
+        // SAFETY: the frame of a method holds the object, or in a static method the class;
+        // both the engine keeps alive for longer than the call.
+        unsafe {
+            if this.is_object() {
+                &*(*this.value.obj).ce
+            } else {
+                &*this.value.ce
+            }
+        }
     }
 
     /// Where an argument is, behind a reference if it is one; `None` when it was left out.

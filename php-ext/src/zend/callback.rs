@@ -1,7 +1,7 @@
 use std::panic::AssertUnwindSafe;
 
 use ext_php_rs::ffi::_call_user_function_impl;
-use ext_php_rs::types::Zval;
+use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
 use super::interrupt::settle_memory_limit;
@@ -36,7 +36,15 @@ pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
 /// # Errors
 /// As [`guarded`].
 pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> Outcome {
-    call_function(None, callable.shallow_clone(), arguments)
+    call_function(None, callable.shallow_clone(), arguments, None)
+}
+
+/// Calls anything that is callable with named arguments: an array with the names as keys.
+///
+/// # Errors
+/// As [`guarded`].
+pub fn call_with_names(callable: &Zval, arguments: &Zval) -> Outcome {
+    call_function(None, callable.shallow_clone(), [], arguments.array())
 }
 
 /// Calls a method of an object.
@@ -45,31 +53,27 @@ pub(super) fn call<const N: usize>(
     method: &str,
     arguments: [Zval; N],
 ) -> Outcome {
-    call_function(object, string_of(method), arguments)
+    call_function(object, string_of(method), arguments, None)
 }
 
 fn call_function<const N: usize>(
     object: Option<&mut Zval>,
     mut function: Zval,
     mut arguments: [Zval; N],
+    named: Option<&ZendHashTable>,
 ) -> Outcome {
+    let named = named.map_or(std::ptr::null_mut(), |named| {
+        std::ptr::from_ref(named).cast_mut()
+    });
     let object = object.map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let count = u32::try_from(N).unwrap_or(u32::MAX);
     let mut result = Zval::new();
     let (target, function, arguments) =
         (&raw mut result, &raw mut function, arguments.as_mut_ptr());
     let status = guarded(|| {
-        // SAFETY: all zvals outlive the call; the engine copies the arguments into a frame.
-        unsafe {
-            _call_user_function_impl(
-                object,
-                function,
-                target,
-                count,
-                arguments,
-                std::ptr::null_mut(),
-            )
-        }
+        // SAFETY: all zvals outlive the call; the engine copies the arguments into a frame,
+        // and only reads the table of named ones.
+        unsafe { _call_user_function_impl(object, function, target, count, arguments, named) }
     })?;
     if status < 0 {
         return Err(Failure::error(

@@ -55,6 +55,17 @@ pub struct Class {
     properties: Vec<Property>,
     methods: Vec<Method>,
     create: Option<CreateObject>,
+    attribute_of: u32,
+}
+
+/// What an attribute may stand on: the constants `Attribute::TARGET_*`.
+pub struct AttributeTargets;
+
+impl AttributeTargets {
+    pub const CLASS: u32 = 1;
+    pub const FUNCTION: u32 = 1 << 1;
+    pub const METHOD: u32 = 1 << 2;
+    pub const PARAMETER: u32 = 1 << 5;
 }
 
 impl Class {
@@ -67,6 +78,7 @@ impl Class {
             properties: Vec::new(),
             methods: Vec::new(),
             create: None,
+            attribute_of: 0,
         }
     }
 
@@ -96,6 +108,12 @@ impl Class {
 
     pub fn method(mut self, method: Method) -> Self {
         self.methods.push(method);
+        self
+    }
+
+    /// Makes the class an attribute for these [`AttributeTargets`].
+    pub fn attribute_of(mut self, targets: u32) -> Self {
+        self.attribute_of = targets;
         self
     }
 
@@ -150,6 +168,10 @@ impl Class {
         for interface in self.interfaces {
             // SAFETY: both entries are registered; interfaces come before their classes.
             unsafe { zend_do_implement_interface(class, std::ptr::from_ref(interface).cast_mut()) };
+        }
+        if self.attribute_of != 0 {
+            // SAFETY: MINIT, with an internal class that has just been registered.
+            unsafe { ffi::zend_internal_attribute_register(class, self.attribute_of) };
         }
         if let Some(create) = self.create {
             class.__bindgen_anon_2.create_object = Some(create);

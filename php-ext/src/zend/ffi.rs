@@ -27,6 +27,10 @@ unsafe extern "C" {
         offset: u32,
         line: u32,
     ) -> *mut c_void;
+    pub(super) fn zend_internal_attribute_register(
+        class: *mut zend_class_entry,
+        targets: u32,
+    ) -> *mut c_void;
     pub(super) fn zend_update_property(
         scope: *mut zend_class_entry,
         object: *mut zend_object,

@@ -1,6 +1,18 @@
+use std::ffi::CStr;
+
 use ext_php_rs::boxed::ZBox;
 use ext_php_rs::ffi::{IS_ARRAY, IS_UNDEF, zend_empty_array};
 use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
+
+use super::ffi;
+
+/// The type of a value as PHP's own messages name it: `int`, `array`, a class.
+pub fn type_name(value: &Zval) -> String {
+    // SAFETY: the engine returns a string of its own or the name of a class that the value
+    // keeps alive; it is copied before anything else runs.
+    let name = unsafe { CStr::from_ptr(ffi::zend_zval_type_name(value)) };
+    name.to_string_lossy().into_owned()
+}
 
 /// A string value.
 pub fn string_of(text: impl AsRef<[u8]>) -> Zval {

@@ -15,6 +15,7 @@ class ToolDefinition
     public readonly string $category;
     public readonly bool $requiresConfirmation;
     public readonly float $cooldownSeconds;
+    private ?array $binding = null;
 
     /**
      * @param array<string, mixed>|list<array{name: string, type: string, description?: string, required?: bool, default?: mixed, enum?: list<mixed>}> $parameters
@@ -35,6 +36,24 @@ class ToolDefinition
         bool $requiresConfirmation = false,
         int|float $cooldownSeconds = 0,
     ) {
+    }
+
+    /**
+     * A definition made of the signature, the doc comment and the attributes of PHP code. With it, the
+     * code gets its parameters instead of an array: `$registry->register(ToolDefinition::fromCallable($f), $f)`.
+     *
+     * Parameters have the types int, float, string, bool, array (`@param` says of what), backed enums and
+     * unions of them; variadic ones and references are refused.
+     *
+     * @param callable|object|array{object|string, string}|string $callable also a class or an object with
+     *        `__invoke()` or `execute()`
+     * @param ?string $name        else that of {@see AsTool}, else that of the code
+     * @param ?string $description else that of {@see AsTool}, else the summary of the doc comment
+     *
+     * @throws Exception\InvalidInputException when the code cannot be a tool; the message says why
+     */
+    public static function fromCallable(object|array|string $callable, ?string $name = null, ?string $description = null): ToolDefinition
+    {
     }
 
     /**

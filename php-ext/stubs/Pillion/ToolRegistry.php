@@ -31,6 +31,21 @@ class ToolRegistry implements \Countable
     }
 
     /**
+     * Registers all methods that have the attribute {@see AsTool}, or the class if it has it; all or none.
+     *
+     * @param object|class-string $objectOrClass of a class an object is made if a method needs one
+     * @param bool                $replace       whether they may take the place of tools with their names
+     *
+     * @return list<string> the names
+     *
+     * @throws Exception\InvalidInputException when nothing has the attribute, a method cannot be a tool, or
+     *                                         a name is taken
+     */
+    public function registerObject(object|string $objectOrClass, bool $replace = false): array
+    {
+    }
+
+    /**
      * Asks an MCP server for its tools and registers them all. A tool with an illegal name
      * is left out, which goes to the log.
      *

@@ -5,7 +5,7 @@ namespace Pillion;
 /**
  * The one outcome of a call.
  */
-class ToolResult
+class ToolResult implements \JsonSerializable
 {
     public readonly string $toolCallId;
     public readonly string $toolName;
@@ -59,5 +59,102 @@ class ToolResult
     /** @return array{tool_call_id: string, tool_name: string, result: mixed, success: bool, error: ?string, error_code: ?string, data: mixed, metadata: array<string, mixed>} */
     public function toArray(): array
     {
+    }
+
+    /** @return array<string, mixed> as {@see toArray()}; metadata without entries is an object all the same */
+    public function jsonSerialize(): array
+    {
+    }
+
+    /** Whether the call failed. */
+    public function isError(): bool
+    {
+    }
+
+    /**
+     * What the result says: of an MCP result the blocks of text, a line each, or else the JSON of its
+     * structured content; of any other result itself if it is text, else its JSON; of a failure without
+     * a result the error.
+     *
+     * @throws Exception\InvalidInputException when the result is no JSON
+     */
+    public function text(): string
+    {
+    }
+
+    /**
+     * The content blocks of an MCP result, as the server sent them. Any other result is one block of text.
+     *
+     * @return list<array{type: string, ...}>
+     *
+     * @throws Exception\InvalidInputException when the result is no JSON
+     */
+    public function content(): array
+    {
+    }
+
+    /**
+     * The `structuredContent` of an MCP result. Of any other result `data`, or else the result if it is
+     * not text.
+     */
+    public function structuredContent(): mixed
+    {
+    }
+
+    /**
+     * The images of an MCP result, also those in embedded resources.
+     *
+     * @return list<array{mime_type: string, data: string}> data is the image's bytes
+     *
+     * @throws Exception\TransportException when a block is not valid base64
+     */
+    public function images(): array
+    {
+    }
+
+    /**
+     * The result itself if it worked.
+     *
+     * @throws Exception\InvalidInputException      if not, by `errorCode`
+     * @throws Exception\NotFoundException
+     * @throws Exception\RateLimitedException       with `retry_after` of the metadata
+     * @throws Exception\TimeoutException
+     * @throws Exception\ApprovalRequiredException  with `approval_id` and `arguments` of the metadata
+     * @throws Exception\DeniedException
+     * @throws Exception\UnavailableException
+     * @throws Exception\CancelledException
+     * @throws Exception\PillionException           for every other code
+     */
+    public function throw(): static
+    {
+    }
+
+    /**
+     * A result that worked. A tool may leave out the ids: whoever runs it knows them.
+     *
+     * @param array<string, mixed> $metadata
+     */
+    public static function success(
+        mixed $result,
+        string $toolCallId = '',
+        string $toolName = '',
+        mixed $data = null,
+        array $metadata = [],
+    ): static {
+    }
+
+    /**
+     * A result that failed.
+     *
+     * @param array<string, mixed> $metadata
+     */
+    public static function failure(
+        string $error,
+        string $errorCode = 'internal_error',
+        string $toolCallId = '',
+        string $toolName = '',
+        mixed $result = null,
+        array $metadata = [],
+    ): static {
     }
 }

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
+use Pillion\Event\ToolCallFinished;
+use Pillion\Event\ToolCallStarted;
 use Pillion\Exception\InvalidInputException;
 use Pillion\MCPSSEClient;
 use Pillion\Tests\Support\FakeServer;
@@ -23,6 +25,13 @@ final class ToolExecutorTest extends TestCase
     {
         $this->registry = ToolRegistry::withBuiltins();
         $this->registry->register(new Upper());
+    }
+
+    private function registerServer(): void
+    {
+        $before = ini_set('pillion.log_level', 'off');
+        $this->registry->registerMcpServer(new MCPSSEClient(FakeServer::url()));
+        ini_set('pillion.log_level', (string) $before);
     }
 
     private function add(string $name, callable $handler, array $parameters = [], float $cooldown = 0): void
@@ -213,9 +222,7 @@ final class ToolExecutorTest extends TestCase
     /** @group timing */
     public function testToolsInPHPRunBesideMCPTools(): void
     {
-        $before = ini_set('pillion.log_level', 'off');
-        $this->registry->registerMcpServer(new MCPSSEClient(FakeServer::url()));
-        ini_set('pillion.log_level', (string) $before);
+        $this->registerServer();
         $this->add('nap', function () {
             usleep(300_000);
             return 'php';
@@ -228,6 +235,112 @@ final class ToolExecutorTest extends TestCase
         ]);
         self::assertSame([true, true, true], array_column($results, 'success'));
         self::assertLessThan(0.85, microtime(true) - $started, 'one after the other they take 0.9 s');
+    }
+
+    public function testC1PHPCodeRunsWhileTheServerIsBusy(): void
+    {
+        $this->registerServer();
+        $busy = [];
+        $this->add('work', function () use (&$busy) {
+            $busy[] = microtime(true);
+            usleep(50_000);
+            return 'php';
+        });
+        $calls = [];
+        for ($i = 0; $i < 4; $i++) {
+            $calls[] = new ToolCall("slow$i", 'slow', ['seconds' => 0.3]);
+            $calls[] = new ToolCall("work$i", 'work');
+        }
+        $started = microtime(true);
+        $results = (new ToolExecutor($this->registry, ['max_concurrent' => 8]))->executeParallel($calls);
+        $took = microtime(true) - $started;
+        self::assertSame(array_fill(0, 8, true), array_column($results, 'success'));
+        self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
+        self::assertLessThan($started + 0.3, end($busy), 'tools in PHP waited for the server');
+        self::assertLessThan(1.1, $took, 'one after the other they take 1.4 s');
+    }
+
+    public function testC2C7LimitsOfSingleToolsHoldInParallel(): void
+    {
+        $this->registerServer();
+        $executor = new ToolExecutor($this->registry, [
+            'tool_timeouts' => ['slow' => 0.1],
+            'rate_limits' => ['tools' => ['upper' => ['per_minute' => 1]]],
+        ]);
+        $results = $executor->executeParallel([
+            new ToolCall('1', 'slow', ['seconds' => 0.5]),
+            new ToolCall('2', 'upper', ['text' => 'a']),
+            new ToolCall('3', 'upper', ['text' => 'b']),
+            new ToolCall('4', 'calculator', ['expression' => '1']),
+        ]);
+        self::assertSame(['timeout', null, 'rate_limited', null], array_column($results, 'errorCode'));
+    }
+
+    public function testM2LoggerAndEventsSeeEachCall(): void
+    {
+        $this->registerServer();
+        $this->add('fails', fn () => throw new \DomainException('a secret'));
+        $seen = new class () {
+            public array $lines = [];
+            public array $events = [];
+
+            public function log(mixed $level, string $message, array $context = []): void
+            {
+                unset($context['seconds']);
+                $this->lines[] = [$level, $message, $context];
+            }
+
+            public function dispatch(object $event): object
+            {
+                $this->events[] = $event;
+                return $event;
+            }
+        };
+        $executor = new ToolExecutor($this->registry);
+        self::assertSame($executor, $executor->setLogger($seen)->setEventDispatcher($seen));
+        $executor->executeAll([new ToolCall('1', 'roll', ['dice' => '1d6']), new ToolCall('2', 'fails'), new ToolCall('3', 'nope')]);
+        $server = $seen->events[0]->server;
+        self::assertNotEmpty($server);
+        self::assertSame([
+            ['info', 'Tool call succeeded', ['tool' => 'roll', 'call_id' => '1', 'server' => $server, 'error_code' => null]],
+            ['warning', 'Tool call failed', ['tool' => 'fails', 'call_id' => '2', 'server' => null, 'error_code' => 'internal_error']],
+            ['warning', 'Tool call failed', ['tool' => 'nope', 'call_id' => '3', 'server' => null, 'error_code' => 'not_found']],
+        ], $seen->lines);
+        self::assertSame(
+            array_merge(...array_fill(0, 3, [ToolCallStarted::class, ToolCallFinished::class])),
+            array_map('get_class', $seen->events),
+        );
+        [$started, $finished] = array_slice($seen->events, 2, 2);
+        self::assertSame(['fails', '2', null], [$started->toolName, $started->toolCallId, $started->server]);
+        self::assertSame([false, 'internal_error'], [$finished->success, $finished->errorCode]);
+        self::assertGreaterThan(0, $finished->seconds);
+
+        $executor->setLogger(null)->setEventDispatcher(null)->execute(new ToolCall('4', 'nope'));
+        self::assertCount(3, $seen->lines);
+    }
+
+    public function testAListenerThatThrowsEndsTheExecution(): void
+    {
+        $executor = (new ToolExecutor($this->registry))->setEventDispatcher(new class () {
+            public function dispatch(object $event): object
+            {
+                throw new \DomainException('no more');
+            }
+        });
+        try {
+            $executor->execute(new ToolCall('1', 'upper', ['text' => 'a']));
+            self::fail('nothing was thrown');
+        } catch (\DomainException $e) {
+            self::assertSame('no more', $e->getMessage());
+        }
+        self::assertSame('A', $executor->setEventDispatcher(null)->execute(new ToolCall('1', 'upper', ['text' => 'a']))->result);
+    }
+
+    public function testALoggerWithoutLogIsRefused(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('$logger must have the method log(), and stdClass has none');
+        (new ToolExecutor($this->registry))->setLogger(new \stdClass());
     }
 
     public function testUnknownOptionsAreNamed(): void

@@ -4,7 +4,11 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
+use Pillion\Exception\ApprovalRequiredException;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\PillionException;
+use Pillion\Exception\RateLimitedException;
+use Pillion\Exception\TransportException;
 use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
@@ -57,6 +61,144 @@ final class ToolResultTest extends TestCase
         $result = new ToolResult('c', 't', 1);
         $this->expectException(\Error::class);
         $result->result = 2;
+    }
+
+    private const MCP = [
+        'content' => [
+            ['type' => 'text', 'text' => 'one', 'annotations' => ['audience' => ['user']], 'x-new' => ['kept' => 1]],
+            ['type' => 'image', 'data' => "iVBO\nRw0K", 'mimeType' => 'image/png'],
+            ['type' => 'resource_link', 'uri' => 'file:///a', 'name' => 'a'],
+            ['type' => 'text', 'text' => 'two'],
+            ['type' => 'resource', 'resource' => ['uri' => 'file:///b', 'mimeType' => 'image/gif', 'blob' => 'R0lGOA']],
+            ['type' => 'resource', 'resource' => ['uri' => 'file:///c', 'mimeType' => 'text/plain', 'text' => 'c']],
+            ['type' => 'hologram', 'depth' => 3],
+        ],
+        'structuredContent' => ['total' => 15],
+        '_meta' => ['cost' => 2],
+    ];
+
+    public function testE10AnMcpResultIsReadInPartsAndNothingIsLost(): void
+    {
+        $result = new ToolResult('c', 't', self::MCP);
+        self::assertSame(self::MCP['content'], $result->content());
+        self::assertSame("one\ntwo", $result->text());
+        self::assertSame(['total' => 15], $result->structuredContent());
+        self::assertSame([
+            ['mime_type' => 'image/png', 'data' => "\x89PNG\r\n"],
+            ['mime_type' => 'image/gif', 'data' => 'GIF8'],
+        ], $result->images());
+        self::assertFalse($result->isError());
+        self::assertSame(self::MCP, $result->result);
+    }
+
+    public function testE10StructuredContentWithoutTextIsTextToo(): void
+    {
+        foreach ([[], ['content' => []]] as $content) {
+            $result = new ToolResult('c', 't', $content + ['structuredContent' => ['a' => 1.0]]);
+            self::assertSame(['{"a":1.0}', []], [$result->text(), $result->content()]);
+        }
+        self::assertSame('', (new ToolResult('c', 't', ['content' => []]))->text());
+    }
+
+    /** @dataProvider plain */
+    public function testAnyOtherResultIsOneBlockOfText(ToolResult $result, string $text, mixed $structured): void
+    {
+        self::assertSame($text, $result->text());
+        self::assertSame($text === '' ? [] : [['type' => 'text', 'text' => $text]], $result->content());
+        self::assertSame($structured, $result->structuredContent());
+        self::assertSame([], $result->images());
+    }
+
+    public function plain(): iterable
+    {
+        yield 'text' => [new ToolResult('c', 't', 'hi'), 'hi', null];
+        yield 'text with data' => [new ToolResult('c', 't', 'hi', data: ['x' => 1]), 'hi', ['x' => 1]];
+        yield 'a value' => [new ToolResult('c', 't', ['x' => 'é/']), '{"x":"é/"}', ['x' => 'é/']];
+        yield 'a number' => [new ToolResult('c', 't', 5), '5', 5];
+        yield 'nothing' => [new ToolResult('c', 't', null), '', null];
+        yield 'a failure' => [ToolResult::failure('boom'), 'boom', null];
+        yield 'content of its own' => [new ToolResult('c', 't', ['content' => 'x']), '{"content":"x"}', ['content' => 'x']];
+        yield 'blocks that are none' => [new ToolResult('c', 't', ['content' => [['a' => 1]]]), '{"content":[{"a":1}]}', ['content' => [['a' => 1]]]];
+        yield 'a map of blocks' => [new ToolResult('c', 't', ['content' => ['k' => ['type' => 'text']]]), '{"content":{"k":{"type":"text"}}}', ['content' => ['k' => ['type' => 'text']]]];
+    }
+
+    public function testAnImageThatIsNoBase64IsNamed(): void
+    {
+        $result = new ToolResult('c', 't', ['content' => [['type' => 'text', 'text' => ''], ['type' => 'image', 'data' => '!!!']]]);
+        $this->expectException(TransportException::class);
+        $this->expectExceptionMessage('Content block 1 holds no valid base64');
+        $result->images();
+    }
+
+    /** @dataProvider codes */
+    public function testC5ThrowKnowsTheClassOfEveryCode(string $code, string $class): void
+    {
+        try {
+            ToolResult::failure('boom', $code)->throw();
+        } catch (PillionException $e) {
+            self::assertSame(["Pillion\\Exception\\$class", 'boom', $code], [$e::class, $e->getMessage(), $e->errorCode]);
+            return;
+        }
+        self::fail('nothing was thrown');
+    }
+
+    public function codes(): iterable
+    {
+        $classes = [
+            'invalid_input' => 'InvalidInputException', 'not_found' => 'NotFoundException', 'timeout' => 'TimeoutException',
+            'rate_limited' => 'RateLimitedException', 'approval_required' => 'ApprovalRequiredException',
+            'denied' => 'DeniedException', 'cancelled' => 'CancelledException', 'unavailable' => 'UnavailableException', 'internal_error' => 'PillionException',
+            'of_my_own' => 'PillionException',
+        ];
+        foreach ($classes as $code => $class) {
+            yield $code => [$code, $class];
+        }
+    }
+
+    public function testThrowTakesWhatTheMetadataKnows(): void
+    {
+        $required = ['approval_id' => 'abc', 'arguments' => ['a' => 1]];
+        try {
+            ToolResult::failure('x', 'approval_required', 'c', 't', metadata: $required)->throw();
+        } catch (ApprovalRequiredException $e) {
+            self::assertSame(['abc', 't', ['a' => 1]], [$e->approvalId, $e->toolName, $e->arguments]);
+        }
+        foreach ([[['retry_after' => 5], 5.0], [['retry_after' => 'soon'], null], [[], null]] as [$metadata, $seconds]) {
+            try {
+                ToolResult::failure('x', 'rate_limited', metadata: $metadata)->throw();
+            } catch (RateLimitedException $e) {
+                self::assertSame($seconds, $e->retryAfter);
+            }
+        }
+        self::assertTrue(isset($e));
+    }
+
+    public function testThrowGivesAResultThatWorkedBack(): void
+    {
+        $result = ToolResult::success(5);
+        self::assertSame($result, $result->throw());
+    }
+
+    public function testFactoriesMakeTheClassTheyAreCalledOn(): void
+    {
+        $mine = new class ('', '', null) extends ToolResult {
+        };
+        self::assertInstanceOf($mine::class, $mine::success('x'));
+        $result = $mine::failure(error: 'no', toolName: 't', result: ['a' => 1]);
+        self::assertInstanceOf($mine::class, $result);
+        self::assertSame([false, 'no', 'internal_error', 't', ['a' => 1], true], [$result->success, $result->error, $result->errorCode, $result->toolName, $result->result, $result->isError()]);
+        $result = ToolResult::success('r', 'c', 't', ['d'], ['m' => 1]);
+        self::assertSame(['c', 't', 'r', ['d'], ['m' => 1], null], [$result->toolCallId, $result->toolName, $result->result, $result->data, $result->metadata, $result->errorCode]);
+    }
+
+    public function testJsonHasTheNamesOfToArray(): void
+    {
+        self::assertSame(
+            '{"tool_call_id":"","tool_name":"","result":1,"success":true,"error":null,"error_code":null,"data":null,"metadata":{}}',
+            json_encode(ToolResult::success(1)),
+        );
+        $result = ToolResult::success(1, metadata: ['a' => 1]);
+        self::assertSame($result->toArray(), json_decode(json_encode($result), true));
     }
 
     public function testJ1AResultThatIsNoJsonIsKeptUntilItIsSent(): void

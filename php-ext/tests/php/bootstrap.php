@@ -15,4 +15,5 @@ require __DIR__ . '/Support/Peer.php';
 require __DIR__ . '/Support/Process.php';
 require __DIR__ . '/Support/SessionServer.php';
 require __DIR__ . '/Support/SidecarProcess.php';
+require __DIR__ . '/Support/Tools.php';
 require __DIR__ . '/Support/Upper.php';

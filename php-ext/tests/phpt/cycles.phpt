@@ -2,15 +2,31 @@
 Cycles through registries, executors and callables are collected
 --FILE--
 <?php
-use Pillion\{ToolDefinition, ToolExecutor, ToolRegistry};
+use Pillion\{AsTool, ToolDefinition, ToolExecutor, ToolRegistry};
 
 class Witness { public static int $alive = 0; function __construct() { self::$alive++; } function __destruct() { self::$alive--; } }
+
+class Held {
+    public array $all = [];
+    #[AsTool(description: 'x')] public function run(): void {}
+    public function log(): void {}
+    public function dispatch(object $event): object { return $event; }
+}
 
 function cycle(): void {
     $registry = ToolRegistry::withBuiltins();
     $executor = new ToolExecutor($registry);
     $witness = new Witness;
     $registry->register(new ToolDefinition('self', 'Holds all'), fn () => [$registry, $executor, $witness]);
+
+    // Through the callable that approves, an object with attributes, a logger and a dispatcher.
+    $executor = new ToolExecutor($registry, ['approve' => function () use (&$executor) { return $executor && new Witness; }]);
+    $held = new Held;
+    $registry->registerObject($held);
+    $executor->setLogger($held)->setEventDispatcher($held);
+    $held->all = [$registry, $executor, new Witness];
+    $definition = ToolDefinition::fromCallable([$held, 'run'], 'again');
+    $registry->register($definition, [$held, 'run']);
 }
 
 for ($i = 0; $i < 100; $i++) cycle();

@@ -12,6 +12,7 @@ echo implode(' ', array_keys($extension->getFunctions())), "\n";
 ?>
 --EXPECT--
 pillion 1
+Pillion\AsTool
 Pillion\CallableTool
 Pillion\CancellationToken
 Pillion\DmcpTool
@@ -20,8 +21,10 @@ Pillion\Event\ToolCallFinished
 Pillion\Event\ToolCallStarted
 Pillion\Event\ToolsChanged
 Pillion\Event\ToolsListed
+Pillion\Exception\ApprovalRequiredException
 Pillion\Exception\AuthorizationException
 Pillion\Exception\CancelledException
+Pillion\Exception\DeniedException
 Pillion\Exception\InvalidInputException
 Pillion\Exception\JsonRpcException
 Pillion\Exception\NotFoundException
@@ -37,6 +40,7 @@ Pillion\MCPToolAdapter
 Pillion\MCPToolInterface
 Pillion\McpClient
 Pillion\NativeTool
+Pillion\Parameter
 Pillion\Progress
 Pillion\ProviderFormat
 Pillion\Sidecar

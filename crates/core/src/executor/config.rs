@@ -2,6 +2,8 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use super::ApprovalRules;
+
 /// How an [`Executor`](super::Executor) runs its calls.
 ///
 /// ```
@@ -25,6 +27,8 @@ pub struct ExecutorConfig {
     pub max_output_bytes: usize,
     /// Rate limits (C7). None by default.
     pub rate_limits: RateLimits,
+    /// Which calls need approval (G1, G2).
+    pub approvals: ApprovalRules,
 }
 
 impl Default for ExecutorConfig {
@@ -36,6 +40,7 @@ impl Default for ExecutorConfig {
             queue_timeout: Duration::from_secs(30),
             max_output_bytes: 16 * 1024 * 1024,
             rate_limits: RateLimits::default(),
+            approvals: ApprovalRules::default(),
         }
     }
 }

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::RateLimits;
-use super::record::whole_seconds;
 use crate::registry::RegisteredTool;
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin};
 use window::CallTimes;
@@ -160,4 +159,9 @@ fn limited(what: &str, wait: Duration) -> ToolFailure {
         format!("{what} Retry after {seconds} {unit}."),
     )
     .with_retry_after(wait)
+}
+
+/// Whole seconds, rounded up: waiting so long is always enough.
+fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs_f64().ceil() as u64
 }

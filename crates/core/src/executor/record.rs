@@ -48,17 +48,8 @@ fn succeeded(id: String, name: String, output: ToolOutput) -> ToolResult {
 fn failed(id: String, name: String, failure: ToolFailure) -> ToolResult {
     let mut result = ToolResult::failure(id, name, failure.code, failure.message);
     result.result = failure.result;
-    if let Some(wait) = failure.retry_after {
-        result
-            .metadata
-            .insert("retry_after".to_owned(), json!(whole_seconds(wait)));
-    }
+    result.metadata = *failure.metadata;
     result
-}
-
-/// Whole seconds, rounded up: waiting so long is always enough.
-pub(super) fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_secs_f64().ceil() as u64
 }
 
 fn log(result: &ToolResult, elapsed: Duration) {

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use super::JsonObject;
 
 /// Who calls, and from where: what a tool may know beside its arguments (requirement C1).
@@ -16,6 +18,10 @@ pub struct CallContext {
     pub channel: Option<String>,
     /// The id of the call; the executor sets it before the tool sees the context.
     pub call_id: String,
+    /// The ids of approvals that were given (G3): calls with these ids run.
+    pub approved: HashSet<String>,
+    /// The ids of approvals that were refused: calls with these ids end as `denied`.
+    pub denied: HashSet<String>,
     /// Whatever else the caller wants its tools to see.
     pub extra: JsonObject,
 }

@@ -89,8 +89,8 @@ pub struct ToolFailure {
     /// What the tool returned all the same, such as the content of an MCP result with
     /// `isError`.
     pub result: Value,
-    /// How long to wait before a new try, for `rate_limited` and `unavailable`.
-    pub retry_after: Option<Duration>,
+    /// Facts about the run, as those of a [`ToolOutput`]. Boxed, so that results stay small.
+    pub metadata: Box<JsonObject>,
 }
 
 impl ToolFailure {
@@ -101,7 +101,7 @@ impl ToolFailure {
             code,
             message: message.into(),
             result: Value::Null,
-            retry_after: None,
+            metadata: Box::default(),
         }
     }
 
@@ -124,11 +124,19 @@ impl ToolFailure {
         self
     }
 
-    /// Says when a new try makes sense.
+    /// Adds one fact to the metadata.
     #[must_use]
-    pub fn with_retry_after(mut self, wait: Duration) -> Self {
-        self.retry_after = Some(wait);
+    pub fn with_metadata(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.metadata.insert(key.into(), value);
         self
+    }
+
+    /// Says when a new try makes sense: `retry_after` in the metadata, in whole seconds,
+    /// rounded up, so that waiting so long is always enough.
+    #[must_use]
+    pub fn with_retry_after(self, wait: Duration) -> Self {
+        let seconds = wait.as_secs_f64().ceil() as u64;
+        self.with_metadata("retry_after", seconds.into())
     }
 }
 

@@ -1,21 +1,34 @@
 //! The options of `ToolExecutor::__construct`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pillion_core::executor::{ExecutorConfig, RateLimits, RateWindows};
+use ext_php_rs::types::Zval;
+use pillion_core::executor::{
+    ApprovalPolicy, ApprovalRules, ExecutorConfig, RateLimits, RateWindows,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::classes::tool_definition::seconds;
 use crate::exception;
-use crate::zend::Failure;
+use crate::json::to_value_as;
+use crate::zend::{Failure, type_name, without_entry};
 
-/// Times are seconds, as everywhere in PHP.
+/// What the options say.
+#[derive(Default)]
+pub struct Options {
+    /// How the executor runs its calls.
+    pub config: ExecutorConfig,
+    /// The callable that decides on approvals, or null.
+    pub approve: Zval,
+}
+
+/// The options that are plain data. Times are seconds, as everywhere in PHP.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Options {
+struct Data {
     timeout: Option<f64>,
     #[serde(default)]
     tool_timeouts: HashMap<String, f64>,
@@ -24,6 +37,21 @@ struct Options {
     max_output_bytes: Option<usize>,
     #[serde(default)]
     rate_limits: Limits,
+    #[serde(default)]
+    approvals: Approvals,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Approvals {
+    #[serde(default)]
+    default: ApprovalPolicy,
+    #[serde(default)]
+    trusted_tools: HashSet<String>,
+    #[serde(default)]
+    tools: HashMap<String, ApprovalPolicy>,
+    #[serde(default)]
+    servers: HashMap<String, ApprovalPolicy>,
 }
 
 #[derive(Deserialize, Default)]
@@ -48,8 +76,25 @@ struct Windows {
 ///
 /// # Errors
 /// An `InvalidInputException` that names the key.
-pub fn read(options: Value) -> Result<ExecutorConfig, Failure> {
-    let options: Options =
+pub fn read(given: &Zval) -> Result<Options, Failure> {
+    let table = given.array();
+    let approve = table.and_then(|table| table.get("approve"));
+    let approve = approve.map_or_else(Zval::new, |given| given.dereference().shallow_clone());
+    if !approve.is_null() && !approve.is_callable() {
+        return Err(exception::invalid_input(format!(
+            "Invalid executor option 'approve': it must be callable or null, {} given",
+            type_name(&approve)
+        )));
+    }
+    let config = read_data(to_value_as(
+        "argument $options",
+        &without_entry(given, "approve"),
+    )?)?;
+    Ok(Options { config, approve })
+}
+
+fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
+    let options: Data =
         serde_path_to_error::deserialize(without_empty_lists(options)).map_err(|error| {
             exception::invalid_input(format!(
                 "Invalid executor option '{}': {}",
@@ -78,18 +123,33 @@ pub fn read(options: Value) -> Result<ExecutorConfig, Failure> {
             .max_output_bytes
             .unwrap_or(defaults.max_output_bytes),
         rate_limits: options.rate_limits.into(),
+        approvals: options.approvals.into(),
     })
 }
 
-/// PHP writes an empty map as `[]`: it says nothing, so it is left out.
+/// PHP writes an empty map as `[]`, so an empty list becomes one where a map is meant.
 fn without_empty_lists(value: Value) -> Value {
     match value {
         Value::Array(items) if items.is_empty() => Value::Object(serde_json::Map::new()),
         Value::Object(map) => map
             .into_iter()
-            .map(|(key, value)| (key, without_empty_lists(value)))
+            .map(|(key, value)| match key.as_str() {
+                "trusted_tools" => (key, value),
+                _ => (key, without_empty_lists(value)),
+            })
             .collect(),
         other => other,
+    }
+}
+
+impl From<Approvals> for ApprovalRules {
+    fn from(approvals: Approvals) -> Self {
+        Self {
+            default: approvals.default,
+            trusted_tools: approvals.trusted_tools,
+            tools: approvals.tools,
+            servers: approvals.servers,
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use ext_php_rs::types::Zval;
 use pillion_core::registry::RegistryError;
-use pillion_core::tool::{Tool, ToolDefinition, ToolOrigin};
+use pillion_core::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
 use serde_json::Value;
 
 use super::{CLASS, Registry, objects, refused};
@@ -14,6 +14,7 @@ use crate::json::to_value;
 use crate::mcp::Server;
 use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
+use crate::signature::{self, Said};
 use crate::zend::{
     Call, Failure, Object, Outcome, bool_of, empty_array, list_of, new_with_state, state_of,
     string_of, with_entry, without_entry,
@@ -65,6 +66,21 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
         return Ok(Zval::new());
     };
     let definition = definition_of(tool)?;
+    add_object(this, registry, &object, definition, replace)?;
+    Ok(Zval::new())
+}
+
+/// Registers a tool that is an object of PHP.
+fn add_object(
+    this: Object<'_>,
+    registry: &Registry,
+    object: &Zval,
+    definition: ToolDefinition,
+    replace: bool,
+) -> Result<(), Failure> {
+    let Some(tool) = Object::of(object) else {
+        return Ok(());
+    };
     let name = definition.name().as_str().to_owned();
     let native = engine_tool::engine_tool(tool)?;
     match native {
@@ -81,9 +97,46 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
             registry.in_php.borrow_mut().insert(name.clone());
         }
     }
-    let tools = with_entry(&objects(this)?, &name, object);
+    let tools = with_entry(&objects(this)?, &name, object.shallow_clone());
     this.set(CLASS.get(), "tools", tools);
-    Ok(Zval::new())
+    Ok(())
+}
+
+/// Registers what of an object or a class has the attribute `AsTool`, all or nothing, and
+/// returns the names.
+pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let registry = state_of::<Registry>(this)?;
+    let replace = call.bool_or(1, false)?;
+    let given = call
+        .value(0)
+        .filter(|value| value.is_object() || value.is_string())
+        .ok_or_else(|| call.type_error(0, "object|string"))?;
+    let mut tools: Vec<(Zval, ToolDefinition)> = Vec::new();
+    for target in signature::attributed(given)? {
+        let signature = signature::read(&target, &Said::default())?;
+        let name = signature.definition.name();
+        let taken = tools.iter().any(|(_, known)| known.name() == name)
+            || (!replace && has(registry, name));
+        if taken {
+            return Err(refused(&RegistryError::AlreadyRegistered(name.clone())));
+        }
+        let definition = tool_definition::of_signature(&signature)?;
+        let object = callable_tool::new_tool(&definition, &target.callable)?;
+        tools.push((object, signature.definition));
+    }
+    let mut names = Vec::with_capacity(tools.len());
+    for (object, definition) in tools {
+        names.push(string_of(definition.name().as_str()));
+        add_object(this, registry, &object, definition, replace)?;
+    }
+    Ok(list_of(names))
+}
+
+/// Whether there is a tool of that name; an alias is none.
+fn has(registry: &Registry, name: &ToolName) -> bool {
+    let known = registry.tools.get(name.as_str());
+    known.is_some_and(|known| known.name() == name)
 }
 
 /// Registers all tools of an MCP server and returns their names. A tool whose name is
@@ -97,13 +150,9 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         call.optional_string(1)?.unwrap_or_default(),
     )?;
     let tools = server.tools()?;
-    let taken = tools.iter().find(|tool| {
-        let name = tool.definition().name().as_str();
-        registry
-            .tools
-            .get(name)
-            .is_some_and(|known| known.name().as_str() == name)
-    });
+    let taken = tools
+        .iter()
+        .find(|tool| has(registry, tool.definition().name()));
     if let (Some(tool), false) = (taken, replace) {
         let name = tool.definition().name().clone();
         return Err(refused(&RegistryError::AlreadyRegistered(name)));

@@ -1,0 +1,102 @@
+//! Which calls need somebody's approval, and who gives it (requirements G1 to G3).
+
+mod id;
+mod rules;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::registry::RegisteredTool;
+use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
+pub use rules::{ApprovalPolicy, ApprovalRules};
+
+/// A call that waits for a decision.
+#[derive(Debug, Clone)]
+pub struct ApprovalRequest {
+    /// The same for every call of this tool with exactly these arguments for this user, and
+    /// for no other: 64 hexadecimal digits. It names a decision and proves nothing, since
+    /// anybody can compute it.
+    pub id: String,
+    /// The tool that would run.
+    pub tool: Arc<RegisteredTool>,
+    /// The arguments that it would run with: checked, with defaults filled in.
+    pub arguments: JsonObject,
+    /// Who calls; `call_id` is set.
+    pub context: CallContext,
+}
+
+/// What somebody said to an [`ApprovalRequest`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// The call runs.
+    Approved,
+    /// The call ends as `denied`.
+    Denied,
+    /// Nobody has decided yet: the call ends as `approval_required`, and may be sent again
+    /// once there is a decision. The result's metadata has `approval_id` and `arguments`.
+    Undecided,
+}
+
+/// What [`Approver::decide`] returns.
+pub type ApprovalFuture = Pin<Box<dyn Future<Output = Result<Decision, ToolFailure>> + Send>>;
+
+/// Decides on calls that need approval, or passes them to somebody who does.
+///
+/// It is asked only if the policy wants approval and the call's context brings no decision
+/// along. It may wait: the time that a person takes counts towards no deadline of the tool.
+/// Or it notes the request and answers [`Decision::Undecided`], and a later call with the
+/// same id finds what was decided.
+pub trait Approver: Send + Sync + 'static {
+    /// Decides. A failure ends the call with that failure; the tool does not run.
+    fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
+}
+
+/// Lets a call through that needs no approval or has it. A denial wins over everything
+/// else, and a decision in the context over the approver.
+pub(super) async fn pass(
+    rules: &ApprovalRules,
+    approver: Option<&dyn Approver>,
+    tool: &Arc<RegisteredTool>,
+    arguments: &JsonObject,
+    context: &CallContext,
+) -> Result<(), ToolFailure> {
+    let asks = rules.asks(tool);
+    if !asks && context.denied.is_empty() {
+        return Ok(());
+    }
+    let id = id::of(tool, arguments, context.user.as_deref());
+    let decision = if context.denied.contains(&id) {
+        Decision::Denied
+    } else if !asks || context.approved.contains(&id) {
+        Decision::Approved
+    } else if let Some(approver) = approver {
+        let request = ApprovalRequest {
+            id: id.clone(),
+            tool: Arc::clone(tool),
+            arguments: arguments.clone(),
+            context: context.clone(),
+        };
+        approver.decide(request).await?
+    } else {
+        Decision::Undecided
+    };
+    let (code, what) = match decision {
+        Decision::Approved => return Ok(()),
+        Decision::Denied => (ErrorCode::Denied, "was denied"),
+        Decision::Undecided => (ErrorCode::ApprovalRequired, "needs approval"),
+    };
+    let message = format!("The call of tool '{}' {what}", tool.name());
+    let failure = ToolFailure::new(code, message).with_metadata("approval_id", json!(id));
+    Err(match decision {
+        // Whoever decides later has to see what would run.
+        Decision::Undecided => failure.with_metadata("arguments", json!(arguments)),
+        _ => failure,
+    })
+}
+
+#[cfg(test)]
+mod tests;

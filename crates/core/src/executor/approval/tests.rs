@@ -1,0 +1,295 @@
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, RateLimits, RateWindows};
+use crate::registry::ToolRegistry;
+use crate::tool::{
+    FnTool, ParameterType, Tool, ToolCall, ToolDefinition, ToolFuture, ToolOrigin, ToolOutput,
+    ToolParameter, ToolResult,
+};
+
+/// A tool of the MCP server `games` that answers with its arguments.
+struct Remote(ToolDefinition, &'static str);
+
+impl Tool for Remote {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Mcp {
+            server_label: self.1.to_owned(),
+            server_url: "https://games.example/mcp".to_owned(),
+        }
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async move { Ok(ToolOutput::value(Value::Object(arguments))) })
+    }
+}
+
+/// `roll`, `echo`, `delete` (requires confirmation), and `move` of the server `games`.
+fn registry(server: &'static str) -> Arc<ToolRegistry> {
+    let registry = ToolRegistry::new();
+    for name in ["roll", "echo", "delete"] {
+        let what = ToolParameter::new("what", ParameterType::String).default_value(json!("all"));
+        let definition = ToolDefinition::builder(name, "A test")
+            .parameter(what.optional())
+            .requires_confirmation(name == "delete");
+        let tool = FnTool::new(definition.build().unwrap(), |arguments, _| async move {
+            Ok(ToolOutput::value(Value::Object(arguments)))
+        });
+        registry.register(Arc::new(tool)).unwrap();
+    }
+    let remote = ToolDefinition::builder("move", "A test").build().unwrap();
+    registry.register(Arc::new(Remote(remote, server))).unwrap();
+    Arc::new(registry)
+}
+
+fn rules(value: &Value) -> ApprovalRules {
+    let policies = |key: &str| {
+        let policies = value.get(key).cloned().unwrap_or_else(|| json!({}));
+        serde_json::from_value(policies).unwrap()
+    };
+    ApprovalRules {
+        default: serde_json::from_value(value["default"].clone()).unwrap(),
+        trusted_tools: value
+            .get("trusted")
+            .map(|trusted| serde_json::from_value(trusted.clone()).unwrap())
+            .unwrap_or_default(),
+        tools: policies("tools"),
+        servers: policies("servers"),
+    }
+}
+
+fn executor(approvals: ApprovalRules, approver: Option<Arc<dyn Approver>>) -> Executor {
+    let config = ExecutorConfig {
+        approvals,
+        ..ExecutorConfig::default()
+    };
+    let hooks = ExecutorHooks {
+        approver,
+        ..ExecutorHooks::default()
+    };
+    Executor::with_hooks(registry("games"), config, hooks)
+}
+
+async fn run(executor: &Executor, name: &str, context: &CallContext) -> ToolResult {
+    let call = ToolCall::new("c", name, json!({"what": "x"}));
+    executor.execute_one(call, context).await
+}
+
+fn id_in(result: &ToolResult) -> String {
+    result.metadata["approval_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn g1_each_policy_asks_as_it_says() {
+    let cases = [
+        (json!({"default": "auto"}), [true, true, false, true]),
+        (
+            json!({"default": "always-ask"}),
+            [false, false, false, false],
+        ),
+        (
+            json!({"default": "trusted-only", "trusted": ["roll", "delete"]}),
+            [true, false, false, false],
+        ),
+        (
+            json!({"default": "auto", "tools": {"roll": "always-ask"}}),
+            [false, true, false, true],
+        ),
+        (
+            json!({"default": "auto", "servers": {"games": "prompt"}}),
+            [true, true, false, false],
+        ),
+        (
+            json!({"default": "always-ask", "servers": {"games": "never"}, "tools": {"echo": "never", "delete": "never"}}),
+            [false, true, false, true],
+        ),
+        (
+            json!({"default": "auto", "servers": {"games": "never"}, "tools": {"move": "always"}}),
+            [true, true, false, false],
+        ),
+    ];
+    for (policy, runs) in cases {
+        let executor = executor(rules(&policy), None);
+        let mut ran = Vec::new();
+        for name in ["roll", "echo", "delete", "move"] {
+            let result = run(&executor, name, &CallContext::default()).await;
+            let expected = (!result.success).then_some(ErrorCode::ApprovalRequired);
+            assert_eq!(result.error_code, expected, "{policy} {name}");
+            ran.push(result.success);
+        }
+        assert_eq!(ran, runs, "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn g3_an_approval_holds_for_this_tool_these_arguments_and_this_user() {
+    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let mut alice = CallContext::for_user("alice");
+    let asked = run(&executor, "roll", &alice).await;
+    assert_eq!(
+        asked.error.as_deref(),
+        Some("The call of tool 'roll' needs approval")
+    );
+    assert_eq!(asked.metadata["arguments"], json!({"what": "x"}));
+    alice.approved.insert(id_in(&asked));
+    let approved = run(&executor, "roll", &alice).await;
+    assert_eq!(approved.result, json!({"what": "x"}));
+
+    assert!(!run(&executor, "echo", &alice).await.success);
+    let other = ToolCall::new("c", "roll", json!({"what": "y"}));
+    assert!(!executor.execute_one(other, &alice).await.success);
+    let bob = CallContext {
+        user: Some("bob".to_owned()),
+        ..alice.clone()
+    };
+    assert!(!run(&executor, "roll", &bob).await.success);
+    let nobody = CallContext {
+        user: None,
+        ..alice.clone()
+    };
+    assert!(!run(&executor, "roll", &nobody).await.success);
+}
+
+#[tokio::test]
+async fn g3_the_id_looks_at_what_would_run() {
+    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let id = async |arguments: Value| {
+        let call = ToolCall::new("c", "roll", arguments);
+        id_in(&executor.execute_one(call, &CallContext::default()).await)
+    };
+    assert_eq!(id(json!({})).await, id(json!({"what": "all"})).await);
+    assert_eq!(id(json!("{\"what\": \"all\"}")).await, id(json!({})).await);
+    assert_ne!(id(json!({"what": "All"})).await, id(json!({})).await);
+    assert_eq!(
+        id(json!({"what": "é", "b": {"y": [1, 1.5], "x": null}})).await,
+        id(json!({"b": {"x": null, "y": [1, 1.5]}, "what": "é"})).await,
+    );
+    // printf '{"arguments":{"what":"all"},"server":null,"tool":"roll","user":null}' | sha256sum
+    assert_eq!(
+        id(json!({})).await,
+        "cd46ef5ebea32d128093c3c1255c4576852646e90f9271ad0a20b9250c0c30b0"
+    );
+}
+
+#[tokio::test]
+async fn g3_an_approval_does_not_pass_to_another_server() {
+    let id = async |server| {
+        let config = ExecutorConfig {
+            approvals: rules(&json!({"default": "always-ask"})),
+            ..ExecutorConfig::default()
+        };
+        let executor = Executor::new(registry(server), config);
+        id_in(&run(&executor, "move", &CallContext::default()).await)
+    };
+    assert_ne!(id("games").await, id("other").await);
+}
+
+#[tokio::test]
+async fn g3_a_denial_wins_over_an_approval_and_over_the_policy() {
+    let asking = executor(rules(&json!({"default": "always-ask"})), None);
+    let mut context = CallContext::default();
+    let id = id_in(&run(&asking, "roll", &context).await);
+    context.approved.insert(id.clone());
+    context.denied.insert(id.clone());
+    let auto = executor(ApprovalRules::default(), None);
+    for executor in [&asking, &auto] {
+        let denied = run(executor, "roll", &context).await;
+        assert_eq!(denied.error_code, Some(ErrorCode::Denied));
+        assert_eq!(
+            denied.error.as_deref(),
+            Some("The call of tool 'roll' was denied")
+        );
+        assert_eq!(id_in(&denied), id);
+    }
+    assert!(run(&auto, "echo", &context).await.success);
+}
+
+/// Says the same to everybody and remembers what it was asked.
+struct Says(
+    Result<Decision, ToolFailure>,
+    Arc<Mutex<Vec<(String, String)>>>,
+);
+
+impl Approver for Says {
+    fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
+        let asked = (request.tool.name().to_string(), request.context.call_id);
+        self.1.lock().push(asked);
+        let answer = self.0.clone();
+        Box::pin(async move { answer })
+    }
+}
+
+#[tokio::test]
+async fn g3_the_approver_is_asked_for_what_nobody_has_decided() {
+    let answers = [
+        (Ok(Decision::Approved), None),
+        (Ok(Decision::Denied), Some(ErrorCode::Denied)),
+        (Ok(Decision::Undecided), Some(ErrorCode::ApprovalRequired)),
+        (
+            Err(ToolFailure::internal("the store is down")),
+            Some(ErrorCode::InternalError),
+        ),
+    ];
+    for (answer, code) in answers {
+        let asked = Arc::default();
+        let says = Says(answer, Arc::clone(&asked));
+        let executor = executor(ApprovalRules::default(), Some(Arc::new(says)));
+        let result = run(&executor, "delete", &CallContext::default()).await;
+        assert_eq!(result.error_code, code);
+        assert!(
+            run(&executor, "roll", &CallContext::default())
+                .await
+                .success
+        );
+        let asked = asked.lock().clone();
+        assert_eq!(asked, [("delete".to_owned(), "c".to_owned())]);
+    }
+}
+
+#[tokio::test]
+async fn g3_a_call_without_approval_counts_towards_no_limit() {
+    let per_minute = Some(1);
+    let every_tool = RateWindows {
+        per_minute,
+        ..RateWindows::default()
+    };
+    let config = ExecutorConfig {
+        rate_limits: RateLimits {
+            every_tool,
+            ..RateLimits::default()
+        },
+        ..ExecutorConfig::default()
+    };
+    let executor = Executor::new(registry("games"), config);
+    let mut context = CallContext::default();
+    for _ in 0..3 {
+        let asked = run(&executor, "delete", &context).await;
+        assert_eq!(asked.error_code, Some(ErrorCode::ApprovalRequired));
+    }
+    let asked = run(&executor, "delete", &context).await;
+    context.approved.insert(id_in(&asked));
+    assert!(run(&executor, "delete", &context).await.success);
+    let limited = run(&executor, "delete", &context).await;
+    assert_eq!(limited.error_code, Some(ErrorCode::RateLimited));
+}
+
+#[tokio::test]
+async fn bad_arguments_and_unknown_tools_ask_nobody() {
+    let asked = Arc::default();
+    let says = Says(Ok(Decision::Approved), Arc::clone(&asked));
+    let executor = executor(
+        rules(&json!({"default": "always-ask"})),
+        Some(Arc::new(says)),
+    );
+    for (name, arguments) in [("nope", json!({})), ("roll", json!({"what": 5}))] {
+        let call = ToolCall::new("c", name, arguments);
+        let result = executor.execute_one(call, &CallContext::default()).await;
+        assert!(!result.success);
+    }
+    assert_eq!(asked.lock().len(), 0);
+}

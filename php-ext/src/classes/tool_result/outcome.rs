@@ -1,0 +1,85 @@
+//! Results made by hand, and results that become exceptions.
+
+use ext_php_rs::types::Zval;
+
+use super::{CLASS, KEYS, PROPERTIES, Parts};
+use crate::exception;
+use crate::json::{EmptyObject, decode_value};
+use crate::zend::{Call, Outcome, array_of, empty_array};
+
+fn value(call: &Call<'_>, index: usize) -> Zval {
+    call.value(index)
+        .map_or_else(Zval::new, Zval::shallow_clone)
+}
+
+fn metadata(call: &Call<'_>, index: usize) -> Outcome {
+    if call.value(index).is_none() {
+        return Ok(empty_array());
+    }
+    call.array(index)?;
+    Ok(value(call, index))
+}
+
+/// The ids may be left out: whoever runs the tool knows them.
+fn parts(call: &Call<'_>, index: usize) -> Result<Parts, crate::zend::Failure> {
+    let id = call.value(index).map_or(Ok(""), |_| call.string(index))?;
+    let name = index + 1;
+    let name = call.value(name).map_or(Ok(""), |_| call.string(name))?;
+    Ok(Parts::new(id, name))
+}
+
+pub(super) fn success(call: &mut Call<'_>) -> Outcome {
+    let parts = Parts {
+        result: value(call, 0),
+        data: value(call, 3),
+        metadata: metadata(call, 4)?,
+        ..parts(call, 1)?
+    };
+    parts.into_object_of(call.called_class())
+}
+
+pub(super) fn failure(call: &mut Call<'_>) -> Outcome {
+    let code = call
+        .value(1)
+        .map_or(Ok("internal_error"), |_| call.string(1))?;
+    let parts = Parts {
+        success: false,
+        error: Some(call.string(0)?.to_owned()),
+        error_code: Some(code.to_owned()),
+        result: value(call, 4),
+        metadata: metadata(call, 5)?,
+        ..parts(call, 2)?
+    };
+    parts.into_object_of(call.called_class())
+}
+
+/// Throws what fits the error code; a result that worked is given back.
+pub(super) fn throw(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let property = |name: &str| this.get(CLASS.get(), name);
+    if property("success")?.bool() == Some(true) {
+        return Ok(this.to_value());
+    }
+    let text = |name: &str| Ok::<_, crate::zend::Failure>(property(name)?.string());
+    Err(exception::of_result(&exception::FailedResult {
+        tool_name: text("toolName")?.unwrap_or_default(),
+        error: text("error")?.unwrap_or_else(|| "The tool failed".to_owned()),
+        code: text("errorCode")?.unwrap_or_else(|| "internal_error".to_owned()),
+        metadata: property("metadata")?,
+    }))
+}
+
+/// As `toArray()`, with metadata that is an object also when there is none.
+pub(super) fn json_serialize(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let mut entries = Vec::with_capacity(KEYS.len());
+    for (key, name) in KEYS.into_iter().zip(PROPERTIES) {
+        let mut value = this.get(CLASS.get(), name)?;
+        if name == "metadata" && value.array().is_some_and(|facts| facts.is_empty()) {
+            let nothing = serde_json::Value::Object(serde_json::Map::new());
+            value = decode_value(&nothing, EmptyObject::StdClass)?;
+        }
+        entries.push((key, value));
+    }
+    Ok(array_of(entries))
+}

@@ -1,0 +1,105 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::executor::Observer;
+use pillion_core::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
+use serde_json::json;
+
+use crate::classes::event::{self, Ended};
+use crate::mcp::hooks::{self, Hooks};
+use crate::settings::LogLevel;
+use crate::switchboard::{Notice, Switchboard, Work};
+use crate::zend::Failure;
+
+/// Tells the PHP thread that waits for a call when it begins and how it ends, if anybody
+/// there wants to know.
+pub(super) struct PhpObserver {
+    switchboard: Arc<Switchboard>,
+}
+
+impl PhpObserver {
+    pub(super) fn new(switchboard: &Arc<Switchboard>) -> Self {
+        Self {
+            switchboard: Arc::clone(switchboard),
+        }
+    }
+
+    fn tell(&self, context: &CallContext, notice: impl FnOnce() -> Notice) {
+        let line = self.switchboard.find(context);
+        if let Some(line) = line.filter(|line| line.serves().notices) {
+            line.send(Work::Notice(notice()));
+        }
+    }
+}
+
+impl Observer for PhpObserver {
+    fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
+        self.tell(context, || Notice {
+            tool: call.name.clone(),
+            call_id: call.id.clone(),
+            server: server_of(origin),
+            ended: None,
+        });
+    }
+
+    fn finished(
+        &self,
+        result: &ToolResult,
+        origin: Option<&ToolOrigin>,
+        elapsed: Duration,
+        context: &CallContext,
+    ) {
+        self.tell(context, || Notice {
+            tool: result.tool_name.clone(),
+            call_id: result.tool_call_id.clone(),
+            server: server_of(origin),
+            ended: Some((result.error_code, elapsed)),
+        });
+    }
+}
+
+fn server_of(origin: Option<&ToolOrigin>) -> Option<String> {
+    match origin? {
+        ToolOrigin::Mcp {
+            server_label,
+            server_url,
+        } => {
+            let named = !server_label.is_empty();
+            Some(if named { server_label } else { server_url }.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Passes a notice on, as an event and as a line for the PSR-3 logger.
+pub(super) fn pass_on(hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
+    let (tool, id) = (notice.tool.as_str(), notice.call_id.as_str());
+    let server = notice.server.as_deref();
+    let Some((error_code, elapsed)) = notice.ended else {
+        return hooks.dispatch(|| event::tool_call_started(tool, id, server));
+    };
+    let error_code = error_code.map(|code| code.as_str());
+    let seconds = elapsed.as_secs_f64();
+    if hooks.get(hooks::LOGGER)?.is_some() {
+        let level = match error_code {
+            None => LogLevel::Info,
+            Some(_) => LogLevel::Warning,
+        };
+        let message = match error_code {
+            None => "Tool call succeeded",
+            Some(_) => "Tool call failed",
+        };
+        hooks.log(level, message, || {
+            json!({"tool": tool, "call_id": id, "server": server, "error_code": error_code, "seconds": seconds})
+        })?;
+    }
+    hooks.dispatch(|| {
+        event::tool_call_finished(&Ended {
+            tool,
+            id,
+            server,
+            error_code,
+            seconds,
+        })
+    })
+}

@@ -1,0 +1,63 @@
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
+use serde_json::Value;
+
+use crate::classes::callable_tool;
+use crate::classes::tool_registry;
+use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
+use crate::exception;
+use crate::json::{EmptyObject, decode_value, to_value};
+use crate::switchboard::Run;
+use crate::zend::{Failure, Object, must_stop, string_of};
+
+/// Runs one tool in PHP.
+pub(super) fn run(
+    registry: Object<'_>,
+    run: &Run,
+) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
+    let Some(tool) = tool_registry::find_tool(registry, &run.tool)? else {
+        let message = format!("Unknown tool: {}", run.tool);
+        return Ok(Err(ToolFailure::new(ErrorCode::NotFound, message)));
+    };
+    let Some(object) = Object::of(&tool) else {
+        return Ok(Err(ToolFailure::internal("The tool is no object")));
+    };
+    match call(object, run) {
+        // What was given up on the way may have a destructor that throws.
+        Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
+        Ok(outcome) => Ok(outcome),
+        Err(failure) => exception::into_tool_failure(failure).map(Err),
+    }
+}
+
+fn call(tool: Object<'_>, run: &Run) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
+    let arguments = decode_value(&Value::Object(run.arguments.clone()), EmptyObject::Array)?;
+    let is_callable = callable_tool::is_callable_tool(tool);
+    let value = if is_callable {
+        callable_tool::invoke(tool, arguments, &run.call_id)?
+    } else {
+        tool.call("execute", [arguments, string_of(&run.call_id)])?
+    };
+    match result_of(&value)? {
+        Some(result) => Ok(outcome_of(result)),
+        None if is_callable => Ok(Ok(ToolOutput::value(to_value(&value)?))),
+        None => Ok(Err(ToolFailure::internal(format!(
+            "{}::execute() returned no {TOOL_RESULT}",
+            tool.class_name()
+        )))),
+    }
+}
+
+fn outcome_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
+    if result.success {
+        return Ok(ToolOutput {
+            result: result.result,
+            data: result.data,
+            metadata: result.metadata,
+        });
+    }
+    let code = result.error_code.unwrap_or(ErrorCode::InternalError);
+    let message = result.error.unwrap_or_else(|| "The tool failed".to_owned());
+    let mut failure = ToolFailure::new(code, message).with_result(result.result);
+    *failure.metadata = result.metadata;
+    Err(failure)
+}

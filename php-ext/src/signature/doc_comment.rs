@@ -1,0 +1,94 @@
+/// What a doc comment says of a function.
+pub(super) struct DocComment {
+    /// The first paragraph, on one line.
+    pub(super) summary: Option<String>,
+    parameters: Vec<DocParameter>,
+}
+
+/// One `@param`.
+struct DocParameter {
+    name: String,
+    kind: String,
+    text: String,
+    /// `@phpstan-param` and `@psalm-param` are more exact than `@param`.
+    exact: bool,
+}
+
+impl DocComment {
+    /// Reads a comment with its `/**` and `*/`; anything else has nothing to say.
+    pub(super) fn parse(comment: &str) -> Self {
+        let comment = comment.trim();
+        let inner = comment.strip_prefix("/**").unwrap_or_default();
+        let inner = inner.strip_suffix("*/").unwrap_or(inner);
+        let lines = inner.lines().map(|line| {
+            let line = line.trim();
+            line.strip_prefix('*').unwrap_or(line).trim()
+        });
+        let mut summary = Vec::new();
+        let mut in_summary = true;
+        let mut tags: Vec<String> = Vec::new();
+        for line in lines {
+            if line.starts_with('@') {
+                tags.push(line.to_owned());
+            } else if let Some(tag) = tags.last_mut() {
+                // An empty line ends what is said of a parameter.
+                tag.push(if line.is_empty() { '\n' } else { ' ' });
+                tag.push_str(line);
+            } else if line.is_empty() {
+                in_summary &= summary.is_empty();
+            } else if in_summary {
+                summary.push(line);
+            }
+        }
+        let summary = summary.join(" ");
+        let inherited = summary.eq_ignore_ascii_case("{@inheritdoc}");
+        Self {
+            summary: (!summary.is_empty() && !inherited).then_some(summary),
+            parameters: tags
+                .iter()
+                .filter_map(|tag| DocParameter::of(tag))
+                .collect(),
+        }
+    }
+
+    /// The type of a parameter, as it is written.
+    pub(super) fn type_of(&self, name: &str) -> Option<&str> {
+        let of_name = || self.parameters.iter().filter(|known| known.name == name);
+        let exact = of_name().find(|known| known.exact && !known.kind.is_empty());
+        let kind = exact.or_else(|| of_name().find(|known| !known.kind.is_empty()));
+        kind.map(|known| known.kind.as_str())
+    }
+
+    /// What is said of a parameter.
+    pub(super) fn description_of(&self, name: &str) -> Option<&str> {
+        let mut of_name = self.parameters.iter().filter(|known| known.name == name);
+        let known = of_name.find(|known| !known.text.is_empty())?;
+        Some(&known.text)
+    }
+}
+
+impl DocParameter {
+    fn of(tag: &str) -> Option<Self> {
+        let (word, rest) = tag.split_once(char::is_whitespace)?;
+        let exact = match word {
+            "@param" => false,
+            "@phpstan-param" | "@psalm-param" => true,
+            _ => return None,
+        };
+        let rest = rest.split('\n').next().unwrap_or_default();
+        // A type holds no dollar sign, but for types that nobody here understands.
+        let (kind, rest) = rest.split_once('$')?;
+        let end = rest
+            .find(|letter: char| !letter.is_alphanumeric() && letter != '_')
+            .unwrap_or(rest.len());
+        let (name, text) = rest.split_at(end);
+        let kind = kind.trim().trim_end_matches(['.', '&']).trim();
+        let words: Vec<_> = text.split_whitespace().collect();
+        Some(Self {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            text: words.join(" "),
+            exact,
+        })
+    }
+}

@@ -1,0 +1,85 @@
+use pillion_core::tool::JsonObject;
+use serde_json::Value;
+
+use super::doc_comment::DocComment;
+use super::doc_type;
+use super::php_type::{PhpType, Unfit};
+use super::reflection::{Reflected, attribute_of};
+use crate::classes::attributes;
+use crate::exception;
+use crate::json::to_value;
+use crate::zend::{Failure, Object};
+
+/// A parameter of a tool's PHP code.
+pub(super) struct Parameter {
+    pub(super) name: String,
+    pub(super) schema: JsonObject,
+    pub(super) required: bool,
+    /// The enum that arguments are values of.
+    pub(super) enumeration: Option<String>,
+}
+
+/// Reads a `ReflectionParameter`. `function` is what errors call its function.
+pub(super) fn read(
+    function: &str,
+    reflected: &Reflected,
+    comment: &DocComment,
+) -> Result<Parameter, Failure> {
+    let name = reflected.name()?;
+    let refuse =
+        |why: &str| exception::invalid_input(format!("Parameter ${name} of {function} {why}"));
+    if reflected.yes("isVariadic")? {
+        return Err(refuse("is variadic: take an array instead"));
+    }
+    if reflected.yes("isPassedByReference")? {
+        return Err(refuse("is passed by reference"));
+    }
+    let declared = reflected.object("getType")?;
+    let declared = match PhpType::read(declared.as_ref()) {
+        Ok(declared) => declared,
+        Err(Unfit::Failed(failure)) => return Err(failure),
+        Err(Unfit::Type(kind)) => {
+            return Err(refuse(&format!(
+                "has the type {kind}: int, float, string, bool, array, backed enums and unions of them can be a tool's"
+            )));
+        }
+    };
+    let enumeration = declared.enumeration.clone();
+    let documented = comment.type_of(&name).and_then(doc_type::schema_of);
+    let mut schema = match declared.schema(documented) {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    };
+    let attribute = attribute_of(reflected, attributes::PARAMETER)?;
+    let attribute = attribute.as_ref().and_then(Object::of);
+    let description = match attribute {
+        Some(attribute) => attributes::description_of(attribute)?.string(),
+        None => None,
+    };
+    let documented = || comment.description_of(&name).map(str::to_owned);
+    if let Some(description) = description.or_else(documented) {
+        schema.insert("description".to_owned(), description.into());
+    }
+    for (keyword, value) in attribute.map_or(Ok(Vec::new()), attributes::constraints_of)? {
+        match (keyword, to_value(&value)?) {
+            ("", Value::Object(more)) => schema.extend(more),
+            ("", _) => return Err(refuse("has a schema that is no map")),
+            (keyword, value) => {
+                schema.insert(keyword.to_owned(), value);
+            }
+        }
+    }
+    let required = !reflected.yes("isOptional")?;
+    if !required && reflected.yes("isDefaultValueAvailable")? {
+        let default = to_value(&reflected.call("getDefaultValue", [])?)?;
+        if !default.is_null() {
+            schema.insert("default".to_owned(), default);
+        }
+    }
+    Ok(Parameter {
+        name,
+        schema,
+        required,
+        enumeration,
+    })
+}

@@ -1,0 +1,196 @@
+use ext_php_rs::ffi::{IS_LONG, IS_STRING};
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::Zval;
+use serde_json::{Value, json};
+
+use super::doc_type::one_of;
+use super::reflection::{Reflected, find_class};
+use crate::json::to_value;
+use crate::zend::{Failure, Outcome, call_callable, string_of};
+
+/// What a declared type says.
+#[derive(Default)]
+pub(super) struct PhpType {
+    pub(super) schemas: Vec<Value>,
+    /// The name of the backed enum in it.
+    pub(super) enumeration: Option<String>,
+    /// Whether null is allowed.
+    pub(super) nullable: bool,
+    /// Whether anything is.
+    pub(super) anything: bool,
+}
+
+/// Why a type cannot be that of a tool's parameter.
+pub(super) enum Unfit {
+    /// The type, as PHP writes it.
+    Type(String),
+    /// What happened instead.
+    Failed(Failure),
+}
+
+impl From<Failure> for Unfit {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl PhpType {
+    /// Reads a `ReflectionType`; without one anything goes.
+    pub(super) fn read(declared: Option<&Reflected>) -> Result<Self, Unfit> {
+        let Some(declared) = declared else {
+            return Ok(Self {
+                anything: true,
+                ..Self::default()
+            });
+        };
+        let mut read = Self::default();
+        if declared.is("ReflectionUnionType") {
+            for member in declared.list("getTypes")? {
+                read.add(&member)?;
+            }
+        } else if declared.is("ReflectionNamedType") {
+            read.add(declared)?;
+            read.nullable |= declared.yes("allowsNull")? && !read.anything;
+        } else {
+            return Err(Unfit::Type(shown(declared)?));
+        }
+        Ok(read)
+    }
+
+    fn add(&mut self, named: &Reflected) -> Result<(), Unfit> {
+        let name = named.name()?;
+        if !named.yes("isBuiltin")? {
+            let (schema, class) = enumeration(&name)?.ok_or(Unfit::Type(name))?;
+            // Which of two enums a value belongs to nobody could tell.
+            if self.enumeration.replace(class).is_some() {
+                return Err(Unfit::Type(shown(named)?));
+            }
+            self.schemas.push(schema);
+            return Ok(());
+        }
+        let kind = match name.as_str() {
+            "int" => "integer",
+            "float" => "number",
+            "string" => "string",
+            "bool" | "false" | "true" => "boolean",
+            "array" | "iterable" => "array",
+            "null" => {
+                self.nullable = true;
+                return Ok(());
+            }
+            "mixed" => {
+                self.anything = true;
+                return Ok(());
+            }
+            _ => return Err(Unfit::Type(name)),
+        };
+        self.schemas.push(json!({ "type": kind }));
+        Ok(())
+    }
+
+    /// The schema, where a doc comment may be more exact.
+    pub(super) fn schema(self, documented: Option<Value>) -> Value {
+        if self.anything {
+            // An empty schema would not survive as a PHP array.
+            let any = json!({"type": ["string", "number", "boolean", "object", "array", "null"]});
+            return documented.unwrap_or(any);
+        }
+        let fits = |documented: &Value| {
+            self.enumeration.is_none() && types_of(documented).iter().all(|kind| self.takes(kind))
+        };
+        let mut schemas = match documented.filter(fits) {
+            Some(documented) => vec![documented],
+            None => self.schemas,
+        };
+        let knows_null = schemas
+            .iter()
+            .any(|schema| types_of(schema).contains(&"null"));
+        if self.nullable && !knows_null {
+            if let [schema] = schemas.as_mut_slice() {
+                if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+                    values.push(Value::Null);
+                    schema["type"] = json!([schema["type"], "null"]);
+                    return schemas.swap_remove(0);
+                }
+                let kind = schema.get("type").and_then(Value::as_str);
+                if let Some(kind) = kind.map(str::to_owned) {
+                    schema["type"] = json!([kind, "null"]);
+                    return schemas.swap_remove(0);
+                }
+            }
+            schemas.push(json!({"type": "null"}));
+        }
+        one_of(schemas)
+    }
+
+    /// Whether PHP takes a value of that type of JSON.
+    fn takes(&self, kind: &str) -> bool {
+        let declared = |wanted: &str| {
+            self.schemas
+                .iter()
+                .any(|schema| schema.get("type").and_then(Value::as_str) == Some(wanted))
+        };
+        match kind {
+            "null" => self.nullable,
+            "object" => declared("array"),
+            "integer" => declared("integer") || declared("number"),
+            kind => declared(kind),
+        }
+    }
+}
+
+/// The types of JSON that a schema of [`doc_type`](super::doc_type) names.
+fn types_of(schema: &Value) -> Vec<&str> {
+    if let Some(members) = schema.get("anyOf").and_then(Value::as_array) {
+        return members.iter().flat_map(types_of).collect();
+    }
+    match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The values of a backed enum as a schema, and its name; `None` for every other class.
+fn enumeration(name: &str) -> Result<Option<(Value, String)>, Failure> {
+    let Some(class) = find_class(name)? else {
+        return Ok(None);
+    };
+    if !class.flags().contains(ClassFlags::Enum) {
+        return Ok(None);
+    }
+    let kind = match class.enum_backing_type {
+        IS_LONG => "integer",
+        IS_STRING => "string",
+        _ => return Ok(None),
+    };
+    let cases = call_callable(&string_of(format!("{name}::cases")), [])?;
+    // Backed enums become their values.
+    let values = to_value(&cases)?;
+    let schema = json!({"type": kind, "enum": values});
+    Ok(Some((schema, name.to_owned())))
+}
+
+/// The case of an enum that a value stands for, else the value itself, which PHP then
+/// refuses in its own words.
+pub(super) fn case_of(class: &str, value: &Zval) -> Outcome {
+    let value = value.dereference();
+    let backing = find_class(class)?.map_or(0, |class| class.enum_backing_type);
+    let fits = match backing {
+        IS_LONG => value.is_long(),
+        IS_STRING => value.is_string(),
+        _ => false,
+    };
+    if fits {
+        let name = string_of(format!("{class}::tryFrom"));
+        let case = call_callable(&name, [value.shallow_clone()])?;
+        if case.is_object() {
+            return Ok(case);
+        }
+    }
+    Ok(value.shallow_clone())
+}
+
+fn shown(declared: &Reflected) -> Result<String, Failure> {
+    Ok(declared.text("__toString")?.unwrap_or_default())
+}

@@ -1,0 +1,169 @@
+use ext_php_rs::types::Zval;
+use ext_php_rs::zend::ClassEntry;
+
+use crate::classes::attributes;
+use crate::exception;
+use crate::signature::Target;
+use crate::zend::{Failure, Object, Outcome, create, entries, guarded, int_of, list_of, string_of};
+
+/// `ReflectionAttribute::IS_INSTANCEOF`: subclasses of an attribute count too.
+const IS_INSTANCEOF: i64 = 2;
+
+/// An object of PHP's Reflection.
+pub(super) struct Reflected(Zval);
+
+impl Reflected {
+    /// `new $class(...$arguments)`.
+    pub(super) fn new<const N: usize>(class: &str, arguments: [Zval; N]) -> Result<Self, Failure> {
+        let class = find_class(class)?.ok_or_else(|| Failure::error("There is no Reflection"))?;
+        let value = create(class, |_| ())?;
+        let reflected = Self(value);
+        reflected.call("__construct", arguments)?;
+        Ok(reflected)
+    }
+
+    fn of(value: Zval) -> Option<Self> {
+        value.is_object().then_some(Self(value))
+    }
+
+    pub(super) fn call<const N: usize>(&self, method: &str, arguments: [Zval; N]) -> Outcome {
+        Object::of(&self.0)
+            .ok_or_else(|| Failure::error("Reflection gave no object"))?
+            .call(method, arguments)
+    }
+
+    pub(super) fn text(&self, method: &str) -> Result<Option<String>, Failure> {
+        Ok(self.call(method, [])?.string())
+    }
+
+    pub(super) fn name(&self) -> Result<String, Failure> {
+        Ok(self.text("getName")?.unwrap_or_default())
+    }
+
+    pub(super) fn yes(&self, method: &str) -> Result<bool, Failure> {
+        Ok(self.call(method, [])?.bool() == Some(true))
+    }
+
+    pub(super) fn object(&self, method: &str) -> Result<Option<Self>, Failure> {
+        Ok(Self::of(self.call(method, [])?))
+    }
+
+    pub(super) fn list(&self, method: &str) -> Result<Vec<Self>, Failure> {
+        let list = self.call(method, [])?;
+        let list = list.array().into_iter().flat_map(entries);
+        Ok(list
+            .filter_map(|(_, entry)| Self::of(entry.shallow_clone()))
+            .collect())
+    }
+
+    pub(super) fn is(&self, class: &str) -> bool {
+        Object::of(&self.0).is_some_and(|object| object.class_name() == class)
+    }
+}
+
+/// A class, with the help of the autoloader.
+pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Failure> {
+    guarded(|| ClassEntry::try_find(name))
+}
+
+/// The attribute of that class on something, as an object.
+pub(super) fn attribute_of(on: &Reflected, class: &str) -> Result<Option<Zval>, Failure> {
+    let found = on.call("getAttributes", [string_of(class), int_of(IS_INSTANCEOF)])?;
+    let first = found.array().and_then(|found| found.get_index(0));
+    match first.and_then(|first| Reflected::of(first.shallow_clone())) {
+        Some(first) => Ok(Some(first.call("newInstance", [])?)),
+        None => Ok(None),
+    }
+}
+
+/// Finds what of an object, or of a class by its name, has the attribute `AsTool`. Of a
+/// class whose methods need an object one is made.
+///
+/// # Errors
+/// An `InvalidInputException` when nothing has it, when a method that has it is not public,
+/// and when an object is needed and cannot be made without arguments.
+pub fn attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
+    if let Some(name) = given.str().filter(|name| !is_class(name)) {
+        return Err(exception::invalid_input(format!(
+            "There is no class '{name}'"
+        )));
+    }
+    let class = Reflected::new("ReflectionClass", [given.shallow_clone()])?;
+    let class_name = class.name()?;
+    let mut object = Object::of(given).map(|_| given.shallow_clone());
+    let mut methods = Vec::new();
+    let of_class = attribute_of(&class, attributes::AS_TOOL)?.is_some();
+    if of_class {
+        let method = main_method(&class)?.ok_or_else(|| {
+            exception::invalid_input(format!(
+                "{class_name} has #[Pillion\\AsTool] but neither __invoke() nor execute()"
+            ))
+        })?;
+        methods.push((method, true));
+    }
+    for method in class.list("getMethods")? {
+        if attribute_of(&method, attributes::AS_TOOL)?.is_none() {
+            continue;
+        }
+        let name = method.name()?;
+        if !method.yes("isPublic")? {
+            return Err(exception::invalid_input(format!(
+                "{class_name}::{name}() has #[Pillion\\AsTool] but is not public"
+            )));
+        }
+        if !methods.iter().any(|(known, _)| *known == name) {
+            methods.push((name, false));
+        }
+    }
+    if methods.is_empty() {
+        return Err(exception::invalid_input(format!(
+            "Nothing of {class_name} has #[Pillion\\AsTool]"
+        )));
+    }
+    let mut tools = Vec::with_capacity(methods.len());
+    for (name, of_class) in methods {
+        let arguments = [string_of(&class_name), string_of(&name)];
+        let method = Reflected::new("ReflectionMethod", arguments)?;
+        let on = if method.yes("isStatic")? {
+            string_of(&class_name)
+        } else {
+            match &object {
+                Some(object) => object.shallow_clone(),
+                None => object.insert(make(&class, &class_name)?).shallow_clone(),
+            }
+        };
+        let callable = list_of([on, string_of(&name)]);
+        tools.push(Target::method(method, callable, of_class)?);
+    }
+    Ok(tools)
+}
+
+fn is_class(name: &str) -> bool {
+    matches!(find_class(name), Ok(Some(_)))
+}
+
+/// The method that does the work of a class that is a tool as a whole.
+pub(super) fn main_method(class: &Reflected) -> Result<Option<String>, Failure> {
+    for name in ["__invoke", "execute"] {
+        if class.call("hasMethod", [string_of(name)])?.bool() == Some(true) {
+            return Ok(Some(name.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn make(class: &Reflected, name: &str) -> Outcome {
+    let constructor = class.object("getConstructor")?;
+    let needs = match &constructor {
+        Some(constructor) => constructor
+            .call("getNumberOfRequiredParameters", [])?
+            .long(),
+        None => None,
+    };
+    if needs.unwrap_or_default() > 0 || !class.yes("isInstantiable")? {
+        return Err(exception::invalid_input(format!(
+            "{name} cannot be made without arguments: pass an object of it"
+        )));
+    }
+    class.call("newInstance", [])
+}

@@ -1,0 +1,192 @@
+use ext_php_rs::types::Zval;
+
+use super::doc_comment::DocComment;
+use super::reflection::{Reflected, attribute_of, find_class, main_method};
+use crate::classes::attributes;
+use crate::exception;
+use crate::zend::{Failure, Object, entries, list_of, string_of, type_name};
+
+/// PHP code that may become a tool.
+pub struct Target {
+    /// Its `ReflectionFunction` or `ReflectionMethod`.
+    pub(super) function: Reflected,
+    /// The class, if the class as a whole is the tool.
+    class: Option<Reflected>,
+    /// What errors call it.
+    pub(super) label: String,
+    /// The tool's name, unless an attribute has another. Closures have none.
+    pub(super) name: Option<String>,
+    /// What is to be called.
+    pub callable: Zval,
+}
+
+impl Target {
+    /// Finds the code behind a callable, the name of a class, an object with `execute()`, or
+    /// `[class, method]`.
+    ///
+    /// # Errors
+    /// An `InvalidInputException` when there is none; what an autoloader throws.
+    pub fn find(given: &Zval) -> Result<Self, Failure> {
+        if let Some(object) = Object::of(given) {
+            return if object.class_name() == "Closure" {
+                Self::closure(given)
+            } else {
+                Self::class(given)
+            };
+        }
+        if let Some(name) = given.str() {
+            if let Some((class, method)) = name.split_once("::") {
+                return Self::named(&string_of(class), method);
+            }
+            if given.is_callable() {
+                return Self::function(given, name);
+            }
+            if find_class(name)?.is_some() {
+                return Self::class(given);
+            }
+            return Err(exception::invalid_input(format!(
+                "There is neither a function nor a class '{name}'"
+            )));
+        }
+        let parts: Vec<_> = given.array().into_iter().flat_map(entries).collect();
+        if let [(_, on), (_, method)] = parts.as_slice() {
+            let on = on.dereference();
+            let method = method.dereference().str();
+            if let (true, Some(method)) = (on.is_object() || on.is_string(), method) {
+                return Self::named(on, method);
+            }
+        }
+        Err(exception::invalid_input(format!(
+            "Argument #1 ($callable) must be a callable, a class or [class, method], {} given",
+            type_name(given)
+        )))
+    }
+
+    /// A method. `of_class` says that it does the work of a class that is the tool.
+    pub(super) fn method(
+        function: Reflected,
+        callable: Zval,
+        of_class: bool,
+    ) -> Result<Self, Failure> {
+        let name = function.name()?;
+        let class = function.object("getDeclaringClass")?;
+        let class_name = class.as_ref().map_or(Ok(String::new()), Reflected::name)?;
+        let label = format!("{class_name}::{name}()");
+        if !function.yes("isPublic")? {
+            return Err(exception::invalid_input(format!("{label} is not public")));
+        }
+        let (class, name) = if of_class {
+            let used = Reflected::new("ReflectionClass", [class_of(&callable)])?;
+            let short = used.text("getShortName")?.unwrap_or_default();
+            (Some(used), snake_case(&short))
+        } else {
+            (None, name)
+        };
+        Ok(Self {
+            function,
+            class,
+            label,
+            name: Some(name),
+            callable,
+        })
+    }
+
+    fn named(on: &Zval, method: &str) -> Result<Self, Failure> {
+        if let Some(class) = on.str()
+            && find_class(class)?.is_none()
+        {
+            return Err(exception::invalid_input(format!(
+                "There is no class '{class}'"
+            )));
+        }
+        let class = Reflected::new("ReflectionClass", [on.shallow_clone()])?;
+        if class.call("hasMethod", [string_of(method)])?.bool() != Some(true) {
+            return Err(exception::invalid_input(format!(
+                "There is no method {}::{method}()",
+                class.name()?
+            )));
+        }
+        let arguments = [on.shallow_clone(), string_of(method)];
+        let function = Reflected::new("ReflectionMethod", arguments)?;
+        let callable = list_of([on.shallow_clone(), string_of(method)]);
+        Self::method(function, callable, false)
+    }
+
+    fn class(given: &Zval) -> Result<Self, Failure> {
+        let class = Reflected::new("ReflectionClass", [given.shallow_clone()])?;
+        let method = main_method(&class)?.ok_or_else(|| {
+            let name = class.name().unwrap_or_default();
+            exception::invalid_input(format!("{name} has neither __invoke() nor execute()"))
+        })?;
+        let arguments = [given.shallow_clone(), string_of(&method)];
+        let function = Reflected::new("ReflectionMethod", arguments)?;
+        let callable = list_of([given.shallow_clone(), string_of(&method)]);
+        Self::method(function, callable, true)
+    }
+
+    fn function(callable: &Zval, name: &str) -> Result<Self, Failure> {
+        let function = Reflected::new("ReflectionFunction", [callable.shallow_clone()])?;
+        Ok(Self {
+            name: function.text("getShortName")?,
+            function,
+            class: None,
+            label: format!("{name}()"),
+            callable: callable.shallow_clone(),
+        })
+    }
+
+    fn closure(closure: &Zval) -> Result<Self, Failure> {
+        let function = Reflected::new("ReflectionFunction", [closure.shallow_clone()])?;
+        let name = function.text("getShortName")?.unwrap_or_default();
+        // One made from a method or a function has the name of that.
+        let named = !name.contains("{closure");
+        Ok(Self {
+            function,
+            class: None,
+            label: if named {
+                format!("{name}()")
+            } else {
+                "The closure".to_owned()
+            },
+            name: named.then_some(name),
+            callable: closure.shallow_clone(),
+        })
+    }
+
+    /// The attribute of the class, if the class is the tool.
+    pub(super) fn attribute(&self) -> Result<Option<Zval>, Failure> {
+        match &self.class {
+            Some(class) => attribute_of(class, attributes::AS_TOOL),
+            None => Ok(None),
+        }
+    }
+
+    /// The summary of the class, if the class is the tool.
+    pub(super) fn summary(&self) -> Result<Option<String>, Failure> {
+        let Some(class) = &self.class else {
+            return Ok(None);
+        };
+        let comment = class.text("getDocComment")?.unwrap_or_default();
+        Ok(DocComment::parse(&comment).summary)
+    }
+}
+
+/// The object or the class in `[object or class, method]`.
+fn class_of(callable: &Zval) -> Zval {
+    let on = callable.array().and_then(|callable| callable.get_index(0));
+    on.map_or_else(Zval::new, Zval::shallow_clone)
+}
+
+/// `RollDice` as `roll_dice`: what tools are called by custom.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    let mut before = '_';
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && (before.is_ascii_lowercase() || before.is_ascii_digit()) {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+        before = letter;
+    }
+    snake
+}

@@ -1,0 +1,8 @@
+<?php
+
+namespace Pillion\Exception;
+
+/** Somebody, or a policy, said no. */
+class DeniedException extends PillionException
+{
+}

@@ -1,0 +1,174 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
+use Pillion\ToolResult;
+use PHPUnit\Framework\TestCase;
+
+final class ApprovalTest extends TestCase
+{
+    private ToolRegistry $registry;
+    /** @var list<string> what ran */
+    private array $ran = [];
+
+    protected function setUp(): void
+    {
+        $this->registry = ToolRegistry::withBuiltins();
+        foreach (['roll', 'echo', 'delete'] as $name) {
+            $definition = new ToolDefinition($name, 'A test', requiresConfirmation: $name === 'delete');
+            $this->registry->register($definition, function () use ($name) {
+                $this->ran[] = $name;
+                return "did $name";
+            });
+        }
+    }
+
+    private function execute(array $options, string $name, array $arguments = [], array $context = []): ToolResult
+    {
+        return (new ToolExecutor($this->registry, $options))->execute(new ToolCall('c1', $name, $arguments), $context);
+    }
+
+    public function testG1TrustedToolsRunAndOthersAsk(): void
+    {
+        $options = ['approvals' => ['default' => 'trusted-only', 'trusted_tools' => ['roll']]];
+        self::assertTrue($this->execute($options, 'roll')->success);
+        $asked = $this->execute($options, 'echo');
+        self::assertSame(['approval_required', "The call of tool 'echo' needs approval"], [$asked->errorCode, $asked->error]);
+        self::assertMatchesRegularExpression('/^[0-9a-f]{64}$/', $asked->metadata['approval_id']);
+        self::assertSame(['roll'], $this->ran);
+    }
+
+    public function testG2AToolThatRequiresConfirmationAsksWhateverThePolicy(): void
+    {
+        foreach ([[], ['approvals' => ['default' => 'auto', 'tools' => ['delete' => 'never'], 'trusted_tools' => []]]] as $options) {
+            self::assertSame('approval_required', $this->execute($options, 'delete')->errorCode);
+        }
+        self::assertSame('approval_required', $this->registry->execute('delete', [], 'c1')->errorCode);
+        self::assertTrue($this->execute(['approve' => fn () => true], 'delete')->success);
+        self::assertSame(['delete'], $this->ran);
+    }
+
+    public function testG3AnApprovedCallRunsLater(): void
+    {
+        $options = ['approvals' => ['default' => 'always-ask']];
+        $asked = $this->execute($options, 'calculator', ['expression' => '1+1'], ['user' => 'alice']);
+        self::assertSame(['expression' => '1+1'], $asked->metadata['arguments']);
+        $approved = ['approved' => [$asked->metadata['approval_id']], 'user' => 'alice'];
+        self::assertSame('2', $this->execute($options, 'calculator', ['expression' => '1+1'], $approved)->result);
+        foreach ([
+            [['expression' => '1+2'], $approved],
+            [['expression' => '1+1'], ['user' => 'bob'] + $approved],
+            [['expression' => '1+1'], ['user' => null] + $approved],
+        ] as [$arguments, $context]) {
+            self::assertSame('approval_required', $this->execute($options, 'calculator', $arguments, $context)->errorCode);
+        }
+    }
+
+    public function testG3ADenialIsReportedAndWins(): void
+    {
+        $options = ['approvals' => ['default' => 'always-ask'], 'approve' => fn () => true];
+        $id = $this->execute(['approve' => null] + $options, 'roll')->metadata['approval_id'];
+        $denied = $this->execute($options, 'roll', context: ['denied' => [$id], 'approved' => [$id]]);
+        self::assertSame(['denied', "Error: The call of tool 'roll' was denied"], [$denied->errorCode, $denied->toMessage()]);
+        self::assertSame([], $this->ran);
+    }
+
+    public function testG3TheCallableDecides(): void
+    {
+        $asked = [];
+        $answers = ['calculator' => true, 'roll' => false, 'echo' => null];
+        $executor = new ToolExecutor($this->registry, [
+            'approvals' => ['default' => 'always-ask'],
+            'approve' => function (ToolCall $call, ToolDefinition $definition, array $context) use (&$asked, $answers): ?bool {
+                self::assertSame($call->name, $definition->name);
+                self::assertSame(64, strlen($context['approval_id']));
+                unset($context['approval_id']);
+                $asked[$call->id] = [$call->arguments, $context];
+                return $answers[$call->name];
+            },
+        ]);
+        $calls = [new ToolCall('1', 'calculator', '{"expression": "6*7"}'), new ToolCall('2', 'roll'), new ToolCall('3', 'echo')];
+        foreach (['executeAll', 'executeParallel'] as $method) {
+            $asked = [];
+            $results = $executor->$method($calls, ['user' => 'alice', 'channel' => 7, 'team' => ['x']]);
+            self::assertSame(['42', null, null], array_column($results, 'result'));
+            self::assertSame([null, 'denied', 'approval_required'], array_column($results, 'errorCode'));
+            ksort($asked);
+            $context = ['user' => 'alice', 'channel' => '7', 'team' => ['x']];
+            self::assertSame([1 => [['expression' => '6*7'], $context], [[], $context], [[], $context]], $asked);
+        }
+        self::assertSame([], $this->ran);
+    }
+
+    public function testG3ACallableThatFailsApprovesNothing(): void
+    {
+        $result = $this->execute(['approve' => fn () => throw new \DomainException('no idea')], 'delete');
+        self::assertSame(['internal_error', 'no idea'], [$result->errorCode, $result->error]);
+        $result = $this->execute(['approve' => fn () => throw new InvalidInputException('x')], 'delete');
+        self::assertFalse($result->success);
+        foreach (['yes' => 'string', '1' => 'int'] as $answer => $type) {
+            $result = $this->execute(['approve' => fn () => $answer], 'delete');
+            self::assertSame("The callable 'approve' must return bool or null, not $type", $result->error);
+        }
+        self::assertSame([], $this->ran);
+    }
+
+    public function testTheCallableMayUseTheExecutorItself(): void
+    {
+        $executor = null;
+        $executor = new ToolExecutor($this->registry, ['approve' => function () use (&$executor) {
+            return $executor->execute(new ToolCall('in', 'roll'))->success;
+        }]);
+        self::assertTrue($executor->execute(new ToolCall('out', 'delete'))->success);
+        self::assertSame(['roll', 'delete'], $this->ran);
+    }
+
+    public function testTheTimeOfAPersonIsNotTheToolsTime(): void
+    {
+        $executor = new ToolExecutor($this->registry, [
+            'timeout' => 0.3,
+            'approvals' => ['tools' => ['calculator' => 'always-ask', 'echo' => 'always-ask']],
+            'approve' => function () {
+                usleep(400_000);
+                return true;
+            },
+        ]);
+        $results = $executor->executeParallel([
+            new ToolCall('1', 'calculator', ['expression' => '1']),
+            new ToolCall('2', 'roll'),
+            new ToolCall('3', 'echo'),
+            new ToolCall('4', 'roll'),
+        ]);
+        self::assertSame([null, null, null, null], array_column($results, 'error'));
+    }
+
+    /** @dataProvider badOptions */
+    public function testBadOptionsAreNamed(array $options, string $message): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage($message);
+        new ToolExecutor($this->registry, $options);
+    }
+
+    public function badOptions(): iterable
+    {
+        yield 'a callable that is none' => [['approve' => 'no such function'], "'approve': it must be callable or null, string given"];
+        yield 'a policy that is none' => [['approvals' => ['default' => 'ask']], "'approvals.default'"];
+        yield 'a policy of a tool' => [['approvals' => ['tools' => ['x' => true]]], "'approvals.tools.x'"];
+        yield 'an unknown key' => [['approvals' => ['trusted' => []]], 'trusted'];
+    }
+
+    public function testIdsInTheContextMustBeStrings(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage("The context's 'approved' must be a list of approval ids");
+        $this->execute([], 'roll', context: ['approved' => [5]]);
+    }
+}

@@ -1,0 +1,292 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\AsTool;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\PillionException;
+use Pillion\Tests\Support\Level;
+use Pillion\Tests\Support\Pure;
+use Pillion\Tests\Support\RollDice2;
+use Pillion\Tests\Support\Tools;
+use Pillion\Tests\Support\Unit;
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
+use PHPUnit\Framework\TestCase;
+
+/** A plain function. */
+function plain(string $text = 'x'): string
+{
+    return strtoupper($text);
+}
+
+final class SignatureTest extends TestCase
+{
+    public function testAMethodBecomesADefinition(): void
+    {
+        $definition = ToolDefinition::fromCallable([new Tools(), 'forecast']);
+        self::assertSame(
+            ['forecast', 'Forecasts the weather of a place.', 'weather', false, 2.0],
+            [$definition->name, $definition->description, $definition->category, $definition->requiresConfirmation, $definition->cooldownSeconds],
+        );
+        self::assertSame([
+            'type' => 'object',
+            'properties' => [
+                'place' => ['type' => 'string', 'description' => 'where it is, in any language'],
+                'unit' => ['type' => 'string', 'enum' => ['celsius', 'fahrenheit'], 'description' => 'of the temperature', 'default' => 'celsius'],
+                'days' => ['type' => 'array', 'items' => ['type' => 'integer'], 'default' => [1]],
+                'level' => ['type' => ['integer', 'null'], 'enum' => [1, 2, null]],
+                'certainty' => ['type' => 'number', 'description' => 'how sure', 'minimum' => 0, 'maximum' => 1, 'default' => 0.5],
+                'options' => [
+                    'type' => 'object',
+                    'properties' => ['a' => ['type' => 'integer'], 'b c' => ['type' => ['boolean', 'null']]],
+                    'required' => ['a'],
+                    'default' => [],
+                ],
+            ],
+            'required' => ['place'],
+        ], $definition->parameters);
+    }
+
+    public function testRegisterObjectRegistersEveryMethodWithTheAttribute(): void
+    {
+        $registry = new ToolRegistry();
+        $tools = new Tools('Hi');
+        self::assertSame(['forecast', 'say_hello', 'add'], $registry->registerObject($tools));
+        $executor = new ToolExecutor($registry, ['approve' => fn () => true]);
+        $run = fn (string $name, array $arguments) => $executor->execute(new ToolCall('c', $name, $arguments), ['user' => uniqid()]);
+
+        $result = $run('forecast', ['unit' => 'fahrenheit', 'place' => 'Oslo', 'level' => 2, 'nobody takes this' => 1, 'options' => ['a' => 1]]);
+        self::assertSame(['place' => 'Oslo', 'unit' => 'Fahrenheit', 'days' => [1], 'level' => 'High', 'certainty' => 0.5], $result->result, (string) $result->error);
+        self::assertSame([['Oslo', Unit::Fahrenheit, [1], Level::High, 0.5, ['a' => 1]]], $tools->seen);
+        self::assertSame('Hi Ada', $run('say_hello', ['name' => 'Ada'])->result);
+        self::assertSame(5.5, $run('add', ['a' => 2, 'b' => 3.5])->result);
+        self::assertSame(5, $registry->get('add')->execute(['a' => 2, 'b' => 3], 'c')->result);
+
+        foreach ([['say_hello', ['name' => 'ada']], ['forecast', ['place' => 'x', 'unit' => 'kelvin']], ['add', ['a' => '1', 'b' => 1]]] as [$name, $arguments]) {
+            self::assertSame('invalid_input', $run($name, $arguments)->errorCode);
+        }
+        $hello = $registry->get('say_hello')->getDefinition();
+        self::assertTrue($hello->strict && $hello->requiresConfirmation);
+        self::assertFalse($hello->parameters['additionalProperties']);
+        self::assertSame(['type' => 'string', 'pattern' => '^[A-Z]', 'examples' => ['Ada']], $hello->parameters['properties']['name']);
+    }
+
+    public function testAClassIsMadeWhenAMethodNeedsAnObject(): void
+    {
+        $registry = new ToolRegistry();
+        self::assertSame(['roll_dice2'], $registry->registerObject(RollDice2::class));
+        self::assertSame(20, $registry->execute('roll_dice2', ['sides' => 20], 'c')->result);
+        self::assertSame(6, $registry->execute('roll_dice2', [], 'c')->result);
+        self::assertSame(['Rolls dice.', 'games'], [$registry->get('roll_dice2')->getDefinition()->description, $registry->categories()[0]]);
+    }
+
+    public function testAllOrNothingIsRegistered(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(new ToolDefinition('add', 'Mine'), fn () => 'mine');
+        try {
+            $registry->registerObject(new Tools());
+            self::fail('add is taken');
+        } catch (InvalidInputException $e) {
+            self::assertSame("Tool 'add' already registered", $e->getMessage());
+        }
+        self::assertSame(['add'], array_keys($registry->getAll()));
+        $registry->registerObject(new Tools(), replace: true);
+        self::assertSame(['add', 'forecast', 'say_hello'], array_keys($registry->getAll()));
+        self::assertSame(3, $registry->execute('add', ['a' => 1, 'b' => 2], 'c')->result);
+    }
+
+    /** @dataProvider callables */
+    public function testEveryKindOfCallable(mixed $callable, string $name, array $arguments, mixed $result): void
+    {
+        $definition = ToolDefinition::fromCallable($callable, description: 'A test');
+        self::assertSame($name, $definition->name);
+        if (is_callable($callable)) {
+            $registry = new ToolRegistry();
+            $registry->register($definition, $callable);
+            self::assertSame($result, $registry->execute($name, $arguments, 'c')->result);
+        }
+    }
+
+    public function callables(): iterable
+    {
+        $object = new class () {
+            public function execute(int $a): int
+            {
+                return $a;
+            }
+        };
+        yield 'a function' => [__NAMESPACE__ . '\plain', 'plain', [], 'X'];
+        yield 'a function of PHP' => ['str_repeat', 'str_repeat', ['string' => 'ab', 'times' => 2], 'abab'];
+        yield 'a static method' => [Tools::class . '::add', 'add', ['a' => 1, 'b' => 2], 3];
+        yield 'a static method in an array' => [[Tools::class, 'add'], 'add', ['a' => 1, 'b' => 2], 3];
+        yield 'a first-class callable' => [(new Tools())->hello(...), 'say_hello', [], null];
+        yield 'an invokable object' => [new RollDice2(), 'roll_dice2', ['sides' => 2], 2];
+        yield 'a closure with a name' => [#[AsTool(name: 'mine')] fn (int $x = 3): int => $x, 'mine', [], 3];
+        yield 'a class' => [RollDice2::class, 'roll_dice2', [], null];
+        yield 'a method of a class' => [[Tools::class, 'hello'], 'say_hello', [], null];
+    }
+
+    /** @dataProvider types */
+    public function testTypesBecomeSchemas(callable $function, array $schema): void
+    {
+        $definition = ToolDefinition::fromCallable($function, 'f', 'A test');
+        $properties = $definition->parameters['properties'];
+        unset($properties['x']['default'], $properties['x']['description']);
+        self::assertSame($schema, $properties['x']);
+    }
+
+    public function types(): iterable
+    {
+        $any = ['string', 'number', 'boolean', 'object', 'array', 'null'];
+        yield 'nothing' => [fn ($x) => 1, ['type' => $any]];
+        yield 'mixed' => [fn (mixed $x) => 1, ['type' => $any]];
+        yield 'int|string|null' => [fn (int|string|null $x) => 1, ['type' => ['string', 'integer', 'null']]];
+        yield 'bool' => [fn (bool $x = false) => 1, ['type' => 'boolean']];
+        yield 'array' => [fn (array $x = []) => 1, ['type' => 'array']];
+        yield '?float' => [fn (?float $x) => 1, ['type' => ['number', 'null']]];
+        yield 'an enum of integers' => [fn (Level $x = Level::Low) => 1, ['type' => 'integer', 'enum' => [1, 2]]];
+        yield 'a nullable enum' => [fn (?Unit $x) => 1, ['type' => ['string', 'null'], 'enum' => ['celsius', 'fahrenheit', null]]];
+        foreach (self::docTypes() as $type => [$function, $schema]) {
+            yield "@param $type" => [$function, $schema];
+        }
+    }
+
+    private static function docTypes(): iterable
+    {
+        $list = fn (array $items) => ['type' => 'array', 'items' => $items];
+        $types = [
+            ['list<string>', 'array', $list(['type' => 'string'])],
+            ['string[][]', 'array', $list($list(['type' => 'string']))],
+            ['array<int, int|float>', 'array', $list(['type' => ['integer', 'number']])],
+            ['array<string, int>', 'array', ['type' => 'object', 'additionalProperties' => ['type' => 'integer']]],
+            ['non-empty-list<positive-int>', 'array', ['type' => 'array', 'items' => ['type' => 'integer', 'minimum' => 1], 'minItems' => 1]],
+            ['array{a: ?string, b?: list<array{c: int}>, ...}', 'array', [
+                'type' => 'object',
+                'properties' => [
+                    'a' => ['type' => ['string', 'null']],
+                    'b' => $list(['type' => 'object', 'properties' => ['c' => ['type' => 'integer']], 'required' => ['c']]),
+                ],
+                'required' => ['a'],
+            ]],
+            ["'asc' | 'desc'", 'string', ['type' => 'string', 'enum' => ['asc', 'desc']]],
+            ['int<1, max>', 'int', ['type' => 'integer', 'minimum' => 1]],
+            ['int<min, -5>', 'int', ['type' => 'integer', 'maximum' => -5]],
+            ['1|2', 'int', ['type' => 'integer', 'enum' => [1, 2]]],
+            ['non-empty-string', 'string', ['type' => 'string', 'minLength' => 1]],
+            // What is not understood, or not what PHP takes, leaves PHP's own type.
+            ['Collection<Foo>', 'array', ['type' => 'array']],
+            ['int', 'string', ['type' => 'string']],
+            ['list<', 'array', ['type' => 'array']],
+            [str_repeat('(', 5000) . 'int', 'array', ['type' => 'array']],
+            [str_repeat('array<', 5000) . 'int', 'array', ['type' => 'array']],
+            ['list<string>', '?array', ['type' => ['array', 'null'], 'items' => ['type' => 'string']]],
+        ];
+        foreach ($types as $place => [$doc, $php, $schema]) {
+            $function = eval("return /** @param $doc \$x a test */ fn ($php \$x) => 1;");
+            yield substr("$doc ($place)", 0, 60) => [$function, $schema];
+        }
+    }
+
+    /** @dataProvider refused */
+    public function testWhatCannotBeAToolIsRefusedWithAReason(mixed $callable, string $message): void
+    {
+        try {
+            ToolDefinition::fromCallable($callable);
+            self::fail('not refused');
+        } catch (PillionException $e) {
+            self::assertStringContainsString($message, $e->getMessage());
+            self::assertSame('invalid_input', $e->errorCode);
+        }
+    }
+
+    public function refused(): iterable
+    {
+        yield 'a closure without a name' => [fn () => 1, 'The closure has no name'];
+        yield 'no description' => [#[AsTool('x')] fn () => 1, 'The closure has no description'];
+        yield 'a bad name' => [#[AsTool('a b', 'x')] fn () => 1, 'a b'];
+        yield 'variadic' => [#[AsTool('x', 'x')] fn (int ...$all) => 1, 'Parameter $all of The closure is variadic'];
+        yield 'a reference' => [#[AsTool('x', 'x')] fn (int &$out) => 1, 'Parameter $out of The closure is passed by reference'];
+        yield 'an object' => [#[AsTool('x', 'x')] fn (\DateTime $when) => 1, 'has the type DateTime'];
+        yield 'a pure enum' => [#[AsTool('x', 'x')] fn (Pure $p) => 1, 'has the type ' . Pure::class];
+        yield 'a callable' => [#[AsTool('x', 'x')] fn (callable $c) => 1, 'has the type callable'];
+        yield 'an intersection' => [#[AsTool('x', 'x')] fn (\Countable&\Traversable $c) => 1, 'has the type Countable&Traversable'];
+        yield 'a missing class' => [#[AsTool('x', 'x')] fn (\Nope\Missing $c) => 1, 'has the type Nope\Missing'];
+        yield 'no function' => ['no_such_thing', "There is neither a function nor a class 'no_such_thing'"];
+        yield 'no class' => ['Nope::x', "There is no class 'Nope'"];
+        yield 'no method' => [[Tools::class, 'nope'], 'There is no method ' . Tools::class . '::nope()'];
+        yield 'a private method' => [[new class () {
+            private function hidden(): void
+            {
+            }
+        }, 'hidden'], 'is not public'];
+        yield 'no array of two' => [[1, 2, 3], 'must be a callable, a class or [class, method], array given'];
+        yield 'an object without a method' => [new \stdClass(), 'stdClass has neither __invoke() nor execute()'];
+    }
+
+    public function testRegisterObjectSaysWhatIsWrong(): void
+    {
+        $wrong = [
+            [new \stdClass(), 'Nothing of stdClass has #[Pillion\AsTool]'],
+            ['Nope', "There is no class 'Nope'"],
+            [new class () {
+                #[AsTool]
+                protected function hidden(): void
+                {
+                }
+            }, 'is not public'],
+            [NeedsArguments::class, 'cannot be made without arguments: pass an object of it'],
+            [new #[AsTool] class () {
+            }, 'has #[Pillion\AsTool] but neither __invoke() nor execute()'],
+        ];
+        foreach ($wrong as [$given, $message]) {
+            try {
+                (new ToolRegistry())->registerObject($given);
+                self::fail($message);
+            } catch (InvalidInputException $e) {
+                self::assertStringContainsString($message, $e->getMessage());
+            }
+        }
+    }
+
+    public function testABoundDefinitionCanBeSerialized(): void
+    {
+        $definition = unserialize(serialize(ToolDefinition::fromCallable([Tools::class, 'add'])));
+        $registry = new ToolRegistry();
+        $registry->register($definition, [Tools::class, 'add']);
+        self::assertSame(3, $registry->execute('add', ['a' => 1, 'b' => 2], 'c')->result);
+    }
+
+    public function testTheAttributesAreThoseOfPHP(): void
+    {
+        $attribute = (new \ReflectionMethod(Tools::class, 'forecast'))->getAttributes()[0]->newInstance();
+        self::assertInstanceOf(AsTool::class, $attribute);
+        self::assertSame([null, 'weather', 2.0], [$attribute->name, $attribute->category, $attribute->cooldownSeconds]);
+        $targets = (new \ReflectionClass(AsTool::class))->getAttributes(\Attribute::class)[0]->newInstance()->flags;
+        self::assertSame(\Attribute::TARGET_CLASS | \Attribute::TARGET_FUNCTION | \Attribute::TARGET_METHOD, $targets);
+    }
+
+    public function testAWrongArgumentOfAnAttributeIsATypeError(): void
+    {
+        $this->expectException(\TypeError::class);
+        new \Pillion\Parameter(minimum: 'low');
+    }
+}
+
+final class NeedsArguments
+{
+    public function __construct(public int $x)
+    {
+    }
+
+    #[AsTool(description: 'x')]
+    public function run(): int
+    {
+        return $this->x;
+    }
+}
