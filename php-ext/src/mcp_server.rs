@@ -7,7 +7,6 @@ use pillion_core::tool::Tool;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::classes::mcp_sse_client::tools_of;
 use crate::log::log;
 use crate::mcp::Server;
 use crate::runtime;
@@ -22,18 +21,13 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// Asks a server for its tools. `prefix` goes before their names here.
-    ///
-    /// # Errors
-    /// When it cannot be asked.
-    pub fn ask(server: Arc<Server>, prefix: &str) -> Result<Self, Failure> {
-        let listed = tools_of(&server)?;
-        let prefix = prefix.to_owned();
-        Ok(Self {
+    /// A server and its tools as it listed them. `prefix` goes before their names here.
+    pub fn new(server: Arc<Server>, prefix: &str, listed: Vec<Box<RawValue>>) -> Self {
+        Self {
             server,
-            prefix,
+            prefix: prefix.to_owned(),
             listed,
-        })
+        }
     }
 
     /// The tools for the registry, on the connection of this process. One with an illegal

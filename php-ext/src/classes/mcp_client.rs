@@ -108,13 +108,10 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// The server behind a client; `None` when the value is no client of this class.
-pub fn server_of(value: &Zval) -> Result<Option<Arc<Server>>, Failure> {
+/// A client's link and hooks; `None` when the value is no client of this class.
+pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
     match Object::of(value) {
-        Some(object) if object.instance_of(CLASS.get()) => {
-            let client = state_of::<Client>(object)?;
-            Ok(Some(Arc::clone(client.link.server())))
-        }
+        Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
         _ => Ok(None),
     }
 }

@@ -108,21 +108,21 @@ pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
     .map(Some)
 }
 
-/// The server behind a client; `None` when the value is no client.
-pub fn server_of(value: &Zval) -> Result<Option<Arc<Server>>, Failure> {
+/// A client's link and hooks; `None` when the value is no client of this class.
+pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
     match Object::of(value) {
-        Some(object) if object.instance_of(CLASS.get()) => {
-            let client = state_of::<Client>(object)?;
-            Ok(Some(Arc::clone(client.link.server())))
-        }
+        Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
         _ => Ok(None),
     }
 }
 
+fn parts_of(client: Object<'_>) -> Result<(&Link, Hooks<'_>), Failure> {
+    let state = state_of::<Client>(client)?;
+    Ok((&state.link, Hooks::new(client, CLASS.get())))
+}
+
 fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
-    let this = call.this();
-    let client = state_of::<Client>(this)?;
-    Ok((&client.link, Hooks::new(this, CLASS.get())))
+    parts_of(call.this())
 }
 
 /// The JSON-RPC `result` of any method, unchanged (E10).

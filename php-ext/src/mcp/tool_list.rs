@@ -24,25 +24,44 @@ pub const TENANT: &str = "cache_tenant";
 /// # Errors
 /// As [`Link::send`].
 pub fn list(link: &Link, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
+    let json = obtain(link, hooks)?;
+    let raw: &RawValue = serde_json::from_str(&json).map_err(|error| not_a_list(&error))?;
+    readable(raw, empty)
+}
+
+/// The list as the registry takes it: each tool as the server wrote it.
+///
+/// # Errors
+/// As [`list`].
+pub fn raw(link: &Link, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
+    serde_json::from_str(&obtain(link, hooks)?).map_err(|error| not_a_list(&error))
+}
+
+fn not_a_list(error: &serde_json::Error) -> Failure {
+    crate::exception::transport(error.to_string())
+}
+
+/// The list as JSON.
+fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
     let cache = hooks.get(CACHE)?;
     let Some(cache) = cache.as_ref().and_then(Object::of) else {
-        return fresh(link, hooks, empty).map(|(_, tools)| tools);
+        return fresh(link, hooks);
     };
     if let Some(key) = key(link, hooks)?
-        && let Some(tools) = cached(hooks, cache, &key, empty)?
+        && let Some((json, count)) = cached(hooks, cache, &key)?
     {
-        tell(link, hooks, &tools, true)?;
-        return Ok(tools);
+        tell(link, hooks, count, true)?;
+        return Ok(json);
     }
-    let (json, tools) = fresh(link, hooks, empty)?;
+    let json = fresh(link, hooks)?;
     // An authorization may have been given meanwhile: the list is that of these tokens.
     let Some(key) = key(link, hooks)? else {
-        return Ok(tools);
+        return Ok(json);
     };
     let ttl = hooks.get(TTL)?.unwrap_or_default();
     let stored = cache.call("set", [string_of(&key), string_of(&json), ttl]);
     spared(hooks, stored)?;
-    Ok(tools)
+    Ok(json)
 }
 
 /// Removes the list from the cache: the server says that it is another now.
@@ -61,38 +80,29 @@ pub fn forget(link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
     spared(hooks, removed).map(drop)
 }
 
-fn fresh(link: &Link, hooks: Hooks<'_>, empty: EmptyObject) -> Result<(String, Zval), Failure> {
+fn fresh(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
     let request = |client: McpClient| async move {
         let tools = client.list_tools().await?;
         let tools: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
-        Ok::<_, McpError>(format!("[{}]", tools.join(",")))
+        Ok::<_, McpError>((format!("[{}]", tools.join(",")), tools.len()))
     };
-    let json = link.send(hooks, "tools/list", request)?;
-    let tools = decoded(&json, empty)?;
-    tell(link, hooks, &tools, false)?;
-    Ok((json, tools))
+    let (json, count) = link.send(hooks, "tools/list", request)?;
+    tell(link, hooks, count, false)?;
+    Ok(json)
 }
 
-fn decoded(json: &str, empty: EmptyObject) -> Outcome {
-    let raw: &RawValue = serde_json::from_str(json)
-        .map_err(|error| crate::exception::transport(error.to_string()))?;
-    readable(raw, empty)
-}
-
-/// The list in the cache; what is no list counts as none.
+/// The list in the cache, and how many tools it has; what is no list counts as none.
 fn cached(
     hooks: Hooks<'_>,
     cache: Object<'_>,
     key: &str,
-    empty: EmptyObject,
-) -> Result<Option<Zval>, Failure> {
+) -> Result<Option<(String, usize)>, Failure> {
     let found = spared(hooks, cache.call("get", [string_of(key)]))?;
     let json = found.as_ref().and_then(Zval::str);
-    let Some(json) = json.filter(|json| json.starts_with('[')) else {
-        return Ok(None);
-    };
-    let list = crate::json::decode(json, empty)?.ok();
-    Ok(list.filter(Zval::is_array))
+    Ok(json.and_then(|json| {
+        let tools: Vec<&RawValue> = serde_json::from_str(json).ok()?;
+        Some((json.to_owned(), tools.len()))
+    }))
 }
 
 /// A cache that fails costs time, not the call: its exception goes to the log.
@@ -111,8 +121,7 @@ fn spared(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>, Failure> {
     }
 }
 
-fn tell(link: &Link, hooks: Hooks<'_>, tools: &Zval, from_cache: bool) -> Result<(), Failure> {
-    let count = tools.array().map_or(0, |tools| tools.len());
+fn tell(link: &Link, hooks: Hooks<'_>, count: usize, from_cache: bool) -> Result<(), Failure> {
     let server = link.server().shown_name();
     hooks.dispatch(|| event::tools_listed(&server, count, from_cache))
 }

@@ -4,6 +4,7 @@ use ext_php_rs::types::Zval;
 use pillion_core::registry::RegistryError;
 use pillion_core::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{CLASS, Registry, objects, refused};
 use crate::classes::interfaces::{MCP_TOOL, TOOL};
@@ -11,7 +12,7 @@ use crate::classes::{callable_tool, engine_tool, tool_definition};
 use crate::classes::{mcp_client, mcp_sse_client};
 use crate::exception;
 use crate::json::to_value;
-use crate::mcp::Server;
+use crate::mcp::{Server, tool_list};
 use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
 use crate::signature::{self, Said};
@@ -145,10 +146,9 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
-    let server = McpServer::ask(
-        server_argument(call)?,
-        call.optional_string(1)?.unwrap_or_default(),
-    )?;
+    let prefix = call.optional_string(1)?.unwrap_or_default();
+    let (server, listed) = server_argument(call)?;
+    let server = McpServer::new(server, prefix, listed);
     let tools = server.tools()?;
     let taken = tools
         .iter()
@@ -175,24 +175,29 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
 
 const CLIENTS: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
 
-/// A client, or a server entry as S4 has it.
-fn server_argument(call: &Call<'_>) -> Result<Arc<Server>, Failure> {
+/// The server of a client, or of an entry as S4 has it, and the tools that it lists. A
+/// client's cache may know them, and its logger and dispatcher hear of it.
+fn server_argument(call: &Call<'_>) -> Result<(Arc<Server>, Vec<Box<RawValue>>), Failure> {
     let value = call
         .value(0)
         .filter(|value| value.is_array() || value.is_object());
     let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
-    if let Some(server) = mcp_sse_client::server_of(value)? {
-        return Ok(server);
-    }
-    if let Some(server) = mcp_client::server_of(value)? {
-        return Ok(server);
+    let client = match mcp_sse_client::client_of(value)? {
+        None => mcp_client::client_of(value)?,
+        known => known,
+    };
+    if let Some((link, hooks)) = client {
+        let listed = tool_list::raw(link, hooks)?;
+        return Ok((Arc::clone(link.server()), listed));
     }
     if !value.is_array() {
         return Err(call.type_error(0, CLIENTS));
     }
-    Server::of_entry(&to_value(value)?)?
+    let server = Server::of_entry(&to_value(value)?)?
         .map(Arc::new)
-        .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))
+        .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
+    let listed = mcp_sse_client::tools_of(&server)?;
+    Ok((server, listed))
 }
 
 fn add(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Failure> {
