@@ -1,0 +1,13 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Exception;
+
+/** The MCP server answered with a JSON-RPC error; `getCode()` is `$rpcCode`. */
+class JsonRpcException extends PillionException
+{
+    public int $rpcCode = -1;
+    /** The `data` of the error. */
+    public mixed $data = null;
+}

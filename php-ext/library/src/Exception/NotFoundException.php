@@ -1,0 +1,10 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Exception;
+
+/** The sidecar has no tool of that name. */
+class NotFoundException extends PillionException
+{
+}

@@ -1,0 +1,10 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Exception;
+
+/** The time was over first. */
+class TimeoutException extends PillionException
+{
+}

@@ -1,0 +1,12 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Exception;
+
+/** A peer cannot be reached, breaks off, or sends what makes no sense. */
+class TransportException extends PillionException
+{
+    /** The HTTP status, where there was one. */
+    public ?int $httpStatus = null;
+}

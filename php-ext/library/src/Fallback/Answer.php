@@ -1,0 +1,88 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback;
+
+use Pillion\ToolResult;
+
+/**
+ * The sidecar's answer to one call: either a tool ran and its outcome is under `result`, or
+ * there is no such tool.
+ *
+ * @internal
+ */
+final class Answer
+{
+    /**
+     * @param mixed                $data     the tool's data, else its result
+     * @param array<string, mixed> $metadata
+     */
+    private function __construct(
+        public readonly bool $success,
+        public readonly mixed $data,
+        public readonly ?string $error,
+        public readonly ?string $errorCode,
+        /** Whether there is a `result` beside the data. */
+        private readonly bool $hasResult,
+        private readonly mixed $result,
+        private readonly array $metadata,
+    ) {
+    }
+
+    /** @throws \Pillion\Exception\TransportException for what is no answer */
+    public static function of(mixed $answer): self
+    {
+        $outcome = is_array($answer) && is_array($answer['result'] ?? null) ? $answer['result'] : $answer;
+        if (!is_array($outcome) || !is_bool($outcome['success'] ?? null)) {
+            throw Failure::transport("The sidecar's answer does not say whether the call worked");
+        }
+        $text = static fn (string $key): ?string => is_string($outcome[$key] ?? null) ? $outcome[$key] : null;
+        return new self(
+            $outcome['success'],
+            $outcome['data'] ?? null,
+            $text('error'),
+            $text('error_code'),
+            array_key_exists('result', $outcome),
+            $outcome['result'] ?? null,
+            is_array($outcome['metadata'] ?? null) ? $outcome['metadata'] : [],
+        );
+    }
+
+    /**
+     * The tool's data.
+     *
+     * @throws \Pillion\Exception\PillionException when the tool failed; the class fits the error code
+     */
+    public function dataOrThrow(): mixed
+    {
+        if ($this->success) {
+            return $this->data;
+        }
+        throw $this->failure();
+    }
+
+    public function failure(): \Pillion\Exception\PillionException
+    {
+        $failure = Failure::ofCode($this->errorCode ?? 'internal_error', $this->error ?? 'The tool failed');
+        $wait = $this->metadata['retry_after'] ?? null;
+        if ($failure instanceof \Pillion\Exception\RateLimitedException && (is_int($wait) || is_float($wait))) {
+            $failure->retryAfter = (float) $wait;
+        }
+        return $failure;
+    }
+
+    public function toResult(string $toolCallId, string $toolName): ToolResult
+    {
+        return new ToolResult(
+            $toolCallId,
+            $toolName,
+            $this->hasResult ? $this->result : $this->data,
+            $this->success,
+            $this->error,
+            $this->errorCode,
+            $this->hasResult ? $this->data : null,
+            $this->metadata,
+        );
+    }
+}

@@ -1,0 +1,40 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback;
+
+use Pillion\ToolCall;
+
+/**
+ * Calls as methods take them: objects or arrays.
+ *
+ * @internal
+ */
+final class Calls
+{
+    /** @throws \Pillion\Exception\InvalidInputException */
+    public static function one(mixed $call): ToolCall
+    {
+        $call = match (true) {
+            $call instanceof ToolCall => $call,
+            is_array($call) => ToolCall::fromArray($call),
+            default => throw Failure::invalidInput('A call must be a Pillion\ToolCall or an array'),
+        };
+        // Arguments that are no JSON are the caller's mistake, not a tool's failure.
+        Json::encode($call->arguments);
+        return $call;
+    }
+
+    /**
+     * @param array<array-key, mixed> $calls
+     *
+     * @return list<ToolCall>
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function all(array $calls): array
+    {
+        return array_map(self::one(...), array_values($calls));
+    }
+}

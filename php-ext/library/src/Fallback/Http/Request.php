@@ -1,0 +1,39 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Http;
+
+/**
+ * A request to the sidecar: POST where there is a body, else GET.
+ *
+ * @internal
+ */
+final class Request
+{
+    /** @param array<string, string> $headers */
+    public function __construct(
+        public readonly string $path,
+        public readonly array $headers = [],
+        public readonly ?string $body = null,
+    ) {
+    }
+
+    public function method(): string
+    {
+        return $this->body === null ? 'GET' : 'POST';
+    }
+
+    /** @return list<string> the lines of the headers, those of the body too */
+    public function headerLines(): array
+    {
+        $lines = [];
+        foreach ($this->headers as $name => $value) {
+            $lines[] = "$name: $value";
+        }
+        if ($this->body !== null) {
+            $lines[] = 'content-type: application/json';
+        }
+        return $lines;
+    }
+}

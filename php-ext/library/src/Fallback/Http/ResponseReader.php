@@ -1,0 +1,211 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Http;
+
+/**
+ * Reads one response of HTTP/1.1 as its bytes come (RFC 9112).
+ *
+ * @internal
+ */
+final class ResponseReader
+{
+    /** Of the head, and of what stands after the last chunk, in bytes. */
+    private const LONGEST_HEAD = 65536;
+    private const LONGEST_CHUNK_LINE = 1024;
+
+    private string $buffer = '';
+    private string $body = '';
+    private int $status = 0;
+    /** What comes next: `head`, `body`, `chunk line`, `chunk`, `trailer`, `all` (up to the end of the connection), `done`. */
+    private string $stage = 'head';
+    /** Bytes that the body or the chunk still has. */
+    private int $left = 0;
+    private bool $keepsConnection = true;
+
+    public function isDone(): bool
+    {
+        return $this->stage === 'done';
+    }
+
+    /** Whether another request may follow on the connection. */
+    public function keepsConnection(): bool
+    {
+        return $this->keepsConnection && $this->buffer === '';
+    }
+
+    public function response(): Response
+    {
+        return new Response($this->status, $this->body);
+    }
+
+    /** @throws \Pillion\Exception\TransportException */
+    public function feed(string $bytes): void
+    {
+        $this->buffer .= $bytes;
+        do {
+            $before = [$this->stage, strlen($this->buffer)];
+            match ($this->stage) {
+                'head' => $this->head(),
+                'body', 'chunk' => $this->bytes(),
+                'chunk line' => $this->chunkLine(),
+                'trailer' => $this->trailer(),
+                'all' => $this->append($this->buffer),
+                'done' => null,
+            };
+        } while ($before !== [$this->stage, strlen($this->buffer)]);
+    }
+
+    /**
+     * The peer has closed the connection.
+     *
+     * @throws \Pillion\Exception\TransportException when that is too early
+     */
+    public function end(): void
+    {
+        if ($this->stage !== 'all') {
+            throw Trouble::brokenOff($this->status === 0 && $this->buffer === '' ? 'no answer' : 'half an answer');
+        }
+        $this->keepsConnection = false;
+        $this->stage = 'done';
+    }
+
+    private function head(): void
+    {
+        $end = strpos($this->buffer, "\r\n\r\n");
+        if ($end === false) {
+            if (strlen($this->buffer) > self::LONGEST_HEAD) {
+                throw Trouble::notHttp('the head has no end');
+            }
+            if (strncmp($this->buffer, 'HTTP/1.', min(7, strlen($this->buffer))) !== 0) {
+                throw Trouble::notHttp('it does not start like a response');
+            }
+            return;
+        }
+        $lines = explode("\r\n", substr($this->buffer, 0, $end));
+        $this->buffer = substr($this->buffer, $end + 4);
+        if (preg_match('~^HTTP/1\.([01]) (\d{3})(?: |$)~', array_shift($lines), $found) !== 1) {
+            throw Trouble::notHttp('it does not start like a response');
+        }
+        $this->status = (int) $found[2];
+        if ($this->status < 200) {
+            // An answer in between: the real one follows.
+            return;
+        }
+        $this->keepsConnection = $found[1] === '1';
+        $this->framing($this->headers($lines));
+    }
+
+    /**
+     * @param list<string> $lines
+     *
+     * @return array<string, string>
+     */
+    private function headers(array $lines): array
+    {
+        $headers = [];
+        foreach ($lines as $line) {
+            [$name, $value] = explode(':', $line, 2) + [1 => ''];
+            $name = strtolower($name);
+            $headers[$name] = isset($headers[$name]) ? $headers[$name] . ', ' . trim($value) : trim($value);
+        }
+        return $headers;
+    }
+
+    /** @param array<string, string> $headers */
+    private function framing(array $headers): void
+    {
+        if (strtolower($headers['connection'] ?? '') === 'close') {
+            $this->keepsConnection = false;
+        }
+        if (isset($headers['transfer-encoding'])) {
+            if (strtolower($headers['transfer-encoding']) !== 'chunked') {
+                throw Trouble::notHttp('a transfer encoding other than chunked');
+            }
+            $this->stage = 'chunk line';
+            return;
+        }
+        $length = $headers['content-length'] ?? null;
+        if ($this->status === 204 || $this->status === 304) {
+            $this->stage = 'done';
+        } elseif ($length === null) {
+            $this->stage = 'all';
+        } elseif (preg_match('/^\d{1,15}$/', $length) !== 1) {
+            throw Trouble::notHttp('a content length that is no number');
+        } else {
+            $this->expect((int) $length);
+            $this->stage = $this->left === 0 ? 'done' : 'body';
+        }
+    }
+
+    private function bytes(): void
+    {
+        $taken = substr($this->buffer, 0, $this->left);
+        $this->left -= strlen($taken);
+        $rest = substr($this->buffer, strlen($taken));
+        $this->append($taken);
+        $this->buffer = $rest;
+        if ($this->left > 0) {
+            return;
+        }
+        if ($this->stage === 'body') {
+            $this->stage = 'done';
+        } elseif (strlen($this->buffer) >= 2) {
+            if (!str_starts_with($this->buffer, "\r\n")) {
+                throw Trouble::notHttp('a chunk that is longer than it says');
+            }
+            $this->buffer = substr($this->buffer, 2);
+            $this->stage = 'chunk line';
+        }
+    }
+
+    private function chunkLine(): void
+    {
+        $end = strpos($this->buffer, "\r\n");
+        if ($end === false) {
+            if (strlen($this->buffer) > self::LONGEST_CHUNK_LINE) {
+                throw Trouble::notHttp('a chunk without a length');
+            }
+            return;
+        }
+        if (preg_match('/^([0-9a-fA-F]{1,15})[ \t]*(?:;|$)/D', substr($this->buffer, 0, $end), $found) !== 1) {
+            throw Trouble::notHttp('a chunk without a length');
+        }
+        $this->buffer = substr($this->buffer, $end + 2);
+        $this->expect((int) hexdec($found[1]));
+        $this->stage = $this->left === 0 ? 'trailer' : 'chunk';
+    }
+
+    private function trailer(): void
+    {
+        if (str_starts_with($this->buffer, "\r\n")) {
+            $end = -2;
+        } else {
+            $end = strpos($this->buffer, "\r\n\r\n");
+        }
+        if ($end !== false) {
+            $this->buffer = substr($this->buffer, $end + 4);
+            $this->stage = 'done';
+        } elseif (strlen($this->buffer) > self::LONGEST_HEAD) {
+            throw Trouble::notHttp('the trailer has no end');
+        }
+    }
+
+    private function expect(int $bytes): void
+    {
+        if (strlen($this->body) + $bytes > Response::MOST_BYTES) {
+            throw Trouble::tooLong();
+        }
+        $this->left = $bytes;
+    }
+
+    private function append(string $bytes): void
+    {
+        if (strlen($this->body) + strlen($bytes) > Response::MOST_BYTES) {
+            throw Trouble::tooLong();
+        }
+        $this->body .= $bytes;
+        $this->buffer = '';
+    }
+}

@@ -1,0 +1,50 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Http;
+
+use Pillion\Exception\TimeoutException;
+use Pillion\Exception\TransportException;
+use Pillion\Exception\UnavailableException;
+use Pillion\Fallback\Failure;
+
+/**
+ * What can go wrong on the way to the sidecar, in the words of the engine's client.
+ *
+ * @internal
+ */
+final class Trouble
+{
+    private const NO_SUCH_FILE = 2;
+    private const REFUSED = 111;
+
+    public static function connecting(string $path, int $errno): UnavailableException
+    {
+        if ($errno === self::NO_SUCH_FILE || $errno === self::REFUSED) {
+            return Failure::unavailable("The sidecar is not running: nobody listens on $path");
+        }
+        $reason = function_exists('posix_strerror') ? posix_strerror($errno) . " (os error $errno)" : "os error $errno";
+        return Failure::unavailable("Cannot connect to the sidecar at $path: $reason");
+    }
+
+    public static function time(Deadline $deadline): TimeoutException
+    {
+        return Failure::timeout(sprintf('The sidecar did not answer within %.1Fs', $deadline->seconds));
+    }
+
+    public static function brokenOff(string $reason): TransportException
+    {
+        return Failure::transport("The sidecar closed the connection before it had answered: $reason");
+    }
+
+    public static function tooLong(): TransportException
+    {
+        return Failure::transport('The sidecar\'s answer is longer than ' . Response::MOST_BYTES . ' bytes');
+    }
+
+    public static function notHttp(string $reason): TransportException
+    {
+        return Failure::transport("The sidecar's answer is not valid HTTP: $reason");
+    }
+}

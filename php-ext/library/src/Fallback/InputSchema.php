@@ -1,0 +1,113 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\ToolDefinition;
+
+/**
+ * The parameters of a definition: a JSON Schema, or a list of parameters (requirements A1 to A3).
+ *
+ * @internal
+ */
+final class InputSchema
+{
+    private const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object'];
+
+    /**
+     * What {@see ToolDefinition::$parameters} is: a schema as it was given, or the one that
+     * the list of parameters makes.
+     *
+     * @param array<array-key, mixed> $given
+     *
+     * @return array<string, mixed>
+     *
+     * @throws InvalidInputException
+     */
+    public static function read(string $tool, array $given): array
+    {
+        $tree = Json::tree($given);
+        if ($tree instanceof \stdClass) {
+            self::completed($tree) ?? throw Failure::invalidInput("$tool: The parameters must be a JSON Schema of type object");
+            return $given;
+        }
+        $properties = $required = [];
+        foreach ($tree as $parameter) {
+            [$name, $property, $isRequired] = self::parameter($parameter);
+            if (array_key_exists($name, $properties)) {
+                throw Failure::invalidInput("$tool: Duplicate parameter names found");
+            }
+            $properties[$name] = Json::arrays($property);
+            if ($isRequired) {
+                $required[] = $name;
+            }
+        }
+        return ['type' => 'object', 'properties' => $properties, 'required' => $required];
+    }
+
+    /** The schema of a definition as a tree. */
+    public static function tree(ToolDefinition $definition): \stdClass
+    {
+        $tree = Json::tree($definition->parameters);
+        return self::completed($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
+    }
+
+    /**
+     * `type` and `properties` are added where they lack; null for what is no schema of an
+     * object. PHP writes an empty map as `[]`, so that stands for `{}` here.
+     */
+    private static function completed(\stdClass $schema): ?\stdClass
+    {
+        $schema->type ??= 'object';
+        $properties = $schema->properties ?? [];
+        if ($schema->type !== 'object' || !($properties instanceof \stdClass || $properties === [])) {
+            return null;
+        }
+        $schema->properties = $properties === [] ? new \stdClass() : $properties;
+        return $schema;
+    }
+
+    /** @return array{string, array<string, mixed>, bool} the name, the property of the schema, and whether it is required */
+    private static function parameter(mixed $parameter): array
+    {
+        if (!$parameter instanceof \stdClass) {
+            throw self::invalid('each must be an array with a name and a type');
+        }
+        $text = static fn (string $key): string => match (true) {
+            !isset($parameter->$key) => throw self::invalid("missing field `$key`"),
+            !is_string($parameter->$key) => throw self::invalid("'$key' must be a string"),
+            default => $parameter->$key,
+        };
+        $name = $text('name');
+        $type = strtolower($text('type'));
+        if (!in_array($type, self::TYPES, true)) {
+            throw self::invalid("Unknown parameter type '{$parameter->type}': use string, number, integer, boolean, array or object");
+        }
+        $property = ['type' => $type];
+        if (isset($parameter->description)) {
+            $property['description'] = $text('description');
+        }
+        $enum = $parameter->enum ?? [];
+        if (!is_array($enum)) {
+            throw self::invalid("'enum' must be a list");
+        }
+        if ($enum !== []) {
+            $property['enum'] = $enum;
+        }
+        if (isset($parameter->default)) {
+            $property['default'] = $parameter->default;
+        }
+        $required = property_exists($parameter, 'required') ? $parameter->required : true;
+        if (!is_bool($required)) {
+            throw self::invalid("'required' must be true or false");
+        }
+        return [$name, $property, $required];
+    }
+
+    private static function invalid(string $reason): InvalidInputException
+    {
+        return Failure::invalidInput("The parameters are not valid: $reason");
+    }
+}

@@ -1,0 +1,123 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback;
+
+use Pillion\Exception\InvalidInputException;
+
+/**
+ * PHP values and JSON, by the rules of the extension.
+ *
+ * A *tree* is a JSON value in which a list is an array and a map a `stdClass`, so that `[]`
+ * and `{}` stay what they are.
+ *
+ * @internal
+ */
+final class Json
+{
+    /** Levels of arrays and objects at most. */
+    public const DEPTH = 128;
+
+    private const FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
+        | JSON_UNESCAPED_LINE_TERMINATORS | JSON_PRESERVE_ZERO_FRACTION;
+
+    /**
+     * @throws InvalidInputException for what JSON cannot hold: text that is not UTF-8, NAN and INF,
+     *                               resources, plain enums, more than 128 levels
+     */
+    public static function encode(mixed $value): string
+    {
+        try {
+            return json_encode($value, self::FLAGS, self::DEPTH);
+        } catch (\JsonException $e) {
+            throw Failure::invalidInput('The value is not JSON: ' . self::reason($e));
+        }
+    }
+
+    /**
+     * As {@see encode()}, for something that must be a map: an empty array is `{}`.
+     *
+     * @param array<array-key, mixed> $arguments
+     *
+     * @throws InvalidInputException
+     */
+    public static function encodeArguments(array $arguments): string
+    {
+        return $arguments === [] ? '{}' : self::encode($arguments);
+    }
+
+    /**
+     * The text that a model reads: the string itself, else JSON.
+     *
+     * @throws InvalidInputException
+     */
+    public static function text(mixed $value): string
+    {
+        if (!is_string($value)) {
+            return self::encode($value);
+        }
+        if (!Argument::isUtf8($value)) {
+            throw Failure::invalidInput('The value is not JSON: it holds text that is not valid UTF-8');
+        }
+        return $value;
+    }
+
+    /**
+     * A PHP value as a tree.
+     *
+     * @throws InvalidInputException as {@see encode()}
+     */
+    public static function tree(mixed $value): mixed
+    {
+        if ($value === null || is_bool($value) || is_int($value)) {
+            return $value;
+        }
+        try {
+            return self::parse(self::encode($value));
+        } catch (\JsonException $e) {
+            throw Failure::invalidInput('The value is not JSON: ' . $e->getMessage());
+        }
+    }
+
+    /**
+     * JSON text as a tree.
+     *
+     * @throws \JsonException
+     */
+    public static function parse(string $json): mixed
+    {
+        return json_decode($json, false, self::DEPTH, JSON_THROW_ON_ERROR);
+    }
+
+    /** A tree as PHP code reads it: maps are arrays, as `json_decode($json, true)` has them. */
+    public static function arrays(mixed $tree): mixed
+    {
+        if ($tree instanceof \stdClass) {
+            $tree = get_object_vars($tree);
+        }
+        return is_array($tree) ? array_map(self::arrays(...), $tree) : $tree;
+    }
+
+    /** A tree as PHP code sends it on: maps are arrays, but an empty one stays a `stdClass`. */
+    public static function shown(mixed $tree): mixed
+    {
+        if ($tree instanceof \stdClass) {
+            $members = get_object_vars($tree);
+            return $members === [] ? $tree : array_map(self::shown(...), $members);
+        }
+        return is_array($tree) ? array_map(self::shown(...), $tree) : $tree;
+    }
+
+    private static function reason(\JsonException $e): string
+    {
+        return match ($e->getCode()) {
+            JSON_ERROR_UTF8 => 'it holds text that is not valid UTF-8',
+            JSON_ERROR_INF_OR_NAN => 'it holds NAN or INF',
+            JSON_ERROR_UNSUPPORTED_TYPE => 'it holds a resource',
+            JSON_ERROR_NON_BACKED_ENUM => 'it holds an enum without values',
+            JSON_ERROR_DEPTH, JSON_ERROR_RECURSION => 'it nests deeper than 128 levels, or contains itself',
+            default => $e->getMessage(),
+        };
+    }
+}

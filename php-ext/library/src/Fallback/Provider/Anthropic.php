@@ -1,0 +1,91 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Provider;
+
+use Pillion\Fallback\InputSchema;
+use Pillion\Fallback\Json;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+
+/**
+ * Anthropic's messages.
+ *
+ * @internal
+ */
+final class Anthropic extends Format
+{
+    private const CALL = 'tool_use';
+
+    protected function name(): string
+    {
+        return 'anthropic';
+    }
+
+    public function tool(ToolDefinition $definition, bool $alwaysStrict): array
+    {
+        return [
+            'name' => $definition->name,
+            'description' => $definition->description,
+            'input_schema' => Json::shown(InputSchema::tree($definition)),
+        ];
+    }
+
+    public function toolCalls(Node $body): array
+    {
+        $calls = [];
+        foreach ($body->required('content')->items() as $block) {
+            if ($block->isType(self::CALL)) {
+                $calls[] = self::call(
+                    $block->required('id')->text(),
+                    $block->required('name')->text(),
+                    Node::arguments($block->optional('input')),
+                );
+            }
+        }
+        return $calls;
+    }
+
+    public function text(Node $body): string
+    {
+        $text = '';
+        foreach ($body->required('content')->items() as $block) {
+            if ($block->isType('text')) {
+                $text .= $block->required('text')->text();
+            }
+        }
+        return $text;
+    }
+
+    /** The content as it came: the API checks the signatures of thinking blocks. */
+    public function assistantMessages(Node $body): array
+    {
+        $this->toolCalls($body);
+        $content = [];
+        foreach ($body->required('content')->items() as $block) {
+            $isCall = $block->isType(self::CALL) || $block->isType('server_tool_use');
+            if ($isCall && property_exists($block->value, 'input')) {
+                $block->value->input = Node::restored($block->value->input);
+            }
+            $content[] = $block->value;
+        }
+        // A turn may end without a word, and the API refuses a message without content.
+        return $content === [] ? [] : [(object) ['role' => 'assistant', 'content' => $content]];
+    }
+
+    /** One message: the API wants the results of all the calls of a turn in the next one. */
+    public function results(array $results): array
+    {
+        $blocks = [];
+        foreach ($results as $result) {
+            $block = [
+                'type' => 'tool_result',
+                'tool_use_id' => $result->toolCallId,
+                'content' => self::content($result),
+            ];
+            $blocks[] = $result->success ? $block : $block + ['is_error' => true];
+        }
+        return [['role' => 'user', 'content' => $blocks]];
+    }
+}

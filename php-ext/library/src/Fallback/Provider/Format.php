@@ -1,0 +1,97 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Provider;
+
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+
+/**
+ * What one provider gets and gives (requirements H1, H5, A6, A8). The same as the engine's;
+ * docs/PROVIDERS.md has the shapes.
+ *
+ * @internal
+ */
+abstract class Format
+{
+    /** @throws \Pillion\Exception\InvalidInputException when there is no such provider */
+    public static function of(string $provider): self
+    {
+        return self::find($provider) ?? throw Failure::invalidInput(
+            "Unknown provider '$provider': use openai, openai-responses, anthropic or google",
+        );
+    }
+
+    public static function find(string $provider): ?self
+    {
+        return match (strtolower($provider)) {
+            'openai', 'openai-chat' => new OpenAiChat(),
+            'openai-responses' => new OpenAiResponses(),
+            'anthropic' => new Anthropic(),
+            'google', 'gemini' => new Google(),
+            default => null,
+        };
+    }
+
+    abstract protected function name(): string;
+
+    /**
+     * @param bool $alwaysStrict whether OpenAI's chat format says so when a tool is not strict
+     *
+     * @return array<string, mixed>
+     */
+    abstract public function tool(ToolDefinition $definition, bool $alwaysStrict): array;
+
+    /** @return list<ToolCall> */
+    abstract public function toolCalls(Node $body): array;
+
+    abstract public function text(Node $body): string;
+
+    /** @return list<mixed> trees */
+    abstract public function assistantMessages(Node $body): array;
+
+    /**
+     * @param non-empty-list<ToolResult> $results
+     *
+     * @return list<array<string, mixed>>
+     */
+    abstract public function results(array $results): array;
+
+    /**
+     * The body to read from, unless it is an error that the provider reports.
+     *
+     * @param array<array-key, mixed> $response
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public function body(array $response): Node
+    {
+        $tree = Json::tree($response);
+        $error = $tree instanceof \stdClass ? $tree->error ?? null : null;
+        if ($error !== null) {
+            $said = $error instanceof \stdClass ? $error->message ?? $error : $error;
+            throw Failure::invalidInput("The provider '{$this->name()}' reported an error: " . Json::text($said));
+        }
+        return new Node($this->name(), $tree);
+    }
+
+    protected static function call(string $id, string $name, mixed $arguments, ?int $index = null): ToolCall
+    {
+        $arguments = Json::arrays($arguments);
+        if (!is_array($arguments) && !is_string($arguments)) {
+            // Not what a call has: the executor will say so.
+            $arguments = Json::encode($arguments);
+        }
+        return new ToolCall($id, $name, $arguments, index: $index);
+    }
+
+    /** The content of a tool's message: the string itself, else JSON. */
+    protected static function content(ToolResult $result): string
+    {
+        return $result->toMessageFormat()['content'];
+    }
+}

@@ -1,0 +1,169 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Provider\Gemini;
+
+/**
+ * From JSON Schema to the `Schema` of Gemini's function declarations: a part of OpenAPI 3.0,
+ * whose API refuses the whole request over a keyword that it does not have. The same rules as
+ * the engine's; docs/PROVIDERS.md has them.
+ *
+ * @internal
+ */
+final class Conversion
+{
+    /** How deep nodes may be nested; what is deeper becomes a node without further detail. */
+    private const MOST_LEVELS = 32;
+
+    private function __construct(private readonly Resolver $resolver)
+    {
+    }
+
+    /** The `parameters` of a function declaration: always an object schema with `properties`. */
+    public static function parameters(\stdClass $schema): \stdClass
+    {
+        $converted = (new self(new Resolver($schema)))->convert($schema, 0);
+        if (($converted->type ?? null) !== 'object') {
+            $converted = self::bare(Kind::Object);
+        }
+        $converted->properties ??= new \stdClass();
+        return $converted;
+    }
+
+    private function convert(mixed $schema, int $level): \stdClass
+    {
+        if ($level > self::MOST_LEVELS || $this->resolver->isExhausted()) {
+            return self::bare(Kind::ofCutNode($schema));
+        }
+        $opened = $this->resolver->openCount();
+        $node = new Resolved();
+        $this->resolver->merge($schema, $node);
+        $converted = $this->convertResolved($node, $level);
+        $this->resolver->closeDownTo($opened);
+        return $converted;
+    }
+
+    private function convertResolved(Resolved $node, int $level): \stdClass
+    {
+        $nullable = $node->get('nullable') === true;
+        while (($branches = $node->takeUnion()) !== null) {
+            $others = array_values(array_filter($branches, static fn (mixed $branch): bool => !self::isNull($branch)));
+            $nullable = $nullable || count($others) < count($branches);
+            if ($node->hasOwnType()) {
+                // The union cannot stand beside it, and says less.
+                continue;
+            }
+            if (count($others) > 1) {
+                return $this->unionOf($others, $node, $nullable, $level);
+            }
+            if ($others !== []) {
+                $this->resolver->merge($others[0], $node);
+            }
+        }
+        [$kinds, $hasNull] = Kind::declaredBy($node);
+        $nullable = $nullable || $hasNull;
+        if (count($kinds) < 2) {
+            return $this->typed($node, $kinds[0] ?? Kind::impliedBy($node), $nullable, $level);
+        }
+        return (object) ['anyOf' => array_map(fn (Kind $kind) => $this->typed($node, $kind, $nullable, $level), $kinds)];
+    }
+
+    /**
+     * The union cannot hold its description and its `nullable`, so the branches get them.
+     *
+     * @param list<mixed> $branches
+     */
+    private function unionOf(array $branches, Resolved $node, bool $nullable, int $level): \stdClass
+    {
+        $description = $node->get('description');
+        $converted = [];
+        foreach ($branches as $branch) {
+            $branch = $this->convert($branch, $level + 1);
+            if (!property_exists($branch, 'anyOf')) {
+                if ($nullable) {
+                    $branch->nullable = true;
+                }
+                if (is_string($description) && $this->resolver->payFor($description)) {
+                    $branch->description ??= $description;
+                }
+            }
+            $converted[] = $branch;
+        }
+        return (object) ['anyOf' => $converted];
+    }
+
+    /** The node as one of type `kind`. */
+    private function typed(Resolved $node, Kind $kind, bool $nullable, int $level): \stdClass
+    {
+        $out = self::bare($kind);
+        $keywords = ['title' => is_string(...), 'description' => is_string(...)] + $kind->keywords();
+        foreach ($keywords as $key => $fits) {
+            if ($node->has($key) && $fits($node->get($key))) {
+                $out->$key = $node->get($key);
+            }
+        }
+        if ($nullable || ($kind === Kind::String && $node->allowsNull())) {
+            $out->nullable = true;
+        }
+        if ($kind === Kind::String && $node->stringValues() !== null) {
+            $out->enum = $node->stringValues();
+        } elseif ($kind === Kind::Integer || $kind === Kind::Number) {
+            self::inclusiveBounds($node, $kind, $out);
+        } elseif ($kind === Kind::Array && $node->items() !== null) {
+            $out->items = $this->convert($node->items(), $level + 1);
+        } elseif ($kind === Kind::Object) {
+            $this->members($node, $level, $out);
+        }
+        return $out;
+    }
+
+    private function members(Resolved $node, int $level, \stdClass $out): void
+    {
+        if ($node->properties === []) {
+            return;
+        }
+        $properties = array_map(fn (mixed $property) => $this->convert($property, $level + 1), $node->properties);
+        foreach (['required' => $node->required(), 'propertyOrdering' => $node->ordering()] as $key => $names) {
+            $known = array_values(array_filter($names, static fn (string $name): bool => array_key_exists($name, $properties)));
+            if ($known !== []) {
+                $out->$key = $known;
+            }
+        }
+        $out->properties = (object) $properties;
+    }
+
+    /**
+     * Writes `exclusiveMinimum` and `exclusiveMaximum` as the inclusive bounds, unless there
+     * are inclusive ones already. The boolean form of draft 4 stands beside such a bound.
+     */
+    private static function inclusiveBounds(Resolved $node, Kind $kind, \stdClass $out): void
+    {
+        foreach (['exclusiveMinimum' => ['minimum', 1], 'exclusiveMaximum' => ['maximum', -1]] as $key => [$inclusive, $step]) {
+            $bound = $node->get($key);
+            if (!is_int($bound) && !is_float($bound)) {
+                continue;
+            }
+            $isSteppable = $kind === Kind::Integer && is_int($bound) && is_int($bound + $step);
+            $out->$inclusive ??= $isSteppable ? $bound + $step : $bound;
+        }
+    }
+
+    /** The least that a node of this type must have. */
+    private static function bare(Kind $kind): \stdClass
+    {
+        $node = (object) ['type' => $kind->value];
+        if ($kind === Kind::Array) {
+            $node->items = (object) ['type' => 'string'];
+        }
+        return $node;
+    }
+
+    private static function isNull(mixed $branch): bool
+    {
+        return $branch instanceof \stdClass
+            && (($branch->type ?? null) === 'null'
+                || (property_exists($branch, 'const') && $branch->const === null)
+                || ($branch->enum ?? null) === [null]);
+    }
+}

@@ -1,0 +1,110 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Provider\Gemini;
+
+use Pillion\Fallback\Schema\Pointer;
+
+/**
+ * Resolves `$ref` and `allOf`, and knows which references are being looked into.
+ *
+ * @internal
+ */
+final class Resolver
+{
+    /**
+     * How much of a schema is looked at, in the units of {@see weight()}: a megabyte or so.
+     * References let a small schema stand for an endless one.
+     */
+    private int $budget = 100_000;
+
+    /**
+     * The ids of the targets on the way from the root to the node at hand. Meeting one again
+     * means that the schema is recursive.
+     *
+     * @var array<int, true>
+     */
+    private array $open;
+
+    public function __construct(private readonly \stdClass $root)
+    {
+        $this->open = [spl_object_id($root) => true];
+    }
+
+    public function isExhausted(): bool
+    {
+        return $this->budget === 0;
+    }
+
+    /** Takes the weight of something off the budget; false if that is too much. */
+    public function payFor(mixed $value): bool
+    {
+        $cost = self::weight($value);
+        $isAffordable = $cost <= $this->budget;
+        $this->budget = max(0, $this->budget - $cost);
+        return $isAffordable;
+    }
+
+    public function openCount(): int
+    {
+        return count($this->open);
+    }
+
+    public function closeDownTo(int $count): void
+    {
+        $this->open = array_slice($this->open, 0, $count, true);
+    }
+
+    /** Adds what `schema` says to `node`. The targets of its references stay open until they are closed. */
+    public function merge(mixed $schema, Resolved $node): void
+    {
+        // Not recursive: a chain of references may be as long as the schema.
+        $pending = [$schema];
+        while ($pending !== []) {
+            $schema = array_pop($pending);
+            if (!$this->payFor($schema)) {
+                return;
+            }
+            if (!$schema instanceof \stdClass) {
+                continue;
+            }
+            foreach (get_object_vars($schema) as $value) {
+                if (!$this->payFor($value)) {
+                    return;
+                }
+            }
+            $node->add($schema);
+            if (is_array($schema->allOf ?? null)) {
+                array_push($pending, ...array_reverse($schema->allOf));
+            }
+            if (!property_exists($schema, '$ref')) {
+                continue;
+            }
+            $target = Pointer::find($this->root, $schema->{'$ref'});
+            if (!$target instanceof \stdClass) {
+                $node->addDefault('type', 'object');
+            } elseif (isset($this->open[spl_object_id($target)])) {
+                $node->addOutline($target);
+            } else {
+                $this->open[spl_object_id($target)] = true;
+                $pending[] = $target;
+            }
+        }
+    }
+
+    /** About how long a value would be to write, without the values within its values. */
+    private static function weight(mixed $value): int
+    {
+        $text = static fn (int|string $text): int => 1 + intdiv(strlen((string) $text), 16);
+        return match (true) {
+            is_string($value) => $text($value),
+            is_array($value) => max(1, array_sum(array_map(
+                static fn (mixed $item): int => is_string($item) ? $text($item) : 1,
+                $value,
+            ))),
+            $value instanceof \stdClass => max(1, array_sum(array_map($text, array_keys(get_object_vars($value))))),
+            default => 1,
+        };
+    }
+}

@@ -1,0 +1,139 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Provider;
+
+use Pillion\Fallback\InputSchema;
+use Pillion\Fallback\Json;
+use Pillion\Fallback\Provider\Gemini\Conversion;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+
+/**
+ * Google's `generateContent` (Gemini).
+ *
+ * @internal
+ */
+final class Google extends Format
+{
+    /**
+     * What the ids start with that we make up. The API refuses an id in a result whose call
+     * had none, so these must be told from its own.
+     */
+    private const MADE_UP = 'pillion_call_';
+
+    /** The length in bytes up to which a response id becomes part of a made-up call id. */
+    private const MOST_RESPONSE_ID = 64;
+
+    protected function name(): string
+    {
+        return 'google';
+    }
+
+    public function tool(ToolDefinition $definition, bool $alwaysStrict): array
+    {
+        return [
+            'name' => $definition->name,
+            'description' => $definition->description,
+            'parameters' => Json::shown(Conversion::parameters(InputSchema::tree($definition))),
+        ];
+    }
+
+    public function toolCalls(Node $body): array
+    {
+        $responseId = $body->value instanceof \stdClass ? $body->value->responseId ?? null : null;
+        $calls = [];
+        foreach ($this->parts($body) as $part) {
+            $call = $part->optional('functionCall');
+            if ($call !== null) {
+                $calls[] = self::call(
+                    $call->optional('id')?->text() ?? self::madeUpId($responseId, count($calls)),
+                    $call->required('name')->text(),
+                    Node::arguments($call->optional('args')),
+                );
+            }
+        }
+        return $calls;
+    }
+
+    public function text(Node $body): string
+    {
+        $text = '';
+        foreach ($this->parts($body) as $part) {
+            $isThought = $part->value instanceof \stdClass && ($part->value->thought ?? null) === true;
+            $text .= $isThought ? '' : $part->optional('text')?->text() ?? '';
+        }
+        return $text;
+    }
+
+    /** The content as it came: thought signatures must come back on the part they came on. */
+    public function assistantMessages(Node $body): array
+    {
+        $this->toolCalls($body);
+        $parts = [];
+        foreach ($this->parts($body) as $part) {
+            $call = $part->value instanceof \stdClass ? $part->value->functionCall ?? null : null;
+            if ($call instanceof \stdClass && property_exists($call, 'args')) {
+                $call->args = Node::restored($call->args);
+            }
+            $parts[] = $part->value;
+        }
+        return $parts === [] ? [] : [(object) ['role' => 'model', 'parts' => $parts]];
+    }
+
+    public function results(array $results): array
+    {
+        $parts = [];
+        foreach ($results as $result) {
+            $response = ['name' => $result->toolName];
+            if (!str_starts_with($result->toolCallId, self::MADE_UP)) {
+                $response['id'] = $result->toolCallId;
+            }
+            $parts[] = ['functionResponse' => $response + ['response' => self::responseOf($result)]];
+        }
+        return [['role' => 'user', 'parts' => $parts]];
+    }
+
+    /**
+     * Always a map. The result goes under a key of its own, lest a result with a member
+     * `error` read as a failure.
+     *
+     * @return array<string, mixed>
+     */
+    private static function responseOf(ToolResult $result): array
+    {
+        $value = Json::shown(Json::tree($result->result));
+        if ($result->success) {
+            return ['result' => $value];
+        }
+        $error = ['error' => $result->error ?? 'unknown error'];
+        return $value === null ? $error : $error + ['result' => $value];
+    }
+
+    /**
+     * The same for the same response and place; the response's id, where there is one, keeps
+     * the calls of two turns apart.
+     */
+    private static function madeUpId(mixed $responseId, int $place): string
+    {
+        $isUsable = is_string($responseId) && $responseId !== '' && strlen($responseId) <= self::MOST_RESPONSE_ID;
+        return self::MADE_UP . ($isUsable ? "{$responseId}_" : '') . $place;
+    }
+
+    /**
+     * The parts of the first candidate. A prompt that was blocked has no candidate, and a
+     * candidate that was stopped has no content or no parts: no calls and no text then.
+     *
+     * @return list<Node>
+     */
+    private function parts(Node $body): array
+    {
+        $candidates = $body->optional('candidates');
+        if ($candidates === null && $body->optional('promptFeedback') !== null) {
+            return [];
+        }
+        $first = ($candidates ?? $body->required('candidates'))->first();
+        return $first->optional('content')?->optional('parts')?->items() ?? [];
+    }
+}

@@ -1,0 +1,98 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Provider;
+
+use Pillion\Fallback\InputSchema;
+use Pillion\Fallback\Json;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+
+/**
+ * OpenAI's chat completions, and the many servers that imitate them.
+ *
+ * @internal
+ */
+final class OpenAiChat extends Format
+{
+    protected function name(): string
+    {
+        return 'openai';
+    }
+
+    public function tool(ToolDefinition $definition, bool $alwaysStrict): array
+    {
+        $function = [
+            'name' => $definition->name,
+            'description' => $definition->description,
+            'parameters' => Json::shown(InputSchema::tree($definition)),
+        ];
+        if ($alwaysStrict || $definition->strict) {
+            $function['strict'] = $definition->strict;
+        }
+        return ['type' => 'function', 'function' => $function];
+    }
+
+    public function toolCalls(Node $body): array
+    {
+        $calls = [];
+        foreach ($this->message($body)->optional('tool_calls')?->items() ?? [] as $call) {
+            // Some imitations leave the type out. Calls of type `custom` are answers to
+            // tools that are not ours.
+            if (($call->optional('type')?->text() ?? 'function') !== 'function') {
+                continue;
+            }
+            $function = $call->required('function');
+            $index = $call->optional('index')?->value;
+            $calls[] = self::call(
+                $call->required('id')->text(),
+                $function->required('name')->text(),
+                Node::arguments($function->optional('arguments')),
+                is_int($index) && $index >= 0 && $index <= 0xFFFFFFFF ? $index : null,
+            );
+        }
+        return $calls;
+    }
+
+    public function text(Node $body): string
+    {
+        $content = $this->message($body)->optional('content');
+        if ($content === null || is_string($content->value)) {
+            return $content?->text() ?? '';
+        }
+        $text = '';
+        foreach ($content->items() as $part) {
+            if ($part->isType('text')) {
+                $text .= $part->required('text')->text();
+            }
+        }
+        return $text;
+    }
+
+    public function assistantMessages(Node $body): array
+    {
+        // Reading the calls first means that a message is only passed on if it is sound.
+        $this->toolCalls($body);
+        $message = Node::restored($this->message($body)->value);
+        if ($message instanceof \stdClass && !property_exists($message, 'role')) {
+            $message->role = 'assistant';
+        }
+        foreach ($message->tool_calls ?? [] as $call) {
+            if (($call->function ?? null) instanceof \stdClass) {
+                $call->function->arguments = Node::argumentsText($call->function->arguments ?? null);
+            }
+        }
+        return [$message];
+    }
+
+    public function results(array $results): array
+    {
+        return array_map(static fn (ToolResult $result): array => $result->toMessageFormat(), $results);
+    }
+
+    private function message(Node $body): Node
+    {
+        return $body->required('choices')->first()->required('message');
+    }
+}

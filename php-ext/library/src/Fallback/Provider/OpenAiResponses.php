@@ -1,0 +1,92 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Provider;
+
+use Pillion\Fallback\InputSchema;
+use Pillion\Fallback\Json;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+
+/**
+ * OpenAI's Responses.
+ *
+ * @internal
+ */
+final class OpenAiResponses extends Format
+{
+    private const CALL = 'function_call';
+
+    protected function name(): string
+    {
+        return 'openai-responses';
+    }
+
+    /** `strict` is always there: that API takes its absence for true. */
+    public function tool(ToolDefinition $definition, bool $alwaysStrict): array
+    {
+        return [
+            'type' => 'function',
+            'name' => $definition->name,
+            'description' => $definition->description,
+            'parameters' => Json::shown(InputSchema::tree($definition)),
+            'strict' => $definition->strict,
+        ];
+    }
+
+    public function toolCalls(Node $body): array
+    {
+        $calls = [];
+        foreach ($body->required('output')->items() as $item) {
+            if ($item->isType(self::CALL)) {
+                // `id` is the item's own id; results refer to `call_id`.
+                $calls[] = self::call(
+                    $item->required('call_id')->text(),
+                    $item->required('name')->text(),
+                    Node::arguments($item->optional('arguments')),
+                );
+            }
+        }
+        return $calls;
+    }
+
+    public function text(Node $body): string
+    {
+        $text = '';
+        foreach ($body->required('output')->items() as $item) {
+            if (!$item->isType('message')) {
+                continue;
+            }
+            foreach ($item->required('content')->items() as $part) {
+                if ($part->isType('output_text')) {
+                    $text .= $part->required('text')->text();
+                }
+            }
+        }
+        return $text;
+    }
+
+    /** All the items: a call of a reasoning model is refused without the reasoning before it. */
+    public function assistantMessages(Node $body): array
+    {
+        $this->toolCalls($body);
+        $items = [];
+        foreach ($body->required('output')->items() as $item) {
+            if ($item->isType(self::CALL)) {
+                $item->value->arguments = Node::argumentsText($item->value->arguments ?? null);
+            }
+            $items[] = $item->value;
+        }
+        return $items;
+    }
+
+    public function results(array $results): array
+    {
+        return array_map(static fn (ToolResult $result): array => [
+            'type' => 'function_call_output',
+            'call_id' => $result->toolCallId,
+            'output' => self::content($result),
+        ], $results);
+    }
+}

@@ -1,0 +1,34 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Schema;
+
+/**
+ * References within a schema: `#`, or `#` and a JSON pointer (RFC 6901).
+ *
+ * @internal
+ */
+final class Pointer
+{
+    /** What a reference leads to in the tree; null for one that leads nowhere, or elsewhere. */
+    public static function find(\stdClass $root, mixed $reference): mixed
+    {
+        if ($reference === '#') {
+            return $root;
+        }
+        if (!is_string($reference) || !str_starts_with($reference, '#/')) {
+            return null;
+        }
+        $place = $root;
+        foreach (explode('/', substr($reference, 2)) as $step) {
+            $step = strtr($step, ['~1' => '/', '~0' => '~']);
+            $place = match (true) {
+                $place instanceof \stdClass => $place->$step ?? null,
+                is_array($place) && preg_match('/^(0|[1-9]\d*)$/D', $step) === 1 => $place[(int) $step] ?? null,
+                default => null,
+            };
+        }
+        return $place;
+    }
+}

@@ -1,0 +1,90 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\Argument;
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+
+/**
+ * A call as a model asked for it. As JSON it has OpenAI's form.
+ */
+class ToolCall implements \JsonSerializable
+{
+    public readonly string $id;
+    public readonly string $name;
+    /** @var array<string, mixed>|string an array, or a string of JSON as models give it */
+    public readonly array|string $arguments;
+    public readonly string $type;
+    public readonly ?int $index;
+
+    /** @param array<string, mixed>|string $arguments */
+    public function __construct(
+        string $id,
+        string $name,
+        array|string $arguments = [],
+        string $type = 'function',
+        ?int $index = null,
+    ) {
+        Argument::texts([1 => $id, 2 => $name, 4 => $type]);
+        $this->id = $id;
+        $this->name = $name;
+        $this->arguments = $arguments;
+        $this->type = $type;
+        $this->index = $index;
+    }
+
+    /**
+     * @param array{id: string, name?: string, arguments?: array<string, mixed>|string, index?: int, function?: array{name: string, arguments?: array<string, mixed>|string}} $call
+     *        the flat form, or OpenAI's with the name and arguments under `function`
+     *
+     * @throws Exception\InvalidInputException when the id or the name is missing
+     */
+    public static function fromArray(array $call): ToolCall
+    {
+        $inner = is_array($call['function'] ?? null) ? $call['function'] : [];
+        $find = static fn (string $key): mixed => $inner[$key] ?? $call[$key] ?? null;
+        $text = static function (string $key) use ($find): string {
+            $value = $find($key);
+            if (!is_string($value) || !Argument::isUtf8($value)) {
+                throw Failure::invalidInput("A tool call needs a string '$key'");
+            }
+            return $value;
+        };
+        $arguments = $find('arguments') ?? [];
+        if (!is_array($arguments) && !is_string($arguments)) {
+            throw Failure::invalidInput("The 'arguments' of a tool call must be an array or a string of JSON");
+        }
+        $index = $find('index');
+        return new self($text('id'), $text('name'), $arguments, index: is_int($index) ? $index : null);
+    }
+
+    /** @return array{id: string, type: string, name: string, arguments: array<string, mixed>|string, index: ?int} */
+    public function toArray(): array
+    {
+        return [
+            'id' => $this->id,
+            'type' => $this->type,
+            'name' => $this->name,
+            'arguments' => $this->arguments,
+            'index' => $this->index,
+        ];
+    }
+
+    /**
+     * @return array{id: string, type: string, function: array{name: string, arguments: string}}
+     *
+     * @throws Exception\InvalidInputException when the arguments are no JSON
+     */
+    public function jsonSerialize(): array
+    {
+        $arguments = is_array($this->arguments) ? Json::encodeArguments($this->arguments) : $this->arguments;
+        return [
+            'id' => $this->id,
+            'type' => $this->type,
+            'function' => ['name' => $this->name, 'arguments' => $arguments],
+        ];
+    }
+}
