@@ -79,6 +79,11 @@ impl App {
         self.discover().await
     }
 
+    /// What stands before the names of the tools of the MCP server with that label.
+    pub(crate) fn tool_prefix(&self, label: &str) -> &str {
+        self.shared.upstreams.tool_prefix(label)
+    }
+
     /// Ends the sessions with the MCP servers.
     pub(crate) async fn disconnect(&self) {
         self.shared.upstreams.disconnect().await;

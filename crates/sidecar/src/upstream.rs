@@ -120,6 +120,12 @@ impl Upstreams {
             .collect()
     }
 
+    /// What stands before the names of a server's tools; nothing for a label that is not known.
+    pub(crate) fn tool_prefix(&self, label: &str) -> &str {
+        let server = self.servers.iter().find(|server| server.label == label);
+        server.map_or("", |server| &server.tool_prefix)
+    }
+
     /// Ends the sessions with the servers.
     pub(crate) async fn disconnect(&self) {
         join_all(self.servers.iter().map(|server| server.client.disconnect())).await;

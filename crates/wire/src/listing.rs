@@ -32,6 +32,12 @@ pub struct ToolSummary {
     /// The label of the MCP server that offers it; absent for all other tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_label: Option<String>,
+    /// The URL of that server without its query, or `stdio:` and the program's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_url: Option<String>,
+    /// The name that the server itself has for the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_tool: Option<String>,
 }
 
 /// One argument of a tool.

@@ -2,9 +2,18 @@
 
 declare(strict_types=1);
 
-if (!extension_loaded('pillion')) {
-    fwrite(STDERR, "The extension is not loaded: use php-ext/run-tests\n");
+/*
+ * The tests of the classes run against the extension, or, with PILLION_CONTRACT=library,
+ * against the Composer library in plain PHP.
+ */
+
+$library = getenv('PILLION_CONTRACT') === 'library';
+if ($library === extension_loaded('pillion')) {
+    fwrite(STDERR, $library ? "The extension is loaded: the library is never asked for a class\n" : "The extension is not loaded: use php-ext/run-tests\n");
     exit(1);
+}
+if ($library) {
+    require __DIR__ . '/../../library/autoload.php';
 }
 
 require __DIR__ . '/Support/FakeServer.php';
@@ -17,3 +26,12 @@ require __DIR__ . '/Support/SessionServer.php';
 require __DIR__ . '/Support/SidecarProcess.php';
 require __DIR__ . '/Support/Tools.php';
 require __DIR__ . '/Support/Upper.php';
+
+if ($library) {
+    // The library's built-in and MCP tools are those of the sidecar.
+    $sidecar = new Pillion\Tests\Support\SidecarProcess([
+        ['label' => 'fake', 'url' => Pillion\Tests\Support\FakeServer::url(), 'transport' => 'post_sse', 'handshake' => 'never'],
+    ]);
+    putenv("PILLION_SOCKET=$sidecar->socket");
+    register_shutdown_function($sidecar->stop(...));
+}

@@ -59,6 +59,11 @@ final class Context
         return $headers;
     }
 
+    public static function none(): self
+    {
+        return new self(null, null, []);
+    }
+
     /** @param array<string, mixed> $context */
     private static function text(array $context, string $key): ?string
     {

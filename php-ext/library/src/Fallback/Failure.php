@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\JsonRpcException;
 use Pillion\Exception\NotFoundException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\RateLimitedException;
@@ -33,10 +34,20 @@ final class Failure
     }
 
     /** A peer cannot be reached, breaks off, or sends what makes no sense. */
-    public static function transport(string $message): TransportException
+    public static function transport(string $message, ?int $httpStatus = null): TransportException
     {
         $exception = new TransportException($message);
         $exception->errorCode = 'unavailable';
+        $exception->httpStatus = $httpStatus;
+        return $exception;
+    }
+
+    /** The MCP server answered with an error. */
+    public static function rpc(int $rpcCode, string $message, string $code): JsonRpcException
+    {
+        $exception = new JsonRpcException($message, $rpcCode);
+        $exception->rpcCode = $rpcCode;
+        $exception->errorCode = self::code($code) ?? 'internal_error';
         return $exception;
     }
 

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** Runs PHP code in a process of its own, with the extension. */
+/** Runs PHP code in a process of its own, with the extension, or with the library in its place. */
 final class Process
 {
     /**
@@ -15,10 +15,17 @@ final class Process
     public static function php(string $code, array $options = []): array
     {
         $command = [
-            PHP_BINARY, '-d', 'extension=' . getenv('PILLION_EXTENSION'),
+            PHP_BINARY, '-d', self::loads(),
             '-d', 'display_errors=stdout', '-d', 'log_errors=0', ...$options, '-r', $code,
         ];
         return self::run($command);
+    }
+
+    private static function loads(): string
+    {
+        return getenv('PILLION_CONTRACT') === 'library'
+            ? 'auto_prepend_file=' . __DIR__ . '/../../../library/autoload.php'
+            : 'extension=' . getenv('PILLION_EXTENSION');
     }
 
     /**

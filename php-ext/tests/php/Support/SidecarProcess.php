@@ -13,7 +13,8 @@ final class SidecarProcess
     /** @var resource */
     private $process;
 
-    public function __construct()
+    /** @param list<array<string, mixed>> $servers the MCP servers that it knows */
+    public function __construct(array $servers = [])
     {
         $program = (string) getenv('PILLION');
         if (!is_executable($program)) {
@@ -23,7 +24,15 @@ final class SidecarProcess
         mkdir($this->directory, 0700);
         $this->socket = "$this->directory/pillion.sock";
         $log = ['file', "$this->directory/log", 'w'];
-        $process = proc_open([$program, 'serve', '--socket', $this->socket], [['pipe', 'r'], $log, $log], $pipes);
+        $command = [$program, 'serve', '--socket', $this->socket];
+        // For strings, TOML's inline tables are JSON but for the sign between key and value.
+        $entry = fn (array $server): string => '{' . implode(', ', array_map(
+            fn (string $key, mixed $value): string => "$key = " . json_encode($value, JSON_UNESCAPED_SLASHES),
+            array_keys($server),
+            $server,
+        )) . '}';
+        $environment = ['PILLION__MCP_SERVERS' => '[' . implode(', ', array_map($entry, $servers)) . ']'] + getenv();
+        $process = proc_open($command, [['pipe', 'r'], $log, $log], $pipes, null, $environment);
         if ($process === false) {
             throw new \RuntimeException('The sidecar could not be started');
         }

@@ -21,7 +21,7 @@ use crate::app::App;
 pub(in crate::routes) async fn list(State(app): State<App>, filter: Filter) -> Json<ToolList> {
     let unavailable_servers = app.discover().await;
     let tools = app.registry().tools(filter.category.as_deref());
-    let tools: Vec<_> = tools.iter().map(|tool| summary(tool)).collect();
+    let tools: Vec<_> = tools.iter().map(|tool| summary(&app, tool)).collect();
     Json(ToolList {
         success: true,
         total: tools.len(),
@@ -30,17 +30,27 @@ pub(in crate::routes) async fn list(State(app): State<App>, filter: Filter) -> J
     })
 }
 
-fn summary(tool: &RegisteredTool) -> ToolSummary {
+fn summary(app: &App, tool: &RegisteredTool) -> ToolSummary {
     let definition = tool.definition();
-    let server_label = match tool.origin() {
-        ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
-        _ => None,
+    let name = definition.name().to_string();
+    let (label, url) = match tool.origin() {
+        ToolOrigin::Mcp {
+            server_label,
+            server_url,
+        } => (Some(server_label), Some(server_url)),
+        _ => (None, None),
     };
+    let server_tool = label.map(|label| {
+        let prefix = app.tool_prefix(label);
+        name.strip_prefix(prefix).unwrap_or(&name).to_owned()
+    });
     ToolSummary {
-        name: definition.name().to_string(),
         description: definition.description().to_owned(),
         parameters: parameters::of(definition.input_schema()),
         category: definition.category().to_owned(),
-        server_label,
+        server_label: label.cloned(),
+        server_url: url.cloned(),
+        server_tool,
+        name,
     }
 }

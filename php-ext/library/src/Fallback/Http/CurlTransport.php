@@ -54,6 +54,7 @@ final class CurlTransport implements Transport
             CURLE_OK => new Response($status, $received->body),
             CURLE_OPERATION_TIMEDOUT => throw Trouble::time($deadline),
             CURLE_COULDNT_CONNECT => throw Trouble::connecting($this->path, $errno),
+            CURLE_FILESIZE_EXCEEDED => throw Trouble::tooLong(),
             CURLE_WRITE_ERROR => throw $received->isTooLong ? Trouble::tooLong() : Trouble::notHttp(curl_strerror($error)),
             CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, CURLE_SEND_FAIL_REWIND =>
                 throw Trouble::brokenOff(curl_strerror($error)),
@@ -93,6 +94,7 @@ final class CurlTransport implements Transport
             CURLOPT_CONNECTTIMEOUT_MS => self::milliseconds($deadline->seconds),
             CURLOPT_HTTP_VERSION => CURL_HTTP_VERSION_1_1,
             CURLOPT_PATH_AS_IS => true,
+            CURLOPT_MAXFILESIZE => Response::MOST_BYTES,
             CURLOPT_HTTPHEADER => [...$request->headerLines(), 'expect:'],
             CURLOPT_WRITEFUNCTION => static function ($handle, string $bytes) use ($received): int {
                 if (strlen($received->body) + strlen($bytes) > Response::MOST_BYTES) {

@@ -1,0 +1,50 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\Registry\Capabilities;
+
+/**
+ * A definition and a PHP callable as a tool; {@see ToolRegistry::register()} makes one.
+ */
+final class CallableTool implements ToolInterface
+{
+    public readonly ToolDefinition $definition;
+    private readonly \Closure $handler;
+
+    /** @param callable(array<string, mixed> $arguments, string $toolCallId): mixed $handler */
+    public function __construct(ToolDefinition $definition, callable $handler)
+    {
+        $this->definition = $definition;
+        $this->handler = $handler(...);
+    }
+
+    public function getName(): string
+    {
+        return $this->definition->name;
+    }
+
+    public function getDefinition(): ToolDefinition
+    {
+        return $this->definition;
+    }
+
+    /** Runs the callable as it is: only executors check the arguments. */
+    public function execute(array $arguments, string $toolCallId): ToolResult
+    {
+        $value = ($this->handler)($arguments, $toolCallId);
+        return $value instanceof ToolResult ? $value : new ToolResult($toolCallId, $this->definition->name, $value);
+    }
+
+    public function isAvailableForProvider(string $providerClass): bool
+    {
+        return true;
+    }
+
+    public function isEnabledForModel(array|object $model): bool
+    {
+        return Capabilities::of($model)->refusal($this->definition->name, null) === null;
+    }
+}

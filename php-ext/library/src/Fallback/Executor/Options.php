@@ -1,0 +1,127 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Executor;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Fallback\Argument;
+use Pillion\Fallback\Failure;
+
+/**
+ * The options of an executor. Times are in seconds.
+ *
+ * @internal
+ */
+final class Options
+{
+    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'rate_limits'];
+    private const WINDOWS = ['per_minute', 'per_hour', 'per_day'];
+
+    public readonly float $timeout;
+    /** @var array<string, float> */
+    private readonly array $toolTimeouts;
+    public readonly int $maxConcurrent;
+    public readonly int $maxOutputBytes;
+    /** @var array{every_tool: array<string, int>, tools: array<string, array<string, int>>, servers: array<string, array<string, int>>} */
+    public readonly array $rateLimits;
+
+    /**
+     * @param array<string, mixed> $given
+     *
+     * @throws InvalidInputException that names the key
+     */
+    public function __construct(array $given)
+    {
+        self::known('', $given, self::NAMES);
+        $this->timeout = self::seconds('timeout', $given['timeout'] ?? 30.0);
+        $toolTimeouts = [];
+        foreach (self::map('tool_timeouts', $given['tool_timeouts'] ?? []) as $tool => $seconds) {
+            $toolTimeouts[$tool] = self::seconds("tool_timeouts.$tool", $seconds);
+        }
+        $this->toolTimeouts = $toolTimeouts;
+        // One thread runs tools one by one; these are the sidecar's to keep.
+        $this->maxConcurrent = self::count('max_concurrent', $given['max_concurrent'] ?? 5, 1);
+        self::seconds('queue_timeout', $given['queue_timeout'] ?? 30.0);
+        $this->maxOutputBytes = self::count('max_output_bytes', $given['max_output_bytes'] ?? 16 * 1024 * 1024, 0);
+        $this->rateLimits = self::limits(self::map('rate_limits', $given['rate_limits'] ?? []));
+    }
+
+    public function timeoutOf(string $tool): float
+    {
+        return $this->toolTimeouts[$tool] ?? $this->timeout;
+    }
+
+    /**
+     * @param array<array-key, mixed> $limits
+     *
+     * @return array{every_tool: array<string, int>, tools: array<string, array<string, int>>, servers: array<string, array<string, int>>}
+     */
+    private static function limits(array $limits): array
+    {
+        self::known('rate_limits.', $limits, ['every_tool', 'tools', 'servers']);
+        $byName = static function (string $key) use ($limits): array {
+            $windows = [];
+            foreach (self::map("rate_limits.$key", $limits[$key] ?? []) as $name => $given) {
+                $windows[$name] = self::windows("rate_limits.$key.$name", $given);
+            }
+            return $windows;
+        };
+        return [
+            'every_tool' => self::windows('rate_limits.every_tool', $limits['every_tool'] ?? []),
+            'tools' => $byName('tools'),
+            'servers' => $byName('servers'),
+        ];
+    }
+
+    /** @return array<string, int> */
+    private static function windows(string $path, mixed $given): array
+    {
+        $given = self::map($path, $given);
+        self::known("$path.", $given, self::WINDOWS);
+        $windows = [];
+        foreach (array_filter($given, static fn (mixed $limit): bool => $limit !== null) as $name => $limit) {
+            $windows[$name] = self::count("$path.$name", $limit, 0);
+        }
+        return $windows;
+    }
+
+    /** @return array<array-key, mixed> */
+    private static function map(string $path, mixed $value): array
+    {
+        $isMap = is_array($value) && ($value === [] || !array_is_list($value));
+        return $isMap ? $value : throw self::invalid($path, 'it must be an array with names as keys');
+    }
+
+    private static function seconds(string $path, mixed $value): float
+    {
+        if (!is_int($value) && !is_float($value)) {
+            throw self::invalid($path, 'it must be a number of seconds');
+        }
+        return Argument::seconds($path, $value);
+    }
+
+    private static function count(string $path, mixed $value, int $least): int
+    {
+        $isCount = is_int($value) && $value >= $least;
+        return $isCount ? $value : throw self::invalid($path, "it must be an integer of at least $least");
+    }
+
+    /**
+     * @param array<array-key, mixed> $given
+     * @param list<string>            $names
+     */
+    private static function known(string $path, array $given, array $names): void
+    {
+        foreach (array_keys($given) as $name) {
+            if (!in_array($name, $names, true)) {
+                throw self::invalid($path . $name, 'unknown field, expected one of ' . implode(', ', $names));
+            }
+        }
+    }
+
+    private static function invalid(string $path, string $reason): InvalidInputException
+    {
+        return Failure::invalidInput("Invalid executor option '$path': $reason");
+    }
+}

@@ -1,0 +1,78 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Executor;
+
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+use Pillion\ToolResult;
+
+/**
+ * What a tool returned, as trees.
+ *
+ * @internal
+ */
+final class Output
+{
+    /** @param array<string, mixed> $metadata */
+    public function __construct(
+        public readonly mixed $result,
+        public readonly mixed $data = null,
+        public readonly array $metadata = [],
+    ) {
+    }
+
+    /**
+     * @throws ToolFailure                              when the result is a failed one
+     * @throws \Pillion\Exception\InvalidInputException when the value is no JSON
+     */
+    public static function of(mixed $value): self
+    {
+        if (!$value instanceof ToolResult) {
+            return new self(Json::tree($value));
+        }
+        $result = Json::tree($value->result);
+        if ($value->success) {
+            return new self($result, Json::tree($value->data), (array) Json::arrays(Json::tree($value->metadata)));
+        }
+        $code = Failure::code($value->errorCode) ?? 'internal_error';
+        throw new ToolFailure($code, $value->error ?? 'The tool failed', Json::arrays($result));
+    }
+
+    /**
+     * Refuses what is larger than so many bytes as JSON: it would be cut off somewhere
+     * later, where nobody could say why.
+     *
+     * @throws ToolFailure
+     */
+    public function cap(string $tool, int $limit): self
+    {
+        $size = self::size($this->result) + ($this->data === null ? 0 : self::size($this->data));
+        if ($size > $limit) {
+            throw new ToolFailure('internal_error', "Tool '$tool' returned $size bytes; the limit is $limit");
+        }
+        return $this;
+    }
+
+    /** About how long it is as JSON, without writing it. */
+    private static function size(mixed $tree): int
+    {
+        $size = match (true) {
+            is_string($tree) => strlen($tree) + 2,
+            is_int($tree), is_float($tree) => 8,
+            is_array($tree), $tree instanceof \stdClass => 2,
+            default => 5,
+        };
+        if (is_array($tree)) {
+            foreach ($tree as $element) {
+                $size += self::size($element) + 1;
+            }
+        } elseif ($tree instanceof \stdClass) {
+            foreach (get_object_vars($tree) as $key => $member) {
+                $size += strlen((string) $key) + self::size($member) + 4;
+            }
+        }
+        return $size;
+    }
+}

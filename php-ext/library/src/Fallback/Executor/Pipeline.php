@@ -1,0 +1,172 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Executor;
+
+use Pillion\CallableTool;
+use Pillion\Fallback\Context;
+use Pillion\Fallback\Http\Deadline;
+use Pillion\Fallback\Json;
+use Pillion\Fallback\Registry\Entries;
+use Pillion\Fallback\Registry\Entry;
+use Pillion\Fallback\Remote;
+use Pillion\ToolCall;
+use Pillion\ToolResult;
+
+/**
+ * The stages of a call, in the engine's order. Every call ends in exactly one result, and a
+ * failure never touches another call (requirements C1 to C7).
+ *
+ * @internal
+ */
+final class Pipeline
+{
+    /** Longest part of an unknown name that is repeated in an error, in characters. */
+    private const LONGEST_NAME = 128;
+
+    private readonly RateLimiter $limiter;
+
+    public function __construct(private readonly Entries $entries, private readonly Options $options)
+    {
+        $this->limiter = new RateLimiter($options);
+    }
+
+    /**
+     * Runs calls one after the other.
+     *
+     * @param list<ToolCall> $calls
+     *
+     * @return list<ToolResult>
+     */
+    public function sequential(array $calls, Context $context): array
+    {
+        return array_map(fn (ToolCall $call): ToolResult => $this->parallel([$call], $context)[0], $calls);
+    }
+
+    /**
+     * Runs the sidecar's tools side by side, then those in PHP one after the other.
+     *
+     * @param list<ToolCall> $calls
+     *
+     * @return list<ToolResult> in the order of the calls
+     */
+    public function parallel(array $calls, Context $context): array
+    {
+        $results = $recorders = $local = $remote = [];
+        foreach ($calls as $place => $call) {
+            $recorders[$place] = new Recorder($call);
+            try {
+                $prepared = $this->prepare($call, $context);
+            } catch (ToolFailure $failure) {
+                $results[$place] = $recorders[$place]->failed($failure);
+                continue;
+            }
+            if (Remote::nameOf($prepared->entry->tool) !== null) {
+                $remote[$place] = $prepared;
+            } else {
+                $local[$place] = $prepared;
+            }
+        }
+        $outcomes = $remote === [] ? [] : (new RemoteCalls($this->options))->run($remote, $context);
+        foreach ($outcomes as $place => $outcome) {
+            $results[$place] = $this->record($recorders[$place], $calls[$place], static fn (): Output => $outcome());
+        }
+        foreach ($local as $place => $prepared) {
+            // Its time starts with its turn.
+            $recorder = new Recorder($prepared->call);
+            $results[$place] = $this->record($recorder, $prepared->call, fn (): Output => $this->runLocally($prepared));
+        }
+        ksort($results);
+        return $results;
+    }
+
+    /** @param \Closure(): Output $outcome */
+    private function record(Recorder $recorder, ToolCall $call, \Closure $outcome): ToolResult
+    {
+        try {
+            return $recorder->succeeded($outcome()->cap($call->name, $this->options->maxOutputBytes));
+        } catch (ToolFailure $failure) {
+            return $recorder->failed($failure);
+        }
+    }
+
+    /** @throws ToolFailure */
+    private function prepare(ToolCall $call, Context $context): Prepared
+    {
+        $entry = $this->entries->find($call->name) ?? throw new ToolFailure(
+            'not_found',
+            'Unknown tool: ' . (preg_match('/^.{0,' . self::LONGEST_NAME . '}/us', $call->name, $shown) === 1 ? $shown[0] : ''),
+        );
+        $arguments = self::arguments($call->arguments);
+        $wrong = $entry->schema?->validate($arguments);
+        if ($wrong !== null) {
+            throw new ToolFailure('invalid_input', $wrong);
+        }
+        $this->limiter->admit($entry, $context->user);
+        return new Prepared($call, $entry, $arguments, $this->options->timeoutOf($entry->definition->name));
+    }
+
+    /**
+     * Takes arguments as a map or as a string that holds one. Nothing at all means none.
+     *
+     * @param array<array-key, mixed>|string $given
+     *
+     * @throws ToolFailure
+     */
+    private static function arguments(array|string $given): \stdClass
+    {
+        try {
+            $tree = match (true) {
+                is_array($given) => Json::tree($given),
+                trim($given) === '' => null,
+                default => Json::parse($given),
+            };
+        } catch (\JsonException $e) {
+            throw new ToolFailure('invalid_input', "Invalid JSON in arguments: {$e->getMessage()}");
+        }
+        if ($tree === null || ($tree === [] && is_array($given))) {
+            return new \stdClass();
+        }
+        return $tree instanceof \stdClass ? $tree : throw new ToolFailure('invalid_input', 'The arguments must be a JSON object');
+    }
+
+    /**
+     * Plain PHP cannot stop a tool at its time limit: the call ends as `timeout` once the
+     * tool has returned, and what it returned is dropped.
+     *
+     * @throws ToolFailure
+     */
+    private function runLocally(Prepared $prepared): Output
+    {
+        $started = Deadline::now();
+        try {
+            $value = self::call($prepared);
+            $output = Output::of($value);
+        } catch (\Throwable $thrown) {
+            $failure = ToolFailure::of($thrown);
+        }
+        if (Deadline::now() - $started > $prepared->timeout) {
+            throw self::timedOut($prepared->entry, $prepared->timeout);
+        }
+        return $output ?? throw $failure;
+    }
+
+    private static function call(Prepared $prepared): mixed
+    {
+        $arguments = Json::arrays($prepared->arguments);
+        $tool = $prepared->entry->tool;
+        if ($tool instanceof CallableTool) {
+            return \Closure::bind(static fn (CallableTool $tool): mixed => $tool->handler, null, CallableTool::class)($tool)(
+                $arguments,
+                $prepared->call->id,
+            );
+        }
+        return $tool->execute($arguments, $prepared->call->id);
+    }
+
+    public static function timedOut(Entry $entry, float $seconds): ToolFailure
+    {
+        return new ToolFailure('timeout', "Tool '{$entry->definition->name}' timed out after " . Json::encode($seconds) . 's');
+    }
+}

@@ -1,0 +1,103 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Executor;
+
+use Pillion\Fallback\Http\Deadline;
+use Pillion\Fallback\Registry\Entry;
+
+/**
+ * Cooldowns and rate limits, per user (requirements C6, C7). The windows slide: 10 per
+ * minute means at most 10 in any 60 seconds.
+ *
+ * @internal
+ */
+final class RateLimiter
+{
+    private const LENGTHS = ['per_minute' => 60, 'per_hour' => 3600, 'per_day' => 86400];
+
+    /** After so many admissions what no window can see any more is dropped. */
+    private const SWEEP_EVERY = 1024;
+
+    /** @var array<string, array{times: list<float>, horizon: float}> when calls were let through, oldest first */
+    private array $ledger = [];
+    private int $admissions = 0;
+
+    public function __construct(private readonly Options $options)
+    {
+    }
+
+    /**
+     * Lets a call through and counts it. One that is not let through counts nowhere.
+     *
+     * @throws ToolFailure that says how long to wait
+     */
+    public function admit(Entry $entry, ?string $user): void
+    {
+        $name = $entry->definition->name;
+        $cooldown = $entry->definition->cooldownSeconds;
+        $limits = $this->options->rateLimits;
+        $checks = [];
+        $windows = $limits['tools'][$name] ?? $limits['every_tool'];
+        if ($cooldown > 0 || $windows !== []) {
+            $checks["$user\0tool\0$name"] = [$windows, $cooldown];
+        }
+        $ofServer = $entry->origin === null ? [] : $limits['servers'][$entry->origin->label] ?? [];
+        if ($ofServer !== []) {
+            $checks["$user\0server\0{$entry->origin->label}"] = [$ofServer, 0.0];
+        }
+        $now = Deadline::now();
+        foreach ($checks as $key => [$windows, $cooldown]) {
+            $this->check($this->times($key, $now), $windows, $cooldown, $name, $now);
+        }
+        foreach ($checks as $key => [$windows, $cooldown]) {
+            $lengths = array_intersect_key(self::LENGTHS, $windows);
+            $this->ledger[$key] = ['times' => [...$this->times($key, $now), $now], 'horizon' => (float) max(0, $cooldown, ...array_values($lengths))];
+        }
+        if ($checks !== [] && ++$this->admissions % self::SWEEP_EVERY === 0) {
+            $this->ledger = array_filter(
+                $this->ledger,
+                fn (string $key): bool => $this->times($key, $now) !== [],
+                ARRAY_FILTER_USE_KEY,
+            );
+        }
+    }
+
+    /** @return list<float> those that some window still sees */
+    private function times(string $key, float $now): array
+    {
+        $known = $this->ledger[$key] ?? ['times' => [], 'horizon' => 0.0];
+        return array_values(array_filter($known['times'], static fn (float $time): bool => $time + $known['horizon'] > $now));
+    }
+
+    /**
+     * @param list<float>        $times
+     * @param array<string, int> $windows
+     */
+    private function check(array $times, array $windows, float $cooldown, string $tool, float $now): void
+    {
+        $last = $times === [] ? null : end($times);
+        if ($last !== null && $last + $cooldown > $now) {
+            throw self::limited("Tool '$tool' is cooling down.", $last + $cooldown - $now);
+        }
+        foreach (self::LENGTHS as $window => $length) {
+            $limit = $windows[$window] ?? null;
+            if ($limit === null) {
+                continue;
+            }
+            // The call that has to leave the window before another one fits.
+            $blocking = $limit === 0 ? $now : $times[count($times) - $limit] ?? null;
+            if ($blocking !== null && $blocking + $length > $now) {
+                throw self::limited('Rate limit exceeded (' . strtr($window, '_', '-') . ').', $blocking + $length - $now);
+            }
+        }
+    }
+
+    private static function limited(string $what, float $wait): ToolFailure
+    {
+        $seconds = (int) ceil($wait);
+        $unit = $seconds === 1 ? 'second' : 'seconds';
+        return new ToolFailure('rate_limited', "$what Retry after $seconds $unit.", metadata: ['retry_after' => $seconds]);
+    }
+}

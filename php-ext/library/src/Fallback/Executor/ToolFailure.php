@@ -1,0 +1,47 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Executor;
+
+use Pillion\Exception\PillionException;
+use Pillion\Exception\RateLimitedException;
+use Pillion\Fallback\Argument;
+use Pillion\Fallback\Failure;
+
+/**
+ * Ends a call, and that call alone.
+ *
+ * @internal
+ */
+final class ToolFailure extends \Exception
+{
+    /** @param array<string, mixed> $metadata */
+    public function __construct(
+        public readonly string $errorCode,
+        string $message,
+        public readonly mixed $result = null,
+        public readonly array $metadata = [],
+    ) {
+        parent::__construct($message);
+    }
+
+    /** What a tool threw. */
+    public static function of(\Throwable $thrown): self
+    {
+        if ($thrown instanceof self) {
+            return $thrown;
+        }
+        $code = $thrown instanceof PillionException ? Failure::code($thrown->errorCode) : null;
+        $wait = $thrown instanceof RateLimitedException ? $thrown->retryAfter : null;
+        $message = $thrown->getMessage();
+        if (!Argument::isUtf8($message)) {
+            $message = (string) preg_replace('/[\x80-\xff]+/', '?', $message);
+        }
+        return new self(
+            $code ?? 'internal_error',
+            $message,
+            metadata: $wait === null ? [] : ['retry_after' => (int) ceil($wait)],
+        );
+    }
+}

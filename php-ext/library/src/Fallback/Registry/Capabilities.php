@@ -1,0 +1,113 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Registry;
+
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+
+/**
+ * What a model can do with tools, and which it may see (requirement H2).
+ *
+ * @internal
+ */
+final class Capabilities
+{
+    /** @param list<string> $enabledTools */
+    private function __construct(
+        private readonly bool $functionCalling,
+        private readonly bool $mcp,
+        private readonly array $enabledTools,
+    ) {
+    }
+
+    /**
+     * The model is an array: a configuration with the key `tools`, or that key's value. Or it
+     * is an object with `getTools()`, or with public properties like the keys of the array.
+     *
+     * @param array<array-key, mixed>|object $model
+     *
+     * @throws \Pillion\Exception\InvalidInputException that names the key with a wrong value
+     */
+    public static function of(array|object $model): self
+    {
+        if (is_object($model) && method_exists($model, 'getTools')) {
+            $tools = Json::tree($model->getTools());
+        } else {
+            $tools = Json::tree($model);
+            if ($tools instanceof \stdClass && property_exists($tools, 'tools')) {
+                $tools = $tools->tools;
+            }
+        }
+        if (!$tools instanceof \stdClass && $tools !== [] && $tools !== null) {
+            throw self::wrongType('tools', 'a map', $tools);
+        }
+        $flag = static fn (string $key): bool => self::flag("tools.$key", $tools->$key ?? null);
+        return new self($flag('function_calling'), $flag('mcp'), self::names('tools.enabled_tools', $tools->enabled_tools ?? null));
+    }
+
+    /** The first rule that a tool breaks; null when the model may see it. */
+    public function refusal(string $name, ?Origin $origin): ?string
+    {
+        return match (true) {
+            !$this->functionCalling => 'model cannot call functions',
+            $origin !== null && !$this->mcp => "model has no 'mcp' flag",
+            $this->enabledTools !== [] && !in_array($name, $this->enabledTools, true) => 'not in enabled_tools',
+            $origin !== null && trim($origin->url) === '' => 'MCP server has no URL',
+            default => null,
+        };
+    }
+
+    /** A boolean, or what environment variables and databases make of one. */
+    private static function flag(string $path, mixed $value): bool
+    {
+        $word = is_string($value) ? strtolower(trim($value)) : $value;
+        return match (true) {
+            $word === null, $word === false, $word === 0, $word === 'false', $word === '0', $word === '' => false,
+            $word === true, $word === 1, $word === 'true', $word === '1' => true,
+            default => throw self::wrongType($path, 'a boolean', $value),
+        };
+    }
+
+    /**
+     * PHP writes a list with gaps (after `array_filter`) as a map whose keys are numbers. Any
+     * other map is refused: a filter that was misread must not let everything through.
+     *
+     * @return list<string>
+     */
+    private static function names(string $path, mixed $value): array
+    {
+        if ($value instanceof \stdClass) {
+            $list = get_object_vars($value);
+            foreach (array_keys($list) as $key) {
+                if (preg_match('/^\d+$/D', (string) $key) !== 1) {
+                    throw self::wrongType($path, 'a list', $value);
+                }
+            }
+        } elseif ($value !== null && !is_array($value)) {
+            throw self::wrongType($path, 'a list', $value);
+        } else {
+            $list = $value ?? [];
+        }
+        foreach ($list as $index => $name) {
+            if (!is_string($name)) {
+                throw self::wrongType("{$path}[$index]", 'a string', $name);
+            }
+        }
+        return array_values($list);
+    }
+
+    private static function wrongType(string $path, string $expected, mixed $value): \Throwable
+    {
+        $found = match (true) {
+            $value === null => 'null',
+            is_bool($value) => 'the boolean ' . Json::encode($value),
+            is_int($value), is_float($value) => 'the number ' . Json::encode($value),
+            is_string($value) => preg_match('/^.{0,40}$/suD', $value) === 1 ? "the string '$value'" : 'a long string',
+            is_array($value) => 'a list',
+            default => 'a map',
+        };
+        return Failure::invalidInput("$path: expected $expected, found $found");
+    }
+}

@@ -1,0 +1,46 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Registry;
+
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\InputSchema;
+use Pillion\Fallback\Schema\CompiledSchema;
+use Pillion\Fallback\Schema\SchemaError;
+use Pillion\ToolDefinition;
+use Pillion\ToolInterface;
+
+/**
+ * A tool in a registry, with its schema compiled.
+ *
+ * @internal
+ */
+final class Entry
+{
+    private function __construct(
+        public readonly ToolInterface $tool,
+        public readonly ToolDefinition $definition,
+        public readonly ?Origin $origin,
+        /** None for an MCP tool whose schema cannot be used: its server checks alone. */
+        public readonly ?CompiledSchema $schema,
+    ) {
+    }
+
+    /** @throws \Pillion\Exception\InvalidInputException */
+    public static function of(ToolInterface $tool): self
+    {
+        $definition = $tool->getDefinition();
+        $name = $tool->getName();
+        if ($name !== $definition->name) {
+            throw Failure::invalidInput("Tool '$name' has a definition of the name '$definition->name'");
+        }
+        $origin = Origin::of($tool);
+        try {
+            $schema = CompiledSchema::compile(InputSchema::tree($definition));
+        } catch (SchemaError $e) {
+            $schema = $origin !== null ? null : throw Failure::invalidInput("Tool '$name': {$e->getMessage()}");
+        }
+        return new self($tool, $definition, $origin, $schema);
+    }
+}

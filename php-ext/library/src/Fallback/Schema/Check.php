@@ -1,0 +1,212 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Schema;
+
+use Pillion\Fallback\Json;
+
+/**
+ * One check of a value against a schema.
+ *
+ * @internal
+ */
+final class Check
+{
+    private const MOST_SECONDS = 2.0;
+    private const MOST_LEVELS = 256;
+    private const STEPS_A_LOOK = 64;
+
+    private int $steps = 0;
+    private int $level = 0;
+    private readonly float $end;
+
+    public function __construct(private readonly \stdClass $root)
+    {
+        $this->end = microtime(true) + self::MOST_SECONDS;
+    }
+
+    /**
+     * All that is wrong, in the engine's order of keywords.
+     *
+     * @return \Generator<int, Violation>
+     *
+     * @throws Unchecked
+     */
+    public function violations(mixed $schema, mixed $value, string $path): \Generator
+    {
+        $this->step();
+        if (!$schema instanceof \stdClass) {
+            if ($schema === false) {
+                yield Violation::other($path, 'False schema does not allow the value');
+            }
+            return;
+        }
+        if (++$this->level > self::MOST_LEVELS) {
+            throw new Unchecked('its schema is nested too deeply');
+        }
+        yield from $this->asserted($schema, $value, $path);
+        if ($value instanceof \stdClass) {
+            yield from $this->members($schema, $value, $path);
+        } elseif (is_array($value)) {
+            yield from $this->elements($schema, $value, $path);
+        }
+        yield from $this->composed($schema, $value, $path);
+        $this->level--;
+    }
+
+    /** What is said of the value itself: its type, its values, its size. */
+    private function asserted(\stdClass $schema, mixed $value, string $path): \Generator
+    {
+        if (isset($schema->type) && !Types::fits($schema->type, $value)) {
+            yield Violation::type($path, Types::text($schema->type));
+        }
+        if (property_exists($schema, 'const') && !Equality::holds($schema->const, $value)) {
+            yield Violation::notAllowed($path, [$schema->const]);
+        }
+        if (isset($schema->enum) && !Equality::holdsForAny($schema->enum, $value)) {
+            yield Violation::notAllowed($path, $schema->enum);
+        }
+        $reasons = match (true) {
+            is_int($value), is_float($value) => Limits::ofNumber($schema, $value),
+            is_string($value) => Limits::ofText($schema, $value),
+            is_array($value) => Limits::ofList($schema, $value),
+            $value instanceof \stdClass => Limits::ofMap($schema, $value),
+            default => [],
+        };
+        foreach ($reasons as $reason) {
+            yield Violation::other($path, $reason);
+        }
+    }
+
+    private function members(\stdClass $schema, \stdClass $value, string $path): \Generator
+    {
+        foreach ($schema->required ?? [] as $name) {
+            if (!property_exists($value, $name)) {
+                yield Violation::missing($path, $name);
+            }
+        }
+        foreach ($schema->dependentRequired ?? [] as $name => $others) {
+            foreach (property_exists($value, (string) $name) ? $others : [] as $other) {
+                if (!property_exists($value, $other)) {
+                    yield Violation::missing($path, $other);
+                }
+            }
+        }
+        $known = [];
+        foreach ($schema->properties ?? [] as $name => $property) {
+            $known[$name] = true;
+            if (property_exists($value, (string) $name)) {
+                yield from $this->violations($property, $value->$name, Violation::join($path, $name));
+            }
+        }
+        foreach ($schema->patternProperties ?? [] as $pattern => $property) {
+            foreach (get_object_vars($value) as $name => $member) {
+                if (Pattern::matches((string) $pattern, (string) $name)) {
+                    $known[$name] = true;
+                    yield from $this->violations($property, $member, Violation::join($path, $name));
+                }
+            }
+        }
+        yield from $this->otherMembers($schema, array_diff_key(get_object_vars($value), $known), $path);
+        foreach (property_exists($schema, 'propertyNames') ? array_keys(get_object_vars($value)) : [] as $name) {
+            foreach ($this->violations($schema->propertyNames, (string) $name, $path) as $wrong) {
+                $said = $wrong->reason ?? 'the value is no name that it may have';
+                yield Violation::other($path, str_replace('the value', Json::encode((string) $name), $said));
+            }
+        }
+    }
+
+    /** @param array<array-key, mixed> $members those that no other keyword speaks of */
+    private function otherMembers(\stdClass $schema, array $members, string $path): \Generator
+    {
+        $additional = $schema->additionalProperties ?? true;
+        if ($additional === false && $members !== []) {
+            $names = implode(', ', array_map(static fn (int|string $name): string => "'$name'", array_keys($members)));
+            $verb = count($members) === 1 ? 'was' : 'were';
+            yield Violation::other($path, "Additional properties are not allowed ($names $verb unexpected)");
+        } elseif ($additional instanceof \stdClass) {
+            foreach ($members as $name => $member) {
+                yield from $this->violations($additional, $member, Violation::join($path, $name));
+            }
+        }
+    }
+
+    /** @param list<mixed> $value */
+    private function elements(\stdClass $schema, array $value, string $path): \Generator
+    {
+        $prefix = is_array($schema->prefixItems ?? null) ? $schema->prefixItems : [];
+        foreach (array_slice($value, count($prefix), null, true) as $index => $element) {
+            yield from $this->violations($schema->items ?? true, $element, "{$path}[$index]");
+        }
+        foreach (array_slice($value, 0, count($prefix)) as $index => $element) {
+            yield from $this->violations($prefix[$index], $element, "{$path}[$index]");
+        }
+        if (property_exists($schema, 'contains')) {
+            foreach ($value as $element) {
+                if ($this->isValid($schema->contains, $element)) {
+                    return;
+                }
+            }
+            yield Violation::other($path, 'None of the value are valid under the given schema');
+        }
+    }
+
+    private function composed(\stdClass $schema, mixed $value, string $path): \Generator
+    {
+        foreach ($schema->allOf ?? [] as $part) {
+            yield from $this->violations($part, $value, $path);
+        }
+        if (isset($schema->anyOf) && $this->countValid($schema->anyOf, $value, 1) === 0) {
+            yield Violation::other($path, "the value is not valid under any of the schemas listed in the 'anyOf' keyword");
+        }
+        if (isset($schema->oneOf)) {
+            $valid = $this->countValid($schema->oneOf, $value, 2);
+            if ($valid !== 1) {
+                $how = $valid === 0 ? 'not valid under any' : 'valid under more than one';
+                yield Violation::other($path, "the value is $how of the schemas listed in the 'oneOf' keyword");
+            }
+        }
+        if (property_exists($schema, 'not') && $this->isValid($schema->not, $value)) {
+            yield Violation::other($path, Json::encode($schema->not) . ' is not allowed for the value');
+        }
+        if (property_exists($schema, 'if')) {
+            $branch = $this->isValid($schema->if, $value) ? 'then' : 'else';
+            yield from $this->violations($schema->$branch ?? true, $value, $path);
+        }
+        if (isset($schema->{'$ref'})) {
+            yield from $this->violations(Pointer::find($this->root, $schema->{'$ref'}), $value, $path);
+        }
+    }
+
+    private function isValid(mixed $schema, mixed $value): bool
+    {
+        $level = $this->level;
+        foreach ($this->violations($schema, $value, '') as $violation) {
+            // The generator is left where it is.
+            $this->level = $level;
+            return false;
+        }
+        return true;
+    }
+
+    /** @param list<mixed> $schemas */
+    private function countValid(array $schemas, mixed $value, int $enough): int
+    {
+        $valid = 0;
+        foreach ($schemas as $schema) {
+            $valid += $this->isValid($schema, $value) ? 1 : 0;
+            if ($valid === $enough) {
+                break;
+            }
+        }
+        return $valid;
+    }
+
+    private function step(): void
+    {
+        if (++$this->steps % self::STEPS_A_LOOK === 0 && microtime(true) > $this->end) {
+            throw new Unchecked('checking it against its schema takes too long');
+        }
+    }
+}

@@ -1,0 +1,72 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Schema;
+
+/**
+ * The schema of one tool's arguments (requirements A5, C3): the same words for what is wrong
+ * as the engine's, and its order. Of the keywords of JSON Schema it lacks `format`,
+ * `unevaluated...`, `dependentSchemas`, `$dynamicRef` and identifiers.
+ *
+ * @internal
+ */
+final class CompiledSchema
+{
+    /** Of violations that are looked at for the first one. */
+    private const MOST_VIOLATIONS = 1000;
+
+    /** @param list<string> $properties in their order */
+    private function __construct(private readonly \stdClass $schema, private readonly array $properties)
+    {
+    }
+
+    /** @throws SchemaError */
+    public static function compile(\stdClass $schema): self
+    {
+        (new WellFormed($schema))->check();
+        return new self($schema, array_map(strval(...), array_keys(get_object_vars($schema->properties))));
+    }
+
+    /**
+     * Checks arguments, then fills in the defaults of what they leave out.
+     *
+     * @return ?string what is wrong with them: the first in the order of the parameters
+     */
+    public function validate(\stdClass $arguments): ?string
+    {
+        try {
+            $first = $this->first($arguments);
+        } catch (Unchecked $e) {
+            $first = Violation::other('', $e->getMessage());
+        }
+        if ($first !== null) {
+            return $first->message;
+        }
+        foreach ($this->properties as $name) {
+            $property = $this->schema->properties->$name;
+            if (isset($property->default) && !property_exists($arguments, $name)) {
+                $arguments->$name = $property->default;
+            }
+        }
+        return null;
+    }
+
+    private function first(\stdClass $arguments): ?Violation
+    {
+        $first = null;
+        $least = PHP_INT_MAX;
+        $count = 0;
+        foreach ((new Check($this->schema))->violations($this->schema, $arguments, '') as $violation) {
+            $place = array_search($violation->parameter(), $this->properties, true);
+            $rank = $place === false ? count($this->properties) : $place;
+            if ($rank < $least) {
+                [$first, $least] = [$violation, $rank];
+            }
+            if ($rank === 0 || ++$count >= self::MOST_VIOLATIONS) {
+                break;
+            }
+        }
+        return $first;
+    }
+}

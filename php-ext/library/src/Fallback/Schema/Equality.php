@@ -1,0 +1,46 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Schema;
+
+/**
+ * Whether two trees are the same JSON: `1` and `1.0` are, and the order of members plays no part.
+ *
+ * @internal
+ */
+final class Equality
+{
+    public static function holds(mixed $one, mixed $other): bool
+    {
+        if ((is_int($one) || is_float($one)) && (is_int($other) || is_float($other))) {
+            return $one == $other;
+        }
+        if ($one instanceof \stdClass && $other instanceof \stdClass) {
+            [$one, $other] = [get_object_vars($one), get_object_vars($other)];
+        }
+        if (!is_array($one) || !is_array($other)) {
+            return $one === $other;
+        }
+        if (count($one) !== count($other)) {
+            return false;
+        }
+        foreach ($one as $key => $member) {
+            if (!array_key_exists($key, $other) || !self::holds($member, $other[$key])) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** @param list<mixed> $allowed */
+    public static function holdsForAny(array $allowed, mixed $value): bool
+    {
+        foreach ($allowed as $one) {
+            if (self::holds($one, $value)) {
+                return true;
+            }
+        }
+        return false;
+    }
+}

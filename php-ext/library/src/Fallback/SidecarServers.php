@@ -1,0 +1,86 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback;
+
+/**
+ * The MCP servers of the sidecar, as its list of tools shows them.
+ *
+ * @internal
+ */
+final class SidecarServers
+{
+    public function __construct(private readonly SidecarApi $api)
+    {
+    }
+
+    /**
+     * The tools of the server with that label, else of the one at that URL.
+     *
+     * @return non-empty-list<array{name: string, sidecarName: string, description: string, schema: \stdClass, label: string}>
+     *
+     * @throws \Pillion\Exception\UnavailableException when the sidecar knows no such server
+     * @throws \Pillion\Exception\TransportException   when the sidecar cannot reach it
+     * @throws \Pillion\Exception\PillionException
+     */
+    public function offer(?string $label, string $url): array
+    {
+        $list = $this->api->list('tools');
+        $of = static fn (string $key, ?string $value): array => $value === null ? [] : array_values(array_filter(
+            $list->tools,
+            static fn (\stdClass $tool): bool => ($tool->$key ?? null) === $value,
+        ));
+        $tools = $of('server_label', $label) ?: $of('server_url', $url);
+        if ($tools === []) {
+            throw $this->unknown($label, $url, $list->unavailable_servers ?? []);
+        }
+        $schemas = $this->schemas();
+        return array_map(static fn (\stdClass $tool): array => [
+            'name' => self::text($tool, 'server_tool'),
+            'sidecarName' => self::text($tool, 'name'),
+            'description' => self::text($tool, 'description'),
+            'schema' => $schemas[$tool->name] ?? throw Failure::transport("The sidecar has no schema of its tool '$tool->name'"),
+            'label' => self::text($tool, 'server_label'),
+        ], $tools);
+    }
+
+    /** @return array<string, \stdClass> the schemas of the arguments, by the sidecar's names */
+    private function schemas(): array
+    {
+        $schemas = [];
+        foreach ($this->api->list('schemas')->schemas as $schema) {
+            $function = $schema->function ?? null;
+            if (!is_string($function->name ?? null) || !($function->parameters ?? null) instanceof \stdClass) {
+                throw Failure::transport("The sidecar's list 'schemas' has an entry without a name or parameters");
+            }
+            $schemas[$function->name] = $function->parameters;
+        }
+        return $schemas;
+    }
+
+    private function unknown(?string $label, string $url, mixed $unavailable): \Throwable
+    {
+        $labels = [];
+        foreach (is_array($unavailable) ? $unavailable : [] as $server) {
+            if (is_string($server->label ?? null)) {
+                $labels[] = $server->label;
+                if ($server->label === $label) {
+                    return Failure::transport(is_string($server->error ?? null) ? $server->error : "The sidecar cannot reach '$label'");
+                }
+            }
+        }
+        $name = $label === null ? $url : "'$label' ($url)";
+        $cannot = $labels === [] ? '' : ' It cannot reach ' . implode(', ', $labels) . '.';
+        return Failure::unavailable(
+            "The sidecar knows no MCP server $name with tools.$cannot Add it to the sidecar's configuration, or install the extension ext-pillion",
+        );
+    }
+
+    private static function text(\stdClass $tool, string $key): string
+    {
+        return is_string($tool->$key ?? null)
+            ? $tool->$key
+            : throw Failure::transport("The sidecar's list 'tools' has an entry without '$key'");
+    }
+}

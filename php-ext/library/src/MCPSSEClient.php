@@ -1,0 +1,114 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\Argument;
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+use Pillion\Fallback\Log;
+use Pillion\Fallback\McpServer;
+
+/**
+ * An MCP server that the sidecar knows: by the option `label`, else by its URL. The sidecar
+ * speaks to it, with the credentials, limits and time limits of its own configuration.
+ */
+class MCPSSEClient
+{
+    private readonly McpServer $server;
+
+    /**
+     * Does no I/O.
+     *
+     * @param int|float            $timeout seconds for one call, with all it does
+     * @param ?string              $apiKey  goes out as a bearer token
+     * @param array<string, mixed> $options see docs/PHP.md
+     *
+     * @throws Exception\InvalidInputException when the URL or an option is not valid
+     */
+    public function __construct(
+        string $serverUrl,
+        int|float $timeout = 30,
+        #[\SensitiveParameter]
+        ?string $apiKey = null,
+        #[\SensitiveParameter]
+        array $options = [],
+    ) {
+        $this->server = new McpServer($serverUrl, $timeout, $apiKey, $options);
+    }
+
+    /**
+     * Sends a request; returns the JSON-RPC `result` unchanged, objects as associative arrays.
+     * Through the sidecar these are `tools/call` and `tools/list`.
+     *
+     * @param array<string, mixed> $params
+     *
+     * @throws Exception\UnavailableException   when the sidecar is not there, does not know the server, or has no such request
+     * @throws Exception\TransportException     when the server cannot be reached or answers with nonsense
+     * @throws Exception\TimeoutException
+     * @throws Exception\JsonRpcException       when the server answers with an error
+     * @throws Exception\RateLimitedException   when the server answers with HTTP 429
+     * @throws Exception\InvalidInputException  when the parameters are no JSON
+     */
+    public function request(string $method, array $params = []): mixed
+    {
+        Argument::texts([1 => $method]);
+        Json::encode($params);
+        return match ($method) {
+            'tools/list' => ['tools' => $this->server->listed()],
+            'tools/call' => $this->callTool(...self::call($params)),
+            default => throw Failure::unavailable(
+                "The request '$method' cannot go through the sidecar: the extension ext-pillion can send it",
+            ),
+        };
+    }
+
+    /**
+     * The tools of the server as it lists them. Empty when it cannot be asked, which goes
+     * to the log.
+     *
+     * @return list<array<string, mixed>>
+     */
+    public function listTools(): array
+    {
+        try {
+            return $this->server->listed();
+        } catch (Exception\PillionException $e) {
+            Log::error('Failed to list MCP tools', ['url' => $this->server->shownUrl(), 'error' => $e->getMessage()]);
+            return [];
+        }
+    }
+
+    /**
+     * The result of a tool, unchanged: also one with `isError`.
+     *
+     * @param array<string, mixed> $arguments
+     *
+     * @throws Exception\PillionException as {@see request()}
+     */
+    public function callTool(string $name, array $arguments = []): mixed
+    {
+        return $this->server->call($name, $arguments);
+    }
+
+    /** Whether the server answers now. */
+    public function isAvailable(): bool
+    {
+        return $this->server->isAvailable();
+    }
+
+    /**
+     * @param array<array-key, mixed> $params
+     *
+     * @return array{string, array<array-key, mixed>}
+     */
+    private static function call(array $params): array
+    {
+        $arguments = Json::arrays(Json::tree($params['arguments'] ?? []));
+        if (!is_string($params['name'] ?? null) || !is_array($arguments)) {
+            throw Failure::invalidInput("The parameters of tools/call are a string 'name' and an array 'arguments'");
+        }
+        return [$params['name'], $arguments];
+    }
+}

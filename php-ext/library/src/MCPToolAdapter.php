@@ -1,0 +1,57 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\McpServer;
+use Pillion\Fallback\Registry\Capabilities;
+use Pillion\Fallback\Registry\Origin;
+
+/**
+ * The base of MCP tools written in PHP.
+ */
+abstract class MCPToolAdapter implements MCPToolInterface
+{
+    /** @var array<string, mixed> */
+    protected array $serverConfig = [];
+    /** Whether a server is set. */
+    protected bool $serverAvailable = false;
+    /** The client, unconnected until its first call; null without a server. */
+    protected ?MCPSSEClient $client = null;
+
+    /**
+     * @param array{server_url?: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $serverConfig
+     *
+     * @throws Exception\InvalidInputException when the URL or an option is not valid
+     */
+    public function __construct(#[\SensitiveParameter] array $serverConfig = [])
+    {
+        $client = McpServer::client($serverConfig);
+        $this->serverConfig = $serverConfig;
+        $this->serverAvailable = $client !== null;
+        $this->client = $client;
+    }
+
+    public function getMCPServerConfig(): array
+    {
+        return $this->serverConfig;
+    }
+
+    public function isServerAvailable(): bool
+    {
+        return $this->serverAvailable;
+    }
+
+    /** Always true, unless a subclass knows better. */
+    public function isAvailableForProvider(string $providerClass): bool
+    {
+        return true;
+    }
+
+    /** Only for models with `function_calling` and `mcp`, whose `enabled_tools` allow the name. */
+    public function isEnabledForModel(array|object $model): bool
+    {
+        return Capabilities::of($model)->refusal($this->getName(), Origin::ofEntry($this->serverConfig)) === null;
+    }
+}

@@ -1,0 +1,44 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\Registry\Capabilities;
+use Pillion\Fallback\Remote;
+
+/**
+ * A built-in tool, which the sidecar runs; comes from a registry.
+ */
+final class NativeTool implements ToolInterface
+{
+    private function __construct(private readonly ToolDefinition $definition)
+    {
+    }
+
+    public function getName(): string
+    {
+        return $this->definition->name;
+    }
+
+    public function getDefinition(): ToolDefinition
+    {
+        return $this->definition;
+    }
+
+    /** Runs the tool with all the checks of an executor. */
+    public function execute(array $arguments, string $toolCallId): ToolResult
+    {
+        return Remote::run($this, $arguments, $toolCallId);
+    }
+
+    public function isAvailableForProvider(string $providerClass): bool
+    {
+        return true;
+    }
+
+    public function isEnabledForModel(array|object $model): bool
+    {
+        return Capabilities::of($model)->refusal($this->definition->name, null) === null;
+    }
+}

@@ -1,0 +1,73 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\Calls;
+use Pillion\Fallback\Context;
+use Pillion\Fallback\Executor\Options;
+use Pillion\Fallback\Executor\Pipeline;
+use Pillion\Fallback\Registry\Entries;
+
+/**
+ * Runs calls: finds the tool, checks the arguments, keeps limits and deadlines. Every
+ * call ends in exactly one result, and a failure never touches another call.
+ */
+class ToolExecutor
+{
+    private readonly Pipeline $pipeline;
+
+    /**
+     * @param array{timeout?: int|float, tool_timeouts?: array<string, int|float>, max_concurrent?: int, queue_timeout?: int|float, max_output_bytes?: int, rate_limits?: array{every_tool?: array{per_minute?: int, per_hour?: int, per_day?: int}, tools?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>, servers?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>}} $options
+     *        times in seconds
+     *
+     * @throws Exception\InvalidInputException when an option is unknown or not valid
+     */
+    public function __construct(ToolRegistry $registry, array $options = [])
+    {
+        $this->pipeline = new Pipeline(Entries::of($registry), new Options($options));
+    }
+
+    /**
+     * @param ToolCall|array<string, mixed> $call    an array as {@see ToolCall::fromArray()} takes it
+     * @param array<string, mixed>          $context `user` and `channel`, for limits and tools, and what
+     *                                               else tools should know
+     *
+     * @throws Exception\InvalidInputException when the call is none
+     */
+    public function execute(ToolCall|array $call, array $context = []): ToolResult
+    {
+        return $this->pipeline->sequential([Calls::one($call)], Context::of($context))[0];
+    }
+
+    /**
+     * Runs calls one after the other.
+     *
+     * @param list<ToolCall|array<string, mixed>> $calls
+     * @param array<string, mixed>                $context
+     *
+     * @return list<ToolResult> in the order of the calls
+     *
+     * @throws Exception\InvalidInputException when a call is none
+     */
+    public function executeAll(array $calls, array $context = []): array
+    {
+        return $this->pipeline->sequential(Calls::all($calls), Context::of($context));
+    }
+
+    /**
+     * Runs the sidecar's tools side by side in one request, then those in PHP one after the other.
+     *
+     * @param list<ToolCall|array<string, mixed>> $calls
+     * @param array<string, mixed>                $context
+     *
+     * @return list<ToolResult> in the order of the calls
+     *
+     * @throws Exception\InvalidInputException when a call is none
+     */
+    public function executeParallel(array $calls, array $context = []): array
+    {
+        return $this->pipeline->parallel(Calls::all($calls), Context::of($context));
+    }
+}

@@ -1,0 +1,240 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\Argument;
+use Pillion\Fallback\Builtins;
+use Pillion\Fallback\Context;
+use Pillion\Fallback\Executor\Options;
+use Pillion\Fallback\Executor\Pipeline;
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+use Pillion\Fallback\McpServer;
+use Pillion\Fallback\Provider\OpenAiChat;
+use Pillion\Fallback\Registry\Capabilities;
+use Pillion\Fallback\Registry\Entries;
+use Pillion\Fallback\Registry\Entry;
+
+/**
+ * The tools there are, in the order in which they were registered.
+ */
+class ToolRegistry implements \Countable
+{
+    private readonly Entries $entries;
+    /** Runs what is called through the registry itself. */
+    private readonly Pipeline $pipeline;
+
+    public function __construct()
+    {
+        $this->entries = new Entries();
+        $this->pipeline = new Pipeline($this->entries, new Options([]));
+    }
+
+    /** A new registry with `calculator`, `get_time` and `roll_dice`, which the sidecar runs. */
+    public static function withBuiltins(): ToolRegistry
+    {
+        $registry = new self();
+        foreach (Builtins::all() as $tool) {
+            $registry->register($tool);
+        }
+        return $registry;
+    }
+
+    /**
+     * @param ?callable $handler `fn(array $arguments, string $toolCallId): mixed`, for a definition only:
+     *                           returns a {@see ToolResult} or any value that is JSON
+     * @param bool      $replace whether it may take the place of a tool with its name
+     *
+     * @throws Exception\InvalidInputException when the name is taken, or the definition is not valid
+     */
+    public function register(ToolInterface|ToolDefinition $tool, ?callable $handler = null, bool $replace = false): void
+    {
+        if ($tool instanceof ToolDefinition) {
+            if ($handler === null) {
+                throw new \TypeError(__METHOD__ . '(): Argument #2 ($handler) must be of type callable, with a ToolDefinition, null given');
+            }
+            $tool = new CallableTool($tool, $handler);
+        }
+        $this->entries->add(Entry::of($tool), $replace);
+    }
+
+    /**
+     * Asks an MCP server for its tools and registers them all. A tool with an illegal name
+     * is left out, which goes to the log.
+     *
+     * @param MCPSSEClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $server
+     *
+     * @param string $prefix goes before the names, so that those of two servers do not meet
+     *
+     * @return list<string> the names
+     *
+     * @throws Exception\InvalidInputException when a name is taken, or the entry is not valid
+     * @throws Exception\PillionException      when the server cannot be asked
+     */
+    public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|array $server, string $prefix = '', bool $replace = false): array
+    {
+        $server = McpServer::of($server);
+        $entries = array_map(Entry::of(...), $server->tools($prefix));
+        foreach ($entries as $entry) {
+            $name = $entry->definition->name;
+            if (!$replace && $this->entries->has($name)) {
+                throw Failure::invalidInput("Tool '$name' already registered");
+            }
+        }
+        foreach ($entries as $entry) {
+            $this->entries->add($entry, replace: true);
+        }
+        return array_map(static fn (Entry $entry): string => $entry->definition->name, $entries);
+    }
+
+    /**
+     * Lets calls name `$tool` as `$alias` too.
+     *
+     * @throws Exception\InvalidInputException when there is no such tool, or the alias is the name of one
+     */
+    public function alias(string $alias, string $tool): void
+    {
+        Argument::texts([1 => $alias, 2 => $tool]);
+        $this->entries->alias($alias, $tool);
+    }
+
+    /** Removes a tool; says whether it was there. */
+    public function unregister(string $name): bool
+    {
+        return $this->entries->remove($name);
+    }
+
+    /** Whether there is a tool of that name or alias. */
+    public function has(string $name): bool
+    {
+        return $this->entries->find($name) !== null;
+    }
+
+    /** The tool of that name or alias. */
+    public function get(string $name): ?ToolInterface
+    {
+        return $this->entries->find($name)?->tool;
+    }
+
+    /** @return array<string, ToolInterface> */
+    public function getAll(): array
+    {
+        return $this->entries->tools();
+    }
+
+    /** @return array<string, MCPToolInterface> */
+    public function getMCPTools(): array
+    {
+        return $this->entries->tools(static fn (ToolInterface $tool): bool => $tool instanceof MCPToolInterface);
+    }
+
+    public function count(): int
+    {
+        return count($this->entries->all());
+    }
+
+    /** @return list<string> in the order of their first tool */
+    public function categories(): array
+    {
+        return array_values(array_unique(array_map(static fn (Entry $entry): string => $entry->definition->category, $this->entries->all())));
+    }
+
+    /** @return list<array{type: 'function', function: array<string, mixed>}> OpenAI's nested form, `strict` only where it is true */
+    public function getSchemas(?string $category = null): array
+    {
+        $format = new OpenAiChat();
+        $schemas = [];
+        foreach ($this->entries->all() as $entry) {
+            if ($category === null || $entry->definition->category === $category) {
+                $schemas[] = $format->tool($entry->definition, alwaysStrict: false);
+            }
+        }
+        return $schemas;
+    }
+
+    /**
+     * The tools whose {@see ToolInterface::isEnabledForModel()} says yes.
+     *
+     * @param array<string, mixed>|object $model a model configuration with the key `tools`; or that key's
+     *        value (`function_calling`, `mcp`, `enabled_tools`); or an object with `getTools()` or such properties
+     *
+     * @return array<string, ToolInterface>
+     *
+     * @throws Exception\InvalidInputException when the configuration has a value of a wrong type
+     */
+    public function getAvailableForModel(array|object $model): array
+    {
+        Capabilities::of($model);
+        return $this->entries->tools(static fn (ToolInterface $tool): bool => $tool->isEnabledForModel($model));
+    }
+
+    /**
+     * The other tools, and why the model does not see them.
+     *
+     * @param array<string, mixed>|object $model
+     *
+     * @return array<string, string> reasons by name
+     *
+     * @throws Exception\InvalidInputException
+     */
+    public function getDroppedForModel(array|object $model): array
+    {
+        $capabilities = Capabilities::of($model);
+        $available = $this->getAvailableForModel($model);
+        $dropped = [];
+        foreach (array_diff_key($this->entries->all(), $available) as $name => $entry) {
+            $dropped[$name] = $capabilities->refusal($name, $entry->origin) ?? 'the tool itself says no';
+        }
+        return $dropped;
+    }
+
+    /**
+     * The definitions for a model, without MCP tools that have no server.
+     *
+     * @param array<string, mixed>|object $model
+     *
+     * @return list<ToolDefinition>
+     *
+     * @throws Exception\InvalidInputException
+     */
+    public function getDefinitionsForModel(array|object $model): array
+    {
+        $definitions = [];
+        foreach ($this->getAvailableForModel($model) as $tool) {
+            if (!$tool instanceof MCPToolInterface || $tool->isServerAvailable()) {
+                $definitions[] = $tool->getDefinition();
+            }
+        }
+        return $definitions;
+    }
+
+    /** @return array<string, ToolInterface> */
+    public function getAvailableForProvider(string $providerClass): array
+    {
+        return $this->entries->tools(static fn (ToolInterface $tool): bool => $tool->isAvailableForProvider($providerClass));
+    }
+
+    /**
+     * Runs one tool with the defaults of {@see ToolExecutor}. Every failure is a failed result.
+     *
+     * @param array<string, mixed> $arguments
+     */
+    public function execute(string $toolName, array $arguments, string $toolCallId): ToolResult
+    {
+        $call = new ToolCall($toolCallId, $toolName, $arguments);
+        Json::encode($arguments);
+        if (!$this->has($toolName)) {
+            return new ToolResult(
+                $toolCallId,
+                $toolName,
+                ['error' => 'Tool not found'],
+                false,
+                "Tool '$toolName' is not registered",
+                'not_found',
+            );
+        }
+        return $this->pipeline->sequential([$call], Context::none())[0];
+    }
+}
