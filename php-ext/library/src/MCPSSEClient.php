@@ -56,7 +56,7 @@ class MCPSSEClient
         Argument::texts([1 => $method]);
         Json::encode($params);
         return match ($method) {
-            'tools/list' => ['tools' => $this->server->listed()],
+            'tools/list' => ['tools' => $this->server()->listed()],
             'tools/call' => $this->callTool(...self::call($params)),
             default => throw Failure::unavailable(
                 "The request '$method' cannot go through the sidecar: the extension ext-pillion can send it",
@@ -73,9 +73,9 @@ class MCPSSEClient
     public function listTools(): array
     {
         try {
-            return $this->server->listed();
+            return $this->server()->listed();
         } catch (Exception\PillionException $e) {
-            Log::error('Failed to list MCP tools', ['url' => $this->server->shownUrl(), 'error' => $e->getMessage()]);
+            Log::error('Failed to list MCP tools', ['url' => $this->server()->shownUrl(), 'error' => $e->getMessage()]);
             return [];
         }
     }
@@ -89,13 +89,13 @@ class MCPSSEClient
      */
     public function callTool(string $name, array $arguments = []): mixed
     {
-        return $this->server->call($name, $arguments);
+        return $this->server()->call($name, $arguments);
     }
 
     /** Whether the server answers now. */
     public function isAvailable(): bool
     {
-        return $this->server->isAvailable();
+        return $this->server()->isAvailable();
     }
 
     /**
@@ -110,5 +110,10 @@ class MCPSSEClient
             throw Failure::invalidInput("The parameters of tools/call are a string 'name' and an array 'arguments'");
         }
         return [$params['name'], $arguments];
+    }
+
+    private function server(): McpServer
+    {
+        return $this->server ?? throw new \Error(static::class . ' is not constructed: call parent::__construct()');
     }
 }

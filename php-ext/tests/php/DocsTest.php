@@ -9,7 +9,11 @@ use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
-/** Every example of docs/PHP.md runs and prints what the page says. */
+/**
+ * Every example of docs/PHP.md runs and prints what the page says.
+ *
+ * @group extension
+ */
 final class DocsTest extends TestCase
 {
     private const PAGE = __DIR__ . '/../../../docs/PHP.md';

@@ -8,7 +8,11 @@ use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Fpm;
 use PHPUnit\Framework\TestCase;
 
-/** A real FPM worker: what one request leaves for the next. */
+/**
+ * A real FPM worker: what one request leaves for the next.
+ *
+ * @group extension
+ */
 final class FpmTest extends TestCase
 {
     private static Fpm $fpm;

@@ -20,7 +20,11 @@ enum Plain
     case One;
 }
 
-/** What goes out as JSON, seen by a server that returns the body it got. */
+/**
+ * What goes out as JSON, seen by a server that returns the body it got.
+ *
+ * @group extension
+ */
 final class JsonTest extends TestCase
 {
     private function sent(mixed $value): string

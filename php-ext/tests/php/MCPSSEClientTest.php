@@ -26,6 +26,7 @@ final class MCPSSEClientTest extends TestCase
         $this->client = new MCPSSEClient(FakeServer::url(), timeout: 5);
     }
 
+    /** @group extension */
     public function testE1ARequestAsS4HasIt(): void
     {
         $seen = $this->client->callTool('connection');
@@ -37,6 +38,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertSame(['name' => 'echo', 'arguments' => ['a' => 1]], $sent['params']);
     }
 
+    /** @group extension */
     public function testE1TheApiKeyIsABearerToken(): void
     {
         self::assertNull($this->client->callTool('connection')['authorization']);
@@ -44,6 +46,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertSame('Bearer sekrit', $keyed->callTool('connection')['authorization']);
     }
 
+    /** @group extension */
     public function testE3ErrorsInTheWordsOfS4(): void
     {
         self::assertFailure(TransportException::class, 'MCP SSE request failed with HTTP 500', 'status', ['status' => 500]);
@@ -53,12 +56,14 @@ final class MCPSSEClientTest extends TestCase
         self::assertFailure(JsonRpcException::class, 'MCP Error (-1): Unknown MCP error', 'odd_error');
     }
 
+    /** @group extension */
     public function testE3TheStatusIsAField(): void
     {
         $error = self::assertFailure(TransportException::class, 'HTTP 503', 'status', ['status' => 503]);
         self::assertSame(503, $error->httpStatus);
     }
 
+    /** @group extension */
     public function testE3NobodyListens(): void
     {
         $client = new MCPSSEClient('http://127.0.0.1:1/sse');
@@ -96,6 +101,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertStringNotContainsString('secret', $line);
     }
 
+    /** @group extension */
     public function testE5ListTools(): void
     {
         $tools = $this->client->listTools();
@@ -115,6 +121,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertInstanceOf(MCPSSEClient::class, $client);
     }
 
+    /** @group extension */
     public function testE10ResultsAreUnchanged(): void
     {
         self::assertSame(['total' => 15, 'rolls' => [15]], $this->client->callTool('roll', ['dice' => '1d20']));
@@ -123,6 +130,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertSame('It is broken', $failed['content'][0]['text']);
     }
 
+    /** @group extension */
     public function testJ3JsonBecomesArraysAsJsonDecodeHasThem(): void
     {
         $json = '{"empty":{},"list":[1,"two",null,true,1.0],"big":1208925819614629174706176,'
@@ -131,6 +139,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertSame(json_decode($json, true), $this->client->callTool('values'));
     }
 
+    /** @group extension */
     public function testE11EmptyArgumentsAreAnObject(): void
     {
         self::assertStringContainsString('"arguments":{}', $this->client->callTool('echo')['body']);
@@ -138,6 +147,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertStringContainsString('"params":{}', $this->client->request('echo')['body']);
     }
 
+    /** @group extension */
     public function testAnyMethodCanBeRequested(): void
     {
         self::assertSame(['x' => [1, 2]], $this->client->request('echo', ['x' => [1, 2]])['params']);
@@ -146,12 +156,14 @@ final class MCPSSEClientTest extends TestCase
         $this->client->request('nope');
     }
 
+    /** @group extension */
     public function testJsonNestedTooDeepIsAClearError(): void
     {
         self::assertFailure(TransportException::class, 'recursion limit', 'deep', ['depth' => 10_000]);
         self::assertSame(['total' => 15, 'rolls' => [15]], $this->client->callTool('roll'), 'the client goes on working');
     }
 
+    /** @group extension */
     public function testClientsWithDifferentKeysShareNoConnection(): void
     {
         $connections = [];
@@ -164,6 +176,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertNotSame($connections[0], $connections[1]);
     }
 
+    /** @group extension */
     public function testM2DebugLines(): void
     {
         $url = FakeServer::url();
@@ -177,7 +190,11 @@ final class MCPSSEClientTest extends TestCase
         self::assertStringNotContainsString('hunter2', $ran['errors']);
     }
 
-    /** @dataProvider badConfigurations */
+    /**
+     * @dataProvider badConfigurations
+     *
+     * @group extension
+     */
     public function testBadConfigurationsAreNamed(array $arguments, string $message): void
     {
         $this->expectException(InvalidInputException::class);
@@ -216,6 +233,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertInstanceOf(MCPSSEClient::class, new MCPSSEClient('http://mcp.internal:8000/sse', options: $options));
     }
 
+    /** @group extension */
     public function testCredentialsAreNotShown(): void
     {
         $client = new MCPSSEClient(FakeServer::url(), apiKey: 'sekrit');
@@ -262,7 +280,7 @@ final class MCPSSEClientTest extends TestCase
                 return ['wrapped' => parent::callTool($name, $arguments)];
             }
         };
-        self::assertSame(15, $client->callTool('roll')['wrapped']['total']);
+        self::assertSame(15, $client->callTool('roll', ['dice' => '1d20'])['wrapped']['total']);
     }
 
     public function testItCanBeMocked(): void

@@ -23,6 +23,7 @@ final class MCPToolAdapterTest extends TestCase
 {
     private const MODEL = ['function_calling' => true, 'mcp' => true];
 
+    /** @group extension */
     public function testJ2TheSampleOfTheSeedRuns(): void
     {
         $tool = new MyMcpTool(['server_url' => FakeServer::url()]);
@@ -58,7 +59,7 @@ final class MCPToolAdapterTest extends TestCase
     public function testJ2ASubclassReadsTheProtectedProperties(): void
     {
         $tool = self::tool(['server_url' => FakeServer::url(), 'server_label' => 'fake']);
-        self::assertSame(['total' => 15, 'rolls' => [15]], $tool->execute([], 'c')->result);
+        self::assertSame(['total' => 15, 'rolls' => [15]], $tool->execute(['dice' => '1d20'], 'c')->result);
         self::assertTrue($tool->isServerAvailable());
         self::assertSame(['server_url' => FakeServer::url(), 'server_label' => 'fake'], $tool->getMCPServerConfig());
         self::assertTrue($tool->isAvailableForProvider('Any'));
@@ -92,6 +93,7 @@ final class MCPToolAdapterTest extends TestCase
         self::tool(['server_url' => 'not-a-url']);
     }
 
+    /** @group extension */
     public function testE1TheEntryCarriesTimeoutAndKey(): void
     {
         $tool = self::tool(['server_url' => FakeServer::url(), 'api_key' => 'sekrit', 'timeout' => 2.5]);
@@ -134,6 +136,7 @@ final class MCPToolAdapterTest extends TestCase
         self::assertSame('dmcp_roll_dice', $result->toolName);
     }
 
+    /** @group extension */
     public function testD4FailuresAreResults(): void
     {
         $missing = (new DmcpTool(['server_url' => FakeServer::url()]))->execute(['dice' => ' '], 'c');

@@ -12,7 +12,11 @@ use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
-/** Against real MCP servers. What each of them does in detail is core's matter. */
+/**
+ * Against real MCP servers. What each of them does in detail is core's matter.
+ *
+ * @group extension
+ */
 final class PeersTest extends TestCase
 {
     private static function url(string $peer): string

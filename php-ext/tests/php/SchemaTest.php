@@ -50,7 +50,8 @@ final class SchemaTest extends TestCase
         yield 'items' => $invalid(['minItems' => 3], [1], 'the value has less than 3 items');
         yield 'properties' => $invalid(['maxProperties' => 1], ['x' => 1, 'y' => 2], 'the value has more than 1 property');
         yield 'unique' => $invalid(['uniqueItems' => true], [1, 1.0], 'the value has non-unique elements');
-        yield 'additional' => $invalid(['additionalProperties' => false], ['b' => 1, 'c' => 2], "Additional properties are not allowed ('b', 'c' were unexpected)");
+        yield 'nothing at all' => $invalid(['additionalProperties' => false], ['b' => 1], 'False schema does not allow the value');
+        yield 'additional' => $invalid(['properties' => ['x' => ['type' => 'string']], 'additionalProperties' => false], ['b' => 1, 'c' => 2], "Additional properties are not allowed ('b', 'c' were unexpected)");
         yield 'additional schema' => [['additionalProperties' => ['type' => 'string']], ['b' => 1], 'Invalid type for a.b: expected string'];
         yield 'pattern of names' => [['patternProperties' => ['^x' => ['type' => 'string']]], ['xb' => 1], 'Invalid type for a.xb: expected string'];
         yield 'names' => $invalid(['propertyNames' => ['pattern' => '^x']], ['b' => 1], '"b" does not match "^x"');

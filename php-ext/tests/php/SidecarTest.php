@@ -130,7 +130,9 @@ final class SidecarTest extends TestCase
     {
         self::assertSame(self::$process->socket, $this->sidecar->getSocketPath());
         $code = 'echo (new Pillion\Sidecar())->getSocketPath();';
-        self::assertSame('/a.sock', Process::php($code, ['-d', 'pillion.socket=/a.sock'])['output']);
+        if (extension_loaded('pillion')) {
+            self::assertSame('/a.sock', Process::php($code, ['-d', 'pillion.socket=/a.sock'])['output']);
+        }
         $before = getenv('PILLION_SOCKET');
         putenv('PILLION_SOCKET=/b.sock');
         try {

@@ -7,7 +7,11 @@ namespace Pillion\Tests;
 use Pillion\Tests\Support\Process;
 use PHPUnit\Framework\TestCase;
 
-/** The stubs say what the extension has, no more and no less. */
+/**
+ * The stubs say what the extension has, no more and no less.
+ *
+ * @group extension
+ */
 final class StubTest extends TestCase
 {
     private const STUBS = __DIR__ . '/../../stubs';

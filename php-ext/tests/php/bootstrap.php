@@ -29,8 +29,10 @@ require __DIR__ . '/Support/Upper.php';
 
 if ($library) {
     // The library's built-in and MCP tools are those of the sidecar.
+    $url = Pillion\Tests\Support\FakeServer::url();
     $sidecar = new Pillion\Tests\Support\SidecarProcess([
-        ['label' => 'fake', 'url' => Pillion\Tests\Support\FakeServer::url(), 'transport' => 'post_sse', 'handshake' => 'never'],
+        ['label' => 'fake', 'url' => $url],
+        ['label' => 'everything', 'url' => str_replace('/sse', '/everything', $url), 'tool_prefix' => 'all-'],
     ]);
     putenv("PILLION_SOCKET=$sidecar->socket");
     register_shutdown_function($sidecar->stop(...));

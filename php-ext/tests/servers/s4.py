@@ -28,6 +28,12 @@ TOOLS = [
     {"name": "not a name", "description": "Has an illegal name", "inputSchema": {"type": "object"}},
 ]
 
+# What /everything lists beside those: tools that fail in some way.
+ODD_TOOLS = [
+    {"name": name, "description": name, "inputSchema": {"type": "object"}}
+    for name in ("connection", "fails", "no_answer", "odd_error", "rpc_error", "status", "values")
+]
+
 
 class Fault(Exception):
     """Ends the request in an odd way; the argument is a function of the handler."""
@@ -82,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
     def result(self, request, body):
         method = request["method"]
         if method == "tools/list":
-            return {"tools": TOOLS}
+            return {"tools": TOOLS + ODD_TOOLS if self.path == "/everything" else TOOLS}
         if method == "echo":
             return {"params": request.get("params"), "body": body.decode()}
         if method != "tools/call":

@@ -28,16 +28,13 @@ final class Failure
 
     public static function invalidInput(string $message): InvalidInputException
     {
-        $exception = new InvalidInputException($message);
-        $exception->errorCode = 'invalid_input';
-        return $exception;
+        return self::pointed(new InvalidInputException($message), 'invalid_input');
     }
 
     /** A peer cannot be reached, breaks off, or sends what makes no sense. */
     public static function transport(string $message, ?int $httpStatus = null): TransportException
     {
-        $exception = new TransportException($message);
-        $exception->errorCode = 'unavailable';
+        $exception = self::pointed(new TransportException($message), 'unavailable');
         $exception->httpStatus = $httpStatus;
         return $exception;
     }
@@ -45,24 +42,19 @@ final class Failure
     /** The MCP server answered with an error. */
     public static function rpc(int $rpcCode, string $message, string $code): JsonRpcException
     {
-        $exception = new JsonRpcException($message, $rpcCode);
+        $exception = self::pointed(new JsonRpcException($message, $rpcCode), self::code($code) ?? 'internal_error');
         $exception->rpcCode = $rpcCode;
-        $exception->errorCode = self::code($code) ?? 'internal_error';
         return $exception;
     }
 
     public static function timeout(string $message): TimeoutException
     {
-        $exception = new TimeoutException($message);
-        $exception->errorCode = 'timeout';
-        return $exception;
+        return self::pointed(new TimeoutException($message), 'timeout');
     }
 
     public static function unavailable(string $message): UnavailableException
     {
-        $exception = new UnavailableException($message);
-        $exception->errorCode = 'unavailable';
-        return $exception;
+        return self::pointed(new UnavailableException($message), 'unavailable');
     }
 
     /** The exception that fits an error code. */
@@ -76,13 +68,37 @@ final class Failure
             'unavailable' => new UnavailableException($message),
             default => new PillionException($message),
         };
-        $exception->errorCode = self::code($code) ?? 'internal_error';
-        return $exception;
+        return self::pointed($exception, self::code($code) ?? 'internal_error');
     }
 
     /** The error code of that name; another word says nothing. */
     public static function code(?string $name): ?string
     {
         return in_array($name, self::CODES, true) ? $name : null;
+    }
+
+    /**
+     * Gives an exception its code, and makes it point at the code that called the library, as
+     * those of the extension do.
+     *
+     * @template T of PillionException
+     *
+     * @param T $exception
+     *
+     * @return T
+     */
+    private static function pointed(PillionException $exception, string $code): PillionException
+    {
+        $exception->errorCode = $code;
+        $library = dirname(__DIR__) . '/';
+        $trace = $exception->getTrace();
+        while (isset($trace[0]) && str_starts_with($trace[0]['file'] ?? $library, $library)) {
+            array_shift($trace);
+        }
+        $place = $trace === [] ? [] : ['file' => $trace[0]['file'], 'line' => $trace[0]['line'], 'trace' => $trace];
+        foreach ($place as $property => $value) {
+            (new \ReflectionProperty(\Exception::class, $property))->setValue($exception, $value);
+        }
+        return $exception;
     }
 }

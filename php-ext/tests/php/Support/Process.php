@@ -14,18 +14,13 @@ final class Process
      */
     public static function php(string $code, array $options = []): array
     {
+        $library = __DIR__ . '/../../../library/autoload.php';
+        $loads = getenv('PILLION_CONTRACT') === 'library' ? [] : ['-d', 'extension=' . getenv('PILLION_EXTENSION')];
+        $before = $loads === [] ? "require '$library';" : '';
         $command = [
-            PHP_BINARY, '-d', self::loads(),
-            '-d', 'display_errors=stdout', '-d', 'log_errors=0', ...$options, '-r', $code,
+            PHP_BINARY, ...$loads, '-d', 'display_errors=stdout', '-d', 'log_errors=0', ...$options, '-r', $before . $code,
         ];
         return self::run($command);
-    }
-
-    private static function loads(): string
-    {
-        return getenv('PILLION_CONTRACT') === 'library'
-            ? 'auto_prepend_file=' . __DIR__ . '/../../../library/autoload.php'
-            : 'extension=' . getenv('PILLION_EXTENSION');
     }
 
     /**

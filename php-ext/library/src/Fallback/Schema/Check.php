@@ -121,7 +121,9 @@ final class Check
     private function otherMembers(\stdClass $schema, array $members, string $path): \Generator
     {
         $additional = $schema->additionalProperties ?? true;
-        if ($additional === false && $members !== []) {
+        if ($additional === false && $members !== [] && !isset($schema->properties) && !isset($schema->patternProperties)) {
+            yield Violation::other($path, 'False schema does not allow the value');
+        } elseif ($additional === false && $members !== []) {
             $names = implode(', ', array_map(static fn (int|string $name): string => "'$name'", array_keys($members)));
             $verb = count($members) === 1 ? 'was' : 'were';
             yield Violation::other($path, "Additional properties are not allowed ($names $verb unexpected)");
