@@ -4,12 +4,13 @@ declare(strict_types=1);
 
 /*
  * Prints the classes of the namespace Pillion as JSON: those of the extension, or those of
- * a folder of stubs that is given as an argument.
+ * a folder that is given as an argument. A second argument is the namespace that the folder
+ * itself stands for.
  */
 
 if (isset($argv[1])) {
     $folder = $argv[1];
-    $file = fn (string $class) => $folder . '/' . strtr($class, '\\', '/') . '.php';
+    $file = fn (string $class) => $folder . '/' . strtr(substr($class, strlen($argv[2] ?? '')), '\\', '/') . '.php';
     // A stub names its parents, which come first.
     spl_autoload_register(fn (string $class) => require_once $file($class));
     foreach (new RecursiveIteratorIterator(new RecursiveDirectoryIterator($folder)) as $entry) {
@@ -63,7 +64,11 @@ foreach ($classes as $class) {
         'modifiers' => implode(' ', Reflection::getModifierNames($reflection->getModifiers())),
         'parent' => ($reflection->getParentClass() ?: null)?->getName(),
         'interfaces' => $interfaces,
-        'constants' => $reflection->getConstants(),
+        'constants' => array_filter(
+            $reflection->getConstants(),
+            fn (string $name) => $reflection->getReflectionConstant($name)->isPublic(),
+            ARRAY_FILTER_USE_KEY,
+        ),
         'properties' => $properties,
         'methods' => $methods,
     ];

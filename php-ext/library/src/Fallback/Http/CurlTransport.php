@@ -12,6 +12,9 @@ namespace Pillion\Fallback\Http;
  */
 final class CurlTransport implements Transport
 {
+    /** curl would have to send the request again; PHP has no constant for it. */
+    private const SEND_FAIL_REWIND = 65;
+
     private ?\CurlMultiHandle $connections = null;
     private ?\CurlHandle $handle = null;
     private bool $isBusy = false;
@@ -56,7 +59,7 @@ final class CurlTransport implements Transport
             CURLE_COULDNT_CONNECT => throw Trouble::connecting($this->path, $errno),
             CURLE_FILESIZE_EXCEEDED => throw Trouble::tooLong(),
             CURLE_WRITE_ERROR => throw $received->isTooLong ? Trouble::tooLong() : Trouble::notHttp(curl_strerror($error)),
-            CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, CURLE_SEND_FAIL_REWIND =>
+            CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, self::SEND_FAIL_REWIND =>
                 throw Trouble::brokenOff(curl_strerror($error)),
             default => throw Trouble::notHttp(curl_strerror($error)),
         };

@@ -1,0 +1,105 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests\Library;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\TransportException;
+use Pillion\Exception\UnavailableException;
+use Pillion\Sidecar;
+use Pillion\Tests\Support\OddPeer;
+use Pillion\Tests\Support\Process;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * Answers that are HTTP and still not what they should be.
+ *
+ * @group library
+ */
+final class AnswerTest extends TestCase
+{
+    /** @dataProvider answers */
+    public function testAnAnswerThatIsNoneIsNamed(string $behaviour, string $method, array $arguments, string $message): void
+    {
+        $peer = new OddPeer($behaviour);
+        try {
+            (new Sidecar($peer->socket, 5))->$method(...$arguments);
+            self::fail('It was taken');
+        } catch (TransportException $e) {
+            self::assertStringContainsString($message, $e->getMessage());
+            self::assertSame('unavailable', $e->errorCode);
+            self::assertSame($behaviour === 'server error' ? 502 : ($behaviour === 'wrong types' ? null : 200), $e->httpStatus);
+        } finally {
+            $peer->stop();
+        }
+    }
+
+    public function answers(): iterable
+    {
+        yield 'no JSON' => ['no json', 'listTools', [], 'is not the JSON it should be'];
+        yield 'half a head' => ['half head', 'listTools', [], 'is not the JSON it should be'];
+        yield 'no object' => ['a list', 'listTools', [], 'is no JSON object'];
+        yield 'too deep' => ['deep', 'listTools', [], 'is not the JSON it should be'];
+        yield 'tools that are text' => ['wrong types', 'listTools', [], "has no list 'tools'"];
+        yield 'a schema that is a number' => ['wrong types', 'getSchemas', [], "list 'schemas' has an entry that is no object"];
+        yield 'results that are a map' => ['wrong types', 'executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
+        yield 'success that is text' => ['wrong types', 'callTool', ['x'], 'does not say whether the call worked'];
+        yield 'an error of a proxy' => ['server error', 'listTools', [], 'HTTP status 502'];
+    }
+
+    public function testARefusalHasItsCode(): void
+    {
+        $peer = new OddPeer('too large');
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('Too large');
+        try {
+            (new Sidecar($peer->socket, 5))->callTool('x');
+        } finally {
+            $peer->stop();
+        }
+    }
+
+    public function testAPathThatNoSocketCanHave(): void
+    {
+        foreach (['', str_repeat('x', 108), "a\0b"] as $path) {
+            try {
+                (new Sidecar($path))->listTools();
+                self::fail('It was used');
+            } catch (UnavailableException $e) {
+                self::assertStringContainsString("a socket's path has 1 to 107 bytes", $e->getMessage());
+            }
+        }
+    }
+
+    public function testAHeaderCannotBeSmuggledIn(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('The value for the header x-pillion-user has characters that no header can carry');
+        (new Sidecar())->callTool('get_time', [], ['user' => "alice\r\nx-pillion-channel: c"]);
+    }
+
+    public function testItRunsWithoutCurl(): void
+    {
+        $code = '$sidecar = new Pillion\Sidecar(); echo extension_loaded("curl") ? "curl" : "streams", " ",'
+            . ' $sidecar->callTool("calculator", ["expression" => "6*7"])["result"];';
+        self::assertSame('streams 42', Process::php($code, ['-n'])['output']);
+        self::assertSame('curl 42', Process::php($code)['output']);
+    }
+
+    public function testAChildOfAForkGetsAConnectionOfItsOwn(): void
+    {
+        $code = <<<'PHP'
+            $sum = fn () => (new Pillion\Sidecar())->callTool('calculator', ['expression' => '6*7'])['result'];
+            echo $sum(), ' ';
+            if (pcntl_fork() === 0) {
+                echo $sum() === 42 ? 'child ' : 'wrong ';
+                exit(0);
+            }
+            $mine = array_map(fn () => $sum(), range(1, 50));
+            pcntl_wait($status);
+            echo array_unique($mine) === [42] ? 'parent' : 'wrong';
+            PHP;
+        self::assertSame('42 child parent', Process::php($code)['output']);
+    }
+}

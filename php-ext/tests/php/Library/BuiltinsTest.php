@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests\Library;
+
+use Pillion\Sidecar;
+use Pillion\Tests\Support\Process;
+use Pillion\ToolRegistry;
+use PHPUnit\Framework\TestCase;
+
+/** @group library */
+final class BuiltinsTest extends TestCase
+{
+    public function testTheDefinitionsAreTheSidecars(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $sidecar = new Sidecar();
+        $own = array_values(array_filter($sidecar->listTools(), fn (array $tool) => !isset($tool['server_label'])));
+        self::assertSame(array_column($own, 'name'), array_keys($registry->getAll()));
+        foreach ($own as $nth => $tool) {
+            self::assertSame($tool['category'], $registry->get($tool['name'])->getDefinition()->category);
+            self::assertEquals($sidecar->getSchemas($tool['category'])[0], $registry->getSchemas()[$nth]);
+        }
+    }
+
+    public function testWithoutASidecarTheirCallsFailAndNothingElseDoes(): void
+    {
+        $code = <<<'PHP'
+            putenv('PILLION_SOCKET=/nonexistent/pillion.sock');
+            $registry = Pillion\ToolRegistry::withBuiltins();
+            $registry->register(new Pillion\ToolDefinition('mine', 'd'), fn () => 'works');
+            $calls = [['id' => '1', 'name' => 'calculator', 'arguments' => ['expression' => '1']], ['id' => '2', 'name' => 'mine']];
+            foreach ((new Pillion\ToolExecutor($registry))->executeParallel($calls) as $result) {
+                echo $result->errorCode ?? 'fine', ' ', $result->toMessage(), "\n";
+            }
+            PHP;
+        self::assertSame(
+            "unavailable Error: The sidecar is not running: nobody listens on /nonexistent/pillion.sock\nfine works\n",
+            Process::php($code)['output'],
+        );
+    }
+}

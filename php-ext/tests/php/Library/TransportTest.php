@@ -1,0 +1,220 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests\Library;
+
+use Pillion\Exception\PillionException;
+use Pillion\Exception\TimeoutException;
+use Pillion\Exception\TransportException;
+use Pillion\Exception\UnavailableException;
+use Pillion\Fallback\Http\CurlTransport;
+use Pillion\Fallback\Http\Deadline;
+use Pillion\Fallback\Http\Request;
+use Pillion\Fallback\Http\StreamTransport;
+use Pillion\Fallback\Http\Transport;
+use Pillion\Tests\Support\OddPeer;
+use Pillion\Tests\Support\SidecarProcess;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * Both ways to the sidecar, by curl and by streams, and the same peers for both.
+ *
+ * @group library
+ */
+final class TransportTest extends TestCase
+{
+    private const WAYS = ['curl' => CurlTransport::class, 'streams' => StreamTransport::class];
+
+    private ?OddPeer $peer = null;
+
+    protected function tearDown(): void
+    {
+        $this->peer?->stop();
+    }
+
+    private function peer(string $behaviour, string $class): Transport
+    {
+        $this->peer = new OddPeer($behaviour);
+        return new $class($this->peer->socket);
+    }
+
+    private static function send(Transport $transport, float $seconds = 5, ?string $body = '{}'): string
+    {
+        $response = $transport->send(new Request('/x', ['x-pillion-user' => 'alice'], $body), new Deadline($seconds));
+        self::assertSame(200, $response->status);
+        return $response->body;
+    }
+
+    /** @dataProvider soundPeers */
+    public function testAnAnswerIsReadHoweverItComes(string $class, string $behaviour): void
+    {
+        $transport = $this->peer($behaviour, $class);
+        self::assertSame('{"status":"ok"}', self::send($transport));
+        self::assertSame('{"status":"ok"}', self::send($transport, body: null), 'the next request, too');
+    }
+
+    public function soundPeers(): iterable
+    {
+        foreach (self::WAYS as $name => $class) {
+            foreach (['whole', 'early', 'old', 'chunks', 'pieces'] as $behaviour) {
+                yield "$name: $behaviour" => [$class, $behaviour];
+            }
+        }
+    }
+
+    /** @dataProvider brokenPeers */
+    public function testABrokenAnswerIsAClearError(string $class, string $behaviour, string $message): void
+    {
+        $transport = $this->peer($behaviour, $class);
+        $started = microtime(true);
+        try {
+            self::send($transport);
+            self::fail('It was taken');
+        } catch (TransportException $e) {
+            self::assertStringContainsString($message, $e->getMessage());
+            self::assertSame('unavailable', $e->errorCode);
+        }
+        self::assertLessThan(4, microtime(true) - $started);
+        self::assertSame(1, $this->peer?->stop(), 'what may have run is not sent again');
+    }
+
+    public function brokenPeers(): iterable
+    {
+        $messages = [
+            'closed the connection before it had answered' => ['closes', 'half', 'half chunk'],
+            'longer than 67108864 bytes' => ['large', 'endless'],
+            'The sidecar' => ['no http', 'odd chunk', 'large chunk'],
+        ];
+        foreach (self::WAYS as $name => $class) {
+            foreach ($messages as $message => $behaviours) {
+                foreach ($behaviours as $behaviour) {
+                    yield "$name: $behaviour" => [$class, $behaviour, $message];
+                }
+            }
+        }
+        // curl takes these two for answers without a body; that is no JSON then.
+        yield 'streams: half head' => [StreamTransport::class, 'half head', 'half an answer'];
+        yield 'streams: odd length' => [StreamTransport::class, 'odd length', 'a content length that is no number'];
+    }
+
+    /** @dataProvider ways */
+    public function testACallIsSentOnceAlsoOnAKeptConnection(string $class): void
+    {
+        $transport = $this->peer('second breaks off', $class);
+        self::send($transport);
+        try {
+            self::send($transport);
+            self::fail('It was answered');
+        } catch (TransportException $e) {
+            self::assertStringContainsString('closed the connection', $e->getMessage());
+        }
+        self::assertSame(2, $this->peer?->stop());
+    }
+
+    /** @dataProvider slowPeers */
+    public function testTheDeadlineHolds(string $class, string $behaviour): void
+    {
+        $transport = $this->peer($behaviour, $class);
+        $started = microtime(true);
+        try {
+            self::send($transport, 0.3);
+            self::fail('It did not time out');
+        } catch (TimeoutException $e) {
+            self::assertSame(['The sidecar did not answer within 0.3s', 'timeout'], [$e->getMessage(), $e->errorCode]);
+        }
+        $took = microtime(true) - $started;
+        self::assertGreaterThan(0.25, $took);
+        self::assertLessThan(3, $took);
+    }
+
+    public function slowPeers(): iterable
+    {
+        foreach (self::WAYS as $name => $class) {
+            foreach (['silent', 'drip'] as $behaviour) {
+                yield "$name: $behaviour" => [$class, $behaviour];
+            }
+        }
+    }
+
+    /** @dataProvider ways */
+    public function testAPeerThatTakesNothingTimesOut(string $class): void
+    {
+        $path = sys_get_temp_dir() . '/pillion-mute-' . bin2hex(random_bytes(6));
+        $server = stream_socket_server("unix://$path");
+        $this->expectException(TimeoutException::class);
+        try {
+            self::send(new $class($path), 0.3, str_repeat('x', 10_000_000));
+        } finally {
+            fclose($server);
+            unlink($path);
+        }
+    }
+
+    /** @dataProvider ways */
+    public function testNobodyListens(string $class): void
+    {
+        $stale = sys_get_temp_dir() . '/pillion-stale-' . bin2hex(random_bytes(6));
+        fclose(stream_socket_server("unix://$stale"));
+        foreach (['/nonexistent/pillion.sock', $stale] as $path) {
+            try {
+                self::send(new $class($path));
+                self::fail('Somebody did');
+            } catch (UnavailableException $e) {
+                self::assertSame("The sidecar is not running: nobody listens on $path", $e->getMessage());
+            }
+        }
+        unlink($stale);
+        try {
+            self::send(new $class(__FILE__));
+            self::fail('A file is no socket');
+        } catch (UnavailableException $e) {
+            self::assertStringContainsString(__FILE__, $e->getMessage());
+        }
+    }
+
+    /** @dataProvider ways */
+    public function testTheRealSidecarIsServedOnOneConnection(string $class): void
+    {
+        $sidecar = new SidecarProcess();
+        try {
+            $transport = new $class($sidecar->socket);
+            $path = '/api/v1/tools/execute/calculator';
+            $descriptors = null;
+            for ($nth = 0; $nth < 200; $nth++) {
+                $answer = $transport->send(new Request($path, [], '{"expression": "6*7"}'), new Deadline(5));
+                self::assertSame('42', json_decode($answer->body)->result->result);
+                $descriptors ??= count((array) scandir('/proc/self/fd'));
+            }
+            self::assertCount($descriptors, (array) scandir('/proc/self/fd'));
+            $large = str_repeat('1+', 100_000) . '1';
+            $answer = $transport->send(new Request($path, [], json_encode(['expression' => $large])), new Deadline(20));
+            self::assertSame(200, $answer->status);
+        } finally {
+            $sidecar->stop();
+        }
+        $this->expectException(PillionException::class);
+        $transport->send(new Request('/healthz'), new Deadline(5));
+    }
+
+    /** @dataProvider ways */
+    public function testARestartedSidecarIsFoundAgain(string $class): void
+    {
+        $this->peer = new OddPeer('whole');
+        $transport = new $class($this->peer->socket);
+        self::send($transport);
+        $path = $this->peer->socket;
+        $this->peer->stop();
+        $this->peer = new OddPeer('whole');
+        rename($this->peer->socket, $path);
+        self::assertSame('{"status":"ok"}', self::send($transport));
+        unlink($path);
+    }
+
+    public function ways(): iterable
+    {
+        foreach (self::WAYS as $name => $class) {
+            yield $name => [$class];
+        }
+    }
+}
