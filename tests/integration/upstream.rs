@@ -70,6 +70,8 @@ fn e9_no_server_is_asked_before_somebody_needs_it() {
         .find(|tool| tool.name == "far_echo")
         .unwrap();
     assert_eq!(echo.server_label.as_deref(), Some("far"));
+    assert_eq!(echo.server_tool.as_deref(), Some("echo"));
+    assert_eq!(echo.server_url.as_deref(), Some(server.url.as_str()));
     assert_eq!(echo.description, "The remote tool echo");
     assert_eq!(echo.parameters[0].kind, "STRING");
     assert!(list.unavailable_servers.is_empty());

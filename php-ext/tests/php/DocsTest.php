@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
+use Pillion\Tests\Support\Examples;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
@@ -39,20 +40,11 @@ final class DocsTest extends TestCase
 
     public function examples(): iterable
     {
-        preg_match_all('/^## (.+?)$|^```php\n(.*?)^```\n^```text\n(.*?)^```$/ms', (string) file_get_contents(self::PAGE), $found, PREG_SET_ORDER);
-        $section = '';
-        foreach ($found as $match) {
-            if ($match[1] !== '') {
-                $section = $match[1];
-            } else {
-                yield $section => [$match[2], $match[3]];
-            }
-        }
+        return (new Examples(self::PAGE))->all();
     }
 
     public function testEveryExampleIsChecked(): void
     {
-        $page = (string) file_get_contents(self::PAGE);
-        self::assertSame(preg_match_all('/^```php$/m', $page), count(iterator_to_array($this->examples())));
+        self::assertCount((new Examples(self::PAGE))->blocks(), iterator_to_array($this->examples(), false));
     }
 }

@@ -16,6 +16,7 @@ if ($library) {
     require __DIR__ . '/../../library/autoload.php';
 }
 
+require __DIR__ . '/Support/Examples.php';
 require __DIR__ . '/Support/FakeServer.php';
 require __DIR__ . '/Support/FastCgi.php';
 require __DIR__ . '/Support/Fpm.php';
