@@ -19,7 +19,12 @@ class ToolExecutor
     private readonly Pipeline $pipeline;
 
     /**
-     * @param array{timeout?: int|float, tool_timeouts?: array<string, int|float>, max_concurrent?: int, queue_timeout?: int|float, max_output_bytes?: int, rate_limits?: array{every_tool?: array{per_minute?: int, per_hour?: int, per_day?: int}, tools?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>, servers?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>}} $options
+     * Approvals: a call needs one if the policy of its tool, else of its MCP server, else the default
+     * says so, or its definition's `requiresConfirmation`. `approve` decides; null means that it has
+     * not been decided. Then, or without `approve`, the call ends as `approval_required`, with
+     * `approval_id` and `arguments` in the metadata, and runs once its context has the id in `approved`.
+     *
+     * @param array{timeout?: int|float, tool_timeouts?: array<string, int|float>, max_concurrent?: int, queue_timeout?: int|float, max_output_bytes?: int, rate_limits?: array{every_tool?: array{per_minute?: int, per_hour?: int, per_day?: int}, tools?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>, servers?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>}, approvals?: array{default?: 'auto'|'always-ask'|'trusted-only', trusted_tools?: list<string>, tools?: array<string, 'auto'|'always-ask'|'trusted-only'>, servers?: array<string, 'auto'|'always-ask'|'trusted-only'>}, approve?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): ?bool} $options
      *        times in seconds
      *
      * @throws Exception\InvalidInputException when an option is unknown or not valid
@@ -31,8 +36,9 @@ class ToolExecutor
 
     /**
      * @param ToolCall|array<string, mixed> $call    an array as {@see ToolCall::fromArray()} takes it
-     * @param array<string, mixed>          $context `user` and `channel`, for limits and tools, and what
-     *                                               else tools should know
+     * @param array<string, mixed>          $context `user` and `channel`, for limits and tools; `approved` and
+     *                                               `denied`, lists of approval ids; and what else tools
+     *                                               should know
      *
      * @throws Exception\InvalidInputException when the call is none
      */

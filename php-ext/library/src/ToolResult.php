@@ -5,12 +5,14 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Argument;
+use Pillion\Fallback\Content;
+use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
 
 /**
  * The one outcome of a call.
  */
-class ToolResult
+class ToolResult implements \JsonSerializable
 {
     public readonly string $toolCallId;
     public readonly string $toolName;
@@ -88,5 +90,124 @@ class ToolResult
             'data' => $this->data,
             'metadata' => $this->metadata,
         ];
+    }
+
+    /** @return array<string, mixed> as {@see toArray()}; metadata without entries is an object all the same */
+    public function jsonSerialize(): array
+    {
+        $metadata = $this->metadata === [] ? new \stdClass() : $this->metadata;
+        return array_replace($this->toArray(), ['metadata' => $metadata]);
+    }
+
+    /** Whether the call failed. */
+    public function isError(): bool
+    {
+        return !$this->success;
+    }
+
+    /**
+     * What the result says: of an MCP result the blocks of text, a line each, or else the JSON of its
+     * structured content; of any other result itself if it is text, else its JSON; of a failure without
+     * a result the error.
+     *
+     * @throws Exception\InvalidInputException when the result is no JSON
+     */
+    public function text(): string
+    {
+        return Content::of($this)->text();
+    }
+
+    /**
+     * The content blocks of an MCP result, as the server sent them. Any other result is one block of text.
+     *
+     * @return list<array{type: string, ...}>
+     *
+     * @throws Exception\InvalidInputException when the result is no JSON
+     */
+    public function content(): array
+    {
+        return Content::of($this)->blocks();
+    }
+
+    /**
+     * The `structuredContent` of an MCP result. Of any other result `data`, or else the result if it is
+     * not text.
+     */
+    public function structuredContent(): mixed
+    {
+        return Content::of($this)->structured();
+    }
+
+    /**
+     * The images of an MCP result, also those in embedded resources.
+     *
+     * @return list<array{mime_type: string, data: string}> data is the image's bytes
+     *
+     * @throws Exception\TransportException when a block is not valid base64
+     */
+    public function images(): array
+    {
+        return Content::of($this)->images();
+    }
+
+    /**
+     * The result itself if it worked.
+     *
+     * @throws Exception\InvalidInputException      if not, by `errorCode`
+     * @throws Exception\NotFoundException
+     * @throws Exception\RateLimitedException       with `retry_after` of the metadata
+     * @throws Exception\TimeoutException
+     * @throws Exception\ApprovalRequiredException  with `approval_id` and `arguments` of the metadata
+     * @throws Exception\DeniedException
+     * @throws Exception\UnavailableException
+     * @throws Exception\PillionException           for every other code
+     */
+    public function throw(): static
+    {
+        return $this->success ? $this : throw Failure::ofResult($this);
+    }
+
+    /**
+     * A result that worked. A tool may leave out the ids: whoever runs it knows them.
+     *
+     * @param array<string, mixed> $metadata
+     */
+    public static function success(
+        mixed $result,
+        string $toolCallId = '',
+        string $toolName = '',
+        mixed $data = null,
+        array $metadata = [],
+    ): static {
+        return self::made(static::class, [$toolCallId, $toolName, $result, true, null, null, $data, $metadata]);
+    }
+
+    /**
+     * A result that failed.
+     *
+     * @param array<string, mixed> $metadata
+     */
+    public static function failure(
+        string $error,
+        string $errorCode = 'internal_error',
+        string $toolCallId = '',
+        string $toolName = '',
+        mixed $result = null,
+        array $metadata = [],
+    ): static {
+        return self::made(static::class, [$toolCallId, $toolName, $result, false, $error, $errorCode, null, $metadata]);
+    }
+
+    /**
+     * Of the class that it is called on, whatever its constructor takes.
+     *
+     * @param class-string<static> $class
+     * @param list<mixed>          $arguments of the constructor here
+     */
+    private static function made(string $class, array $arguments): static
+    {
+        $made = (new \ReflectionClass($class))->newInstanceWithoutConstructor();
+        (new \ReflectionMethod(self::class, '__construct'))->invokeArgs($made, $arguments);
+        return $made;
     }
 }

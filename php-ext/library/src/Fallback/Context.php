@@ -11,11 +11,17 @@ namespace Pillion\Fallback;
  */
 final class Context
 {
-    /** @param array<string, mixed> $extra what is for the tools */
+    /**
+     * @param array<string, mixed> $extra    what is for the tools
+     * @param list<string>         $approved ids of approvals
+     * @param list<string>         $denied
+     */
     private function __construct(
-        public readonly ?string $user,
-        public readonly ?string $channel,
-        public readonly array $extra,
+        public readonly ?string $user = null,
+        public readonly ?string $channel = null,
+        public readonly array $extra = [],
+        public readonly array $approved = [],
+        public readonly array $denied = [],
     ) {
     }
 
@@ -33,8 +39,10 @@ final class Context
         $extra = Json::arrays($tree);
         $user = self::text($extra, 'user');
         $channel = self::text($extra, 'channel');
-        unset($extra['user'], $extra['channel']);
-        return new self($user, $channel, $extra);
+        $approved = self::ids($extra, 'approved');
+        $denied = self::ids($extra, 'denied');
+        unset($extra['user'], $extra['channel'], $extra['approved'], $extra['denied']);
+        return new self($user, $channel, $extra, $approved, $denied);
     }
 
     /**
@@ -61,7 +69,27 @@ final class Context
 
     public static function none(): self
     {
-        return new self(null, null, []);
+        return new self();
+    }
+
+    /** @return array<string, mixed> the context as PHP code gave it, but for the ids of approvals */
+    public function shown(): array
+    {
+        return array_filter(['user' => $this->user, 'channel' => $this->channel], is_string(...)) + $this->extra;
+    }
+
+    /**
+     * @param array<string, mixed> $context
+     *
+     * @return list<string>
+     */
+    private static function ids(array $context, string $key): array
+    {
+        $ids = $context[$key] ?? [];
+        if (!is_array($ids) || !array_is_list($ids) || array_filter($ids, is_string(...)) !== $ids) {
+            throw Failure::invalidInput("The context's '$key' must be a list of approval ids");
+        }
+        return $ids;
     }
 
     /** @param array<string, mixed> $context */

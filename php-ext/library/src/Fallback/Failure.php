@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback;
 
+use Pillion\Exception\ApprovalRequiredException;
+use Pillion\Exception\DeniedException;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\JsonRpcException;
 use Pillion\Exception\NotFoundException;
@@ -12,6 +14,7 @@ use Pillion\Exception\RateLimitedException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
+use Pillion\ToolResult;
 
 /**
  * Makes the exceptions, each with its error code.
@@ -66,9 +69,31 @@ final class Failure
             'rate_limited' => new RateLimitedException($message),
             'timeout' => new TimeoutException($message),
             'unavailable' => new UnavailableException($message),
+            'approval_required' => new ApprovalRequiredException($message),
+            'denied' => new DeniedException($message),
             default => new PillionException($message),
         };
         return self::pointed($exception, self::code($code) ?? 'internal_error');
+    }
+
+    /** The exception that fits a failed result. */
+    public static function ofResult(ToolResult $result): PillionException
+    {
+        $code = $result->errorCode ?? 'internal_error';
+        $failure = self::ofCode($code, $result->error ?? 'The tool failed');
+        // Applications may have codes of their own.
+        $failure->errorCode = $code;
+        if ($failure instanceof RateLimitedException) {
+            $wait = $result->metadata['retry_after'] ?? null;
+            $failure->retryAfter = is_int($wait) || is_float($wait) ? (float) $wait : null;
+        } elseif ($failure instanceof ApprovalRequiredException) {
+            $id = $result->metadata['approval_id'] ?? null;
+            $arguments = $result->metadata['arguments'] ?? null;
+            $failure->approvalId = is_string($id) ? $id : '';
+            $failure->arguments = is_array($arguments) ? $arguments : [];
+            $failure->toolName = $result->toolName;
+        }
+        return $failure;
     }
 
     /** The error code of that name; another word says nothing. */

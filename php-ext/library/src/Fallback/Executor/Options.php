@@ -15,7 +15,7 @@ use Pillion\Fallback\Failure;
  */
 final class Options
 {
-    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'rate_limits'];
+    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'rate_limits', 'approvals', 'approve'];
     private const WINDOWS = ['per_minute', 'per_hour', 'per_day'];
 
     public readonly float $timeout;
@@ -25,6 +25,7 @@ final class Options
     public readonly int $maxOutputBytes;
     /** @var array{every_tool: array<string, int>, tools: array<string, array<string, int>>, servers: array<string, array<string, int>>} */
     public readonly array $rateLimits;
+    public readonly Approvals $approvals;
 
     /**
      * @param array<string, mixed> $given
@@ -45,6 +46,12 @@ final class Options
         self::seconds('queue_timeout', $given['queue_timeout'] ?? 30.0);
         $this->maxOutputBytes = self::count('max_output_bytes', $given['max_output_bytes'] ?? 16 * 1024 * 1024, 0);
         $this->rateLimits = self::limits(self::map('rate_limits', $given['rate_limits'] ?? []));
+        $approve = $given['approve'] ?? null;
+        if ($approve !== null && !is_callable($approve)) {
+            throw self::invalid('approve', 'it must be callable or null, ' . get_debug_type($approve) . ' given');
+        }
+        $rules = self::approvalRules(self::map('approvals', $given['approvals'] ?? []));
+        $this->approvals = new Approvals($rules, $approve === null ? null : \Closure::fromCallable($approve));
     }
 
     public function timeoutOf(string $tool): float
@@ -72,6 +79,31 @@ final class Options
             'tools' => $byName('tools'),
             'servers' => $byName('servers'),
         ];
+    }
+
+    /** @param array<array-key, mixed> $given */
+    private static function approvalRules(array $given): ApprovalRules
+    {
+        self::known('approvals.', $given, ['default', 'trusted_tools', 'tools', 'servers']);
+        $trusted = $given['trusted_tools'] ?? [];
+        if (!is_array($trusted) || array_filter($trusted, is_string(...)) !== $trusted) {
+            throw self::invalid('approvals.trusted_tools', 'it must be a list of names');
+        }
+        $policies = static function (string $key) use ($given): array {
+            $policies = [];
+            foreach (self::map("approvals.$key", $given[$key] ?? []) as $name => $policy) {
+                $policies[$name] = self::policy("approvals.$key.$name", $policy);
+            }
+            return $policies;
+        };
+        $default = self::policy('approvals.default', $given['default'] ?? 'auto');
+        return new ApprovalRules($default, array_values($trusted), $policies('tools'), $policies('servers'));
+    }
+
+    private static function policy(string $path, mixed $policy): string
+    {
+        $known = is_string($policy) ? ApprovalRules::POLICIES[$policy] ?? null : null;
+        return $known ?? throw self::invalid($path, 'it must be auto, always-ask or trusted-only');
     }
 
     /** @return array<string, int> */

@@ -103,6 +103,7 @@ final class Pipeline
         if ($wrong !== null) {
             throw new ToolFailure('invalid_input', $wrong);
         }
+        $this->options->approvals->pass($entry, $arguments, $call, $context);
         $this->limiter->admit($entry, $context->user);
         return new Prepared($call, $entry, $arguments, $this->options->timeoutOf($entry->definition->name));
     }

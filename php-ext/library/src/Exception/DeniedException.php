@@ -1,0 +1,10 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Exception;
+
+/** Somebody, or a policy, said no. */
+class DeniedException extends PillionException
+{
+}

@@ -1,0 +1,109 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Executor;
+
+use Pillion\Fallback\Context;
+use Pillion\Fallback\Json;
+use Pillion\Fallback\Registry\Entry;
+use Pillion\ToolCall;
+
+/**
+ * Which calls need somebody's approval, and who gives it (requirements G1 to G3).
+ *
+ * @internal
+ */
+final class Approvals
+{
+    public function __construct(private readonly ApprovalRules $rules, private readonly ?\Closure $approve)
+    {
+    }
+
+    /**
+     * Lets a call through that needs no approval or has it. A denial wins over everything
+     * else, and a decision in the context over the callable.
+     *
+     * @throws ToolFailure
+     */
+    public function pass(Entry $entry, \stdClass $arguments, ToolCall $call, Context $context): void
+    {
+        $asks = $this->rules->asks($entry);
+        if (!$asks && $context->denied === []) {
+            return;
+        }
+        $id = self::id($entry, $arguments, $context->user);
+        $decision = match (true) {
+            in_array($id, $context->denied, true) => false,
+            !$asks, in_array($id, $context->approved, true) => true,
+            default => $this->decide($id, $entry, $arguments, $call, $context),
+        };
+        if ($decision === true) {
+            return;
+        }
+        $what = $decision === false ? 'was denied' : 'needs approval';
+        $metadata = ['approval_id' => $id];
+        if ($decision === null) {
+            // Whoever decides later has to see what would run.
+            $metadata['arguments'] = Json::arrays($arguments);
+        }
+        throw new ToolFailure(
+            $decision === false ? 'denied' : 'approval_required',
+            "The call of tool '{$entry->definition->name}' $what",
+            metadata: $metadata,
+        );
+    }
+
+    /** @throws ToolFailure */
+    private function decide(string $id, Entry $entry, \stdClass $arguments, ToolCall $call, Context $context): ?bool
+    {
+        if ($this->approve === null) {
+            return null;
+        }
+        try {
+            $answer = ($this->approve)(
+                new ToolCall($call->id, $entry->definition->name, Json::arrays($arguments)),
+                $entry->definition,
+                $context->shown() + ['approval_id' => $id],
+            );
+        } catch (\Throwable $thrown) {
+            throw ToolFailure::of($thrown);
+        }
+        if ($answer !== null && !is_bool($answer)) {
+            $type = get_debug_type($answer);
+            throw new ToolFailure('internal_error', "The callable 'approve' must return bool or null, not $type");
+        }
+        return $answer;
+    }
+
+    /**
+     * The same for every call of this tool with exactly these arguments for this user, and for
+     * no other: SHA-256 of JSON with the keys of every object in the order of their bytes.
+     */
+    private static function id(Entry $entry, \stdClass $arguments, ?string $user): string
+    {
+        return hash('sha256', self::canonical((object) [
+            'arguments' => $arguments,
+            'server' => $entry->origin?->label,
+            'tool' => $entry->definition->name,
+            'user' => $user,
+        ]));
+    }
+
+    private static function canonical(mixed $tree): string
+    {
+        if ($tree instanceof \stdClass) {
+            $members = get_object_vars($tree);
+            ksort($members, SORT_STRING);
+            $entries = [];
+            foreach ($members as $key => $value) {
+                $entries[] = Json::encode((string) $key) . ':' . self::canonical($value);
+            }
+            return '{' . implode(',', $entries) . '}';
+        }
+        if (is_array($tree)) {
+            return '[' . implode(',', array_map(self::canonical(...), $tree)) . ']';
+        }
+        return is_float($tree) ? str_replace('.0e', 'e', Json::encode($tree)) : Json::encode($tree);
+    }
+}
