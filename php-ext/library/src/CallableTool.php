@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Registry\Capabilities;
+use Pillion\Fallback\Signature\Signature;
 
 /**
  * A definition and a PHP callable as a tool; {@see ToolRegistry::register()} makes one.
@@ -34,7 +35,14 @@ final class CallableTool implements ToolInterface
     /** Runs the callable as it is: only executors check the arguments. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
-        $value = ($this->handler)($arguments, $toolCallId);
+        $binding = \Closure::bind(
+            static fn (ToolDefinition $definition): ?array => $definition->binding,
+            null,
+            ToolDefinition::class,
+        )($this->definition);
+        $arguments = $binding === null ? [$arguments, $toolCallId] : Signature::bind($binding, $arguments);
+        // By PHP's own function, so that scalars are converted as from the extension.
+        $value = call_user_func_array($this->handler, $arguments);
         return $value instanceof ToolResult ? $value : new ToolResult($toolCallId, $this->definition->name, $value);
     }
 

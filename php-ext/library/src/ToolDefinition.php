@@ -8,6 +8,8 @@ use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Provider\Format;
+use Pillion\Fallback\Signature\Signature;
+use Pillion\Fallback\Signature\Target;
 
 /**
  * What a model and the executor need to know of a tool.
@@ -22,6 +24,8 @@ class ToolDefinition
     public readonly string $category;
     public readonly bool $requiresConfirmation;
     public readonly float $cooldownSeconds;
+    /** @var ?array<string, ?class-string<\BackedEnum>> how arguments become the parameters of PHP code; see {@see Signature} */
+    private ?array $binding = null;
 
     /**
      * @param array<string, mixed>|list<array{name: string, type: string, description?: string, required?: bool, default?: mixed, enum?: list<mixed>}> $parameters
@@ -57,6 +61,26 @@ class ToolDefinition
         $this->category = $category;
         $this->requiresConfirmation = $requiresConfirmation;
         $this->cooldownSeconds = (float) $cooldownSeconds;
+    }
+
+    /**
+     * A definition made of the signature, the doc comment and the attributes of PHP code. With it, the
+     * code gets its parameters instead of an array: `$registry->register(ToolDefinition::fromCallable($f), $f)`.
+     *
+     * Parameters have the types int, float, string, bool, array (`@param` says of what), backed enums and
+     * unions of them; variadic ones and references are refused.
+     *
+     * @param callable|object|array{object|string, string}|string $callable also a class or an object with
+     *        `__invoke()` or `execute()`
+     * @param ?string $name        else that of {@see AsTool}, else that of the code
+     * @param ?string $description else that of {@see AsTool}, else the summary of the doc comment
+     *
+     * @throws Exception\InvalidInputException when the code cannot be a tool; the message says why
+     */
+    public static function fromCallable(object|array|string $callable, ?string $name = null, ?string $description = null): ToolDefinition
+    {
+        Argument::texts([2 => $name, 3 => $description]);
+        return self::bound(Signature::read(Target::find($callable), $name, $description));
     }
 
     /**
@@ -106,5 +130,11 @@ class ToolDefinition
             'parameters' => $this->parameters,
             'strict' => $this->strict,
         ];
+    }
+
+    private static function bound(Signature $signature): self
+    {
+        $signature->definition->binding = $signature->binding;
+        return $signature->definition;
     }
 }

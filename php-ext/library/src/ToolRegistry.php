@@ -16,6 +16,8 @@ use Pillion\Fallback\Provider\OpenAiChat;
 use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Registry\Entries;
 use Pillion\Fallback\Registry\Entry;
+use Pillion\Fallback\Signature\Signature;
+use Pillion\Fallback\Signature\Target;
 
 /**
  * The tools there are, in the order in which they were registered.
@@ -58,6 +60,34 @@ class ToolRegistry implements \Countable
             $tool = new CallableTool($tool, $handler);
         }
         $this->entries->add(Entry::of($tool), $replace);
+    }
+
+    /**
+     * Registers all methods that have the attribute {@see AsTool}, or the class if it has it; all or none.
+     *
+     * @param object|class-string $objectOrClass of a class an object is made if a method needs one
+     * @param bool                $replace       whether they may take the place of tools with their names
+     *
+     * @return list<string> the names
+     *
+     * @throws Exception\InvalidInputException when nothing has the attribute, a method cannot be a tool, or
+     *                                         a name is taken
+     */
+    public function registerObject(object|string $objectOrClass, bool $replace = false): array
+    {
+        $entries = [];
+        foreach (Target::attributed($objectOrClass) as $target) {
+            $entry = Entry::of(new CallableTool(self::definitionOf($target), $target->callable));
+            $name = $entry->definition->name;
+            if (isset($entries[$name]) || (!$replace && $this->entries->has($name))) {
+                throw Failure::invalidInput("Tool '$name' already registered");
+            }
+            $entries[$name] = $entry;
+        }
+        foreach ($entries as $entry) {
+            $this->entries->add($entry, $replace);
+        }
+        return array_keys($entries);
     }
 
     /**
@@ -236,5 +266,14 @@ class ToolRegistry implements \Countable
             );
         }
         return $this->pipeline->sequential([$call], Context::none())[0];
+    }
+
+    private static function definitionOf(Target $target): ToolDefinition
+    {
+        return \Closure::bind(
+            static fn (Signature $signature): ToolDefinition => ToolDefinition::bound($signature),
+            null,
+            ToolDefinition::class,
+        )(Signature::read($target));
     }
 }

@@ -4,7 +4,6 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback\Executor;
 
-use Pillion\CallableTool;
 use Pillion\Fallback\Context;
 use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Json;
@@ -142,8 +141,8 @@ final class Pipeline
     {
         $started = Deadline::now();
         try {
-            $value = self::call($prepared);
-            $output = Output::of($value);
+            $arguments = Json::arrays($prepared->arguments);
+            $output = Output::of($prepared->entry->tool->execute($arguments, $prepared->call->id));
         } catch (\Throwable $thrown) {
             $failure = ToolFailure::of($thrown);
         }
@@ -151,19 +150,6 @@ final class Pipeline
             throw self::timedOut($prepared->entry, $prepared->timeout);
         }
         return $output ?? throw $failure;
-    }
-
-    private static function call(Prepared $prepared): mixed
-    {
-        $arguments = Json::arrays($prepared->arguments);
-        $tool = $prepared->entry->tool;
-        if ($tool instanceof CallableTool) {
-            return \Closure::bind(static fn (CallableTool $tool): mixed => $tool->handler, null, CallableTool::class)($tool)(
-                $arguments,
-                $prepared->call->id,
-            );
-        }
-        return $tool->execute($arguments, $prepared->call->id);
     }
 
     public static function timedOut(Entry $entry, float $seconds): ToolFailure

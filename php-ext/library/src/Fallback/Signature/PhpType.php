@@ -1,0 +1,119 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Signature;
+
+/**
+ * What a declared type says.
+ *
+ * @internal
+ */
+final class PhpType
+{
+    private const KINDS = [
+        'int' => 'integer', 'float' => 'number', 'string' => 'string', 'bool' => 'boolean', 'false' => 'boolean',
+        'true' => 'boolean', 'array' => 'array', 'iterable' => 'array',
+    ];
+
+    /** @var list<array<string, mixed>> */
+    private array $schemas = [];
+    /** @var ?class-string<\BackedEnum> */
+    public ?string $enumeration = null;
+    private bool $isNullable = false;
+    /** Whether anything is allowed. */
+    private bool $isAnything = false;
+
+    /** @throws \DomainException with the type that cannot be that of a tool's parameter */
+    public function __construct(?\ReflectionType $declared)
+    {
+        if ($declared === null) {
+            $this->isAnything = true;
+        } elseif ($declared instanceof \ReflectionUnionType) {
+            foreach ($declared->getTypes() as $member) {
+                $member instanceof \ReflectionNamedType ? $this->add($member) : throw new \DomainException((string) $declared);
+            }
+        } elseif ($declared instanceof \ReflectionNamedType) {
+            $this->add($declared);
+            $this->isNullable = $this->isNullable || ($declared->allowsNull() && !$this->isAnything);
+        } else {
+            throw new \DomainException((string) $declared);
+        }
+    }
+
+    private function add(\ReflectionNamedType $named): void
+    {
+        $name = $named->getName();
+        if (!$named->isBuiltin()) {
+            // Which of two enums a value belongs to nobody could tell.
+            if ($this->enumeration !== null || !enum_exists($name) || !is_subclass_of($name, \BackedEnum::class)) {
+                throw new \DomainException($name);
+            }
+            $this->enumeration = $name;
+            $values = array_map(static fn (\BackedEnum $case): int|string => $case->value, $name::cases());
+            $type = (string) (new \ReflectionEnum($name))->getBackingType();
+            $this->schemas[] = ['type' => self::KINDS[$type], 'enum' => $values];
+        } elseif ($name === 'null') {
+            $this->isNullable = true;
+        } elseif ($name === 'mixed') {
+            $this->isAnything = true;
+        } else {
+            $this->schemas[] = ['type' => self::KINDS[$name] ?? throw new \DomainException($name)];
+        }
+    }
+
+    /**
+     * The schema, where a doc comment may be more exact.
+     *
+     * @param ?array<string, mixed> $documented
+     *
+     * @return array<string, mixed>
+     */
+    public function schema(?array $documented): array
+    {
+        if ($this->isAnything) {
+            return $documented ?? ['type' => ['string', 'number', 'boolean', 'object', 'array', 'null']];
+        }
+        $fits = $documented !== null && $this->enumeration === null;
+        foreach ($fits ? self::typesOf($documented) : [] as $kind) {
+            $fits = $fits && $this->takes($kind);
+        }
+        $schemas = $fits ? [$documented] : $this->schemas;
+        $knowsNull = in_array('null', array_merge(...array_map(self::typesOf(...), $schemas)), true);
+        if (!$this->isNullable || $knowsNull) {
+            return DocType::oneOf($schemas);
+        }
+        if (count($schemas) === 1 && is_string($schemas[0]['type'] ?? null)) {
+            $schemas[0]['type'] = [$schemas[0]['type'], 'null'];
+            if (isset($schemas[0]['enum'])) {
+                $schemas[0]['enum'][] = null;
+            }
+            return $schemas[0];
+        }
+        return DocType::oneOf([...$schemas, ['type' => 'null']]);
+    }
+
+    /** Whether PHP takes a value of that type of JSON. */
+    private function takes(string $kind): bool
+    {
+        $kinds = array_column($this->schemas, 'type');
+        return match ($kind) {
+            'null' => $this->isNullable,
+            'object' => in_array('array', $kinds, true),
+            'integer' => in_array('integer', $kinds, true) || in_array('number', $kinds, true),
+            default => in_array($kind, $kinds, true),
+        };
+    }
+
+    /**
+     * @param array<string, mixed> $schema
+     *
+     * @return list<string>
+     */
+    private static function typesOf(array $schema): array
+    {
+        return isset($schema['anyOf'])
+            ? array_merge(...array_map(self::typesOf(...), $schema['anyOf']))
+            : (array) ($schema['type'] ?? []);
+    }
+}

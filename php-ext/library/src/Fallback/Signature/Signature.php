@@ -1,0 +1,141 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Signature;
+
+use Pillion\AsTool;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+use Pillion\Parameter;
+use Pillion\ToolDefinition;
+
+/**
+ * What the signature and the doc comment of PHP code say about it as a tool, and how arguments
+ * become its parameters again.
+ *
+ * @internal
+ */
+final class Signature
+{
+    private const CONSTRAINTS = ['enum', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'format'];
+
+    /** @param array<string, ?class-string<\BackedEnum>> $binding the parameters, each with the enum that its argument is a value of */
+    private function __construct(public readonly ToolDefinition $definition, public readonly array $binding)
+    {
+    }
+
+    /** @throws InvalidInputException that names the code and what cannot be a tool about it */
+    public static function read(Target $target, ?string $name = null, ?string $description = null): self
+    {
+        $comment = new DocComment($target->function->getDocComment());
+        $attribute = $target->attribute();
+        $refuse = static fn (string $why): InvalidInputException => Failure::invalidInput("$target->label $why");
+        $name ??= $attribute?->name ?? $target->name
+            ?? throw $refuse("has no name: give it one with #[Pillion\\AsTool(name: '...')]");
+        $description ??= $attribute?->description ?? $comment->summary ?? $target->classSummary()
+            ?? throw $refuse("has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]");
+        $attribute ??= new AsTool();
+        [$schema, $binding] = self::parameters($target, $comment, $attribute->strict);
+        try {
+            $definition = new ToolDefinition(
+                $name,
+                $description,
+                $schema,
+                $attribute->strict,
+                $attribute->category,
+                $attribute->requiresConfirmation,
+                $attribute->cooldownSeconds,
+            );
+        } catch (InvalidInputException $e) {
+            throw $refuse("cannot be a tool: {$e->getMessage()}");
+        }
+        return new self($definition, $binding);
+    }
+
+    /**
+     * Arguments of a call as parameters: in the order of the parameters, without those that
+     * nobody takes, with the enums that values stand for.
+     *
+     * @param array<string, ?class-string<\BackedEnum>> $binding
+     * @param array<array-key, mixed>                   $arguments
+     *
+     * @return array<string, mixed>
+     */
+    public static function bind(array $binding, array $arguments): array
+    {
+        $bound = [];
+        foreach ($binding as $name => $enumeration) {
+            if (array_key_exists($name, $arguments)) {
+                $value = $arguments[$name];
+                // A value that is none PHP refuses in its own words.
+                $bound[$name] = $enumeration === null ? $value : self::caseOf($enumeration, $value) ?? $value;
+            }
+        }
+        return $bound;
+    }
+
+    /** @param class-string<\BackedEnum> $enumeration */
+    private static function caseOf(string $enumeration, mixed $value): ?\BackedEnum
+    {
+        $type = (string) (new \ReflectionEnum($enumeration))->getBackingType();
+        return get_debug_type($value) === $type ? $enumeration::tryFrom($value) : null;
+    }
+
+    /** @return array{array<string, mixed>, array<string, ?class-string<\BackedEnum>>} the schema and the binding */
+    private static function parameters(Target $target, DocComment $comment, bool $strict): array
+    {
+        $properties = $required = $binding = [];
+        foreach ($target->function->getParameters() as $parameter) {
+            $name = $parameter->getName();
+            [$properties[$name], $binding[$name]] = self::parameter($target->label, $parameter, $comment);
+            if (!$parameter->isOptional()) {
+                $required[] = $name;
+            }
+        }
+        $schema = ['type' => 'object', 'properties' => $properties, 'required' => $required];
+        // OpenAI's strict mode wants it said.
+        return [$strict ? $schema + ['additionalProperties' => false] : $schema, $binding];
+    }
+
+    /** @return array{array<string, mixed>, ?class-string<\BackedEnum>} */
+    private static function parameter(string $function, \ReflectionParameter $parameter, DocComment $comment): array
+    {
+        $name = $parameter->getName();
+        $refuse = static fn (string $why): InvalidInputException => Failure::invalidInput("Parameter \$$name of $function $why");
+        if ($parameter->isVariadic()) {
+            throw $refuse('is variadic: take an array instead');
+        }
+        if ($parameter->isPassedByReference()) {
+            throw $refuse('is passed by reference');
+        }
+        try {
+            $declared = new PhpType($parameter->getType());
+        } catch (\DomainException $e) {
+            throw $refuse(
+                "has the type {$e->getMessage()}: int, float, string, bool, array, backed enums and unions of them can be a tool's",
+            );
+        }
+        $documented = $comment->typeOf($name);
+        $schema = $declared->schema($documented === null ? null : DocType::schema($documented));
+        $said = ($parameter->getAttributes(Parameter::class, \ReflectionAttribute::IS_INSTANCEOF)[0] ?? null)?->newInstance();
+        $description = $said?->description ?? $comment->descriptionOf($name);
+        $schema = array_replace($schema, $description === null ? [] : ['description' => $description]);
+        foreach ($said === null ? [] : self::CONSTRAINTS as $keyword) {
+            if ($said->$keyword !== null) {
+                $schema[$keyword] = Json::arrays(Json::tree($said->$keyword));
+            }
+        }
+        $more = $said?->schema ?? [];
+        if ($more !== [] && array_is_list($more)) {
+            throw $refuse('has a schema that is no map');
+        }
+        $schema = array_replace($schema, Json::arrays(Json::tree($more)));
+        if ($parameter->isOptional() && $parameter->isDefaultValueAvailable()) {
+            $default = Json::arrays(Json::tree($parameter->getDefaultValue()));
+            $schema += $default === null ? [] : ['default' => $default];
+        }
+        return [$schema, $declared->enumeration];
+    }
+}
