@@ -5,9 +5,10 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Argument;
+use Pillion\Fallback\Calls;
+use Pillion\Fallback\ClientHooks;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
-use Pillion\Fallback\Log;
 use Pillion\Fallback\McpServer;
 
 /**
@@ -16,7 +17,7 @@ use Pillion\Fallback\McpServer;
  */
 class MCPSSEClient
 {
-    private readonly McpServer $server;
+    use ClientHooks;
 
     /**
      * Does no I/O.
@@ -56,8 +57,8 @@ class MCPSSEClient
         Argument::texts([1 => $method]);
         Json::encode($params);
         return match ($method) {
-            'tools/list' => ['tools' => $this->server()->listed()],
-            'tools/call' => $this->callTool(...self::call($params)),
+            'tools/list' => ['tools' => Json::arrays($this->server()->listed())],
+            'tools/call' => $this->callTool(...Calls::parameters($params)),
             default => throw Failure::unavailable(
                 "The request '$method' cannot go through the sidecar: the extension ext-pillion can send it",
             ),
@@ -73,9 +74,10 @@ class MCPSSEClient
     public function listTools(): array
     {
         try {
-            return $this->server()->listed();
+            return Json::arrays($this->server()->listed());
         } catch (Exception\PillionException $e) {
-            Log::error('Failed to list MCP tools', ['url' => $this->server()->shownUrl(), 'error' => $e->getMessage()]);
+            $facts = ['url' => $this->server()->shownUrl(), 'error' => $e->getMessage()];
+            $this->server()->hooks->log('error', 'Failed to list MCP tools', $facts);
             return [];
         }
     }
@@ -89,31 +91,12 @@ class MCPSSEClient
      */
     public function callTool(string $name, array $arguments = []): mixed
     {
-        return $this->server()->call($name, $arguments);
+        return Json::arrays($this->server()->call($name, $arguments));
     }
 
     /** Whether the server answers now. */
     public function isAvailable(): bool
     {
         return $this->server()->isAvailable();
-    }
-
-    /**
-     * @param array<array-key, mixed> $params
-     *
-     * @return array{string, array<array-key, mixed>}
-     */
-    private static function call(array $params): array
-    {
-        $arguments = Json::arrays(Json::tree($params['arguments'] ?? []));
-        if (!is_string($params['name'] ?? null) || !is_array($arguments)) {
-            throw Failure::invalidInput("The parameters of tools/call are a string 'name' and an array 'arguments'");
-        }
-        return [$params['name'], $arguments];
-    }
-
-    private function server(): McpServer
-    {
-        return $this->server ?? throw new \Error(static::class . ' is not constructed: call parent::__construct()');
     }
 }

@@ -99,7 +99,7 @@ class Sidecar
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
     {
-        return $this->api->batch([Calls::one($call)], 'sequential', Context::of($context))[0];
+        return $this->api->results([Calls::one($call)], 'sequential', Context::of($context))[0];
     }
 
     /**
@@ -114,7 +114,7 @@ class Sidecar
      */
     public function executeAll(array $calls, array $context = []): array
     {
-        return $this->api->batch(Calls::all($calls), 'sequential', Context::of($context));
+        return $this->api->results(Calls::all($calls), 'sequential', Context::of($context));
     }
 
     /**
@@ -129,6 +129,6 @@ class Sidecar
      */
     public function executeParallel(array $calls, array $context = []): array
     {
-        return $this->api->batch(Calls::all($calls), 'parallel', Context::of($context));
+        return $this->api->results(Calls::all($calls), 'parallel', Context::of($context));
     }
 }

@@ -94,7 +94,7 @@ class ToolRegistry implements \Countable
      * Asks an MCP server for its tools and registers them all. A tool with an illegal name
      * is left out, which goes to the log.
      *
-     * @param MCPSSEClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $server
+     * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $server
      *
      * @param string $prefix goes before the names, so that those of two servers do not meet
      *
@@ -103,7 +103,7 @@ class ToolRegistry implements \Countable
      * @throws Exception\InvalidInputException when a name is taken, or the entry is not valid
      * @throws Exception\PillionException      when the server cannot be asked
      */
-    public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|array $server, string $prefix = '', bool $replace = false): array
+    public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server, string $prefix = '', bool $replace = false): array
     {
         $server = McpServer::of($server);
         $entries = array_map(Entry::of(...), $server->tools($prefix));

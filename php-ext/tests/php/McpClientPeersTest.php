@@ -18,7 +18,11 @@ use Pillion\ToolCall;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
-/** McpClient against real MCP servers. */
+/**
+ * McpClient against real MCP servers.
+ *
+ * @group extension
+ */
 final class McpClientPeersTest extends TestCase
 {
     private static function client(string $peer = 'everything', array $options = []): McpClient

@@ -15,7 +15,7 @@ use Pillion\ToolResult;
 final class Answer
 {
     /**
-     * @param mixed                $data     the tool's data, else its result
+     * @param mixed                $data     the tool's data, else its result; a tree
      * @param array<string, mixed> $metadata
      */
     private function __construct(
@@ -30,22 +30,27 @@ final class Answer
     ) {
     }
 
-    /** @throws \Pillion\Exception\TransportException for what is no answer */
+    /**
+     * @param mixed $answer a tree
+     *
+     * @throws \Pillion\Exception\TransportException for what is no answer
+     */
     public static function of(mixed $answer): self
     {
-        $outcome = is_array($answer) && is_array($answer['result'] ?? null) ? $answer['result'] : $answer;
-        if (!is_array($outcome) || !is_bool($outcome['success'] ?? null)) {
+        $outcome = $answer instanceof \stdClass && ($answer->result ?? null) instanceof \stdClass ? $answer->result : $answer;
+        if (!$outcome instanceof \stdClass || !is_bool($outcome->success ?? null)) {
             throw Failure::transport("The sidecar's answer does not say whether the call worked");
         }
-        $text = static fn (string $key): ?string => is_string($outcome[$key] ?? null) ? $outcome[$key] : null;
+        $text = static fn (string $key): ?string => is_string($outcome->$key ?? null) ? $outcome->$key : null;
+        $metadata = Json::arrays($outcome->metadata ?? null);
         return new self(
-            $outcome['success'],
-            $outcome['data'] ?? null,
+            $outcome->success,
+            $outcome->data ?? null,
             $text('error'),
             $text('error_code'),
-            array_key_exists('result', $outcome),
-            $outcome['result'] ?? null,
-            is_array($outcome['metadata'] ?? null) ? $outcome['metadata'] : [],
+            property_exists($outcome, 'result'),
+            $outcome->result ?? null,
+            is_array($metadata) ? $metadata : [],
         );
     }
 
@@ -57,7 +62,7 @@ final class Answer
     public function dataOrThrow(): mixed
     {
         if ($this->success) {
-            return $this->data;
+            return Json::arrays($this->data);
         }
         throw $this->failure();
     }
@@ -77,11 +82,11 @@ final class Answer
         return new ToolResult(
             $toolCallId,
             $toolName,
-            $this->hasResult ? $this->result : $this->data,
+            Json::arrays($this->hasResult ? $this->result : $this->data),
             $this->success,
             $this->error,
             $this->errorCode,
-            $this->hasResult ? $this->data : null,
+            $this->hasResult ? Json::arrays($this->data) : null,
             $this->metadata,
         );
     }

@@ -37,4 +37,41 @@ final class Calls
     {
         return array_map(self::one(...), array_values($calls));
     }
+
+    /**
+     * Calls whose ids may be left out.
+     *
+     * @param array<array-key, mixed> $calls
+     *
+     * @return list<ToolCall>
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function named(array $calls): array
+    {
+        return array_map(
+            static fn (mixed $call): ToolCall => self::one(is_array($call) ? $call + ['id' => ''] : $call),
+            array_values($calls),
+        );
+    }
+
+    /**
+     * The name and the arguments in the parameters of `tools/call`.
+     *
+     * @param array<array-key, mixed> $params
+     *
+     * @return array{string, array<array-key, mixed>}
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function parameters(array $params): array
+    {
+        Json::encode($params);
+        $arguments = $params['arguments'] ?? [];
+        $arguments = $arguments instanceof \stdClass ? (array) $arguments : $arguments;
+        if (!is_string($params['name'] ?? null) || !is_array($arguments)) {
+            throw Failure::invalidInput("The parameters of tools/call are a string 'name' and an array 'arguments'");
+        }
+        return [$params['name'], $arguments];
+    }
 }

@@ -4,7 +4,9 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback;
 
+use Pillion\CancellationToken;
 use Pillion\Exception\ApprovalRequiredException;
+use Pillion\Exception\CancelledException;
 use Pillion\Exception\DeniedException;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\JsonRpcException;
@@ -50,6 +52,12 @@ final class Failure
         return $exception;
     }
 
+    public static function cancelled(CancellationToken $token): CancelledException
+    {
+        $reason = \Closure::bind(static fn (CancellationToken $token): string => (string) $token->reason, null, CancellationToken::class)($token);
+        return self::pointed(new CancelledException('The call was cancelled' . ($reason === '' ? '' : ": $reason")), 'cancelled');
+    }
+
     public static function timeout(string $message): TimeoutException
     {
         return self::pointed(new TimeoutException($message), 'timeout');
@@ -71,6 +79,7 @@ final class Failure
             'unavailable' => new UnavailableException($message),
             'approval_required' => new ApprovalRequiredException($message),
             'denied' => new DeniedException($message),
+            'cancelled' => new CancelledException($message),
             default => new PillionException($message),
         };
         return self::pointed($exception, self::code($code) ?? 'internal_error');

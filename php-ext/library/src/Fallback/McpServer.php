@@ -4,10 +4,17 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback;
 
+use Pillion\CancellationToken;
+use Pillion\Event\ToolCallFinished;
+use Pillion\Event\ToolCallStarted;
+use Pillion\Event\ToolsListed;
 use Pillion\Exception\PillionException;
+use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Registry\Origin;
+use Pillion\McpClient;
 use Pillion\MCPServerTool;
 use Pillion\MCPSSEClient;
+use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 
 /**
@@ -23,6 +30,12 @@ final class McpServer
         'limits', 'allow_http', 'egress',
     ];
 
+    /** Those that an McpClient takes beside these. */
+    private const MORE_OPTIONS = [
+        'url', 'command', 'args', 'env', 'inherit_env', 'cwd', 'timeout', 'api_key', 'oauth', 'roots', 'description',
+    ];
+
+    public readonly Hooks $hooks;
     /** @var ?array<string, string> the sidecar's names of the tools, by the server's, once they were asked for */
     private ?array $names = null;
     private readonly ?string $label;
@@ -50,26 +63,63 @@ final class McpServer
             throw Failure::invalidInput("Give either an API key or the option 'authentication'");
         }
         $parts = parse_url($url);
-        if (!in_array(strtolower($parts['scheme'] ?? ''), ['http', 'https'], true) || ($parts['host'] ?? '') === '') {
+        $isHttp = in_array(strtolower($parts['scheme'] ?? ''), ['http', 'https'], true) && ($parts['host'] ?? '') !== '';
+        if (!$isHttp && !str_starts_with($url, 'stdio:')) {
             throw Failure::invalidInput("Invalid MCP server option 'url': use http:// or https://");
         }
         $label = $options['label'] ?? null;
         if ($label !== null && !is_string($label)) {
             throw Failure::invalidInput("Invalid MCP server option 'label': it must be a string");
         }
+        $this->hooks = new Hooks();
         $this->label = $label;
         $this->timeout = Argument::seconds('timeout', $timeout);
         $this->hasCredentials = $apiKey !== null || isset($options['authentication']) || ($options['headers'] ?? []) !== [];
     }
 
-    /** @param MCPSSEClient|array<array-key, mixed> $server */
-    public static function of(#[\SensitiveParameter] MCPSSEClient|array $server): self
+    /**
+     * The server of an McpClient: a URL, or an array with `url` or `command`, and options.
+     *
+     * @param string|array<array-key, mixed> $server
+     * @param array<array-key, mixed>        $options
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function ofClient(
+        #[\SensitiveParameter]
+        string|array $server,
+        #[\SensitiveParameter]
+        array $options,
+    ): self {
+        $given = (is_string($server) ? ['url' => $server] : $server) + $options;
+        $own = array_intersect_key($given, array_flip(self::MORE_OPTIONS));
+        $command = is_array($own['command'] ?? null) ? $own['command'][0] ?? null : $own['command'] ?? null;
+        $url = $own['url'] ?? (is_string($command) ? 'stdio:' . basename($command) : null);
+        if (!is_string($url) || isset($own['url'], $own['command'])) {
+            throw Failure::invalidInput("A server needs either a 'url' or a 'command'");
+        }
+        $timeout = $own['timeout'] ?? 30;
+        if (!is_int($timeout) && !is_float($timeout)) {
+            throw Failure::invalidInput("The option 'timeout' must be a number of seconds");
+        }
+        $key = $own['api_key'] ?? null;
+        if ($key !== null && !is_string($key)) {
+            throw Failure::invalidInput("The option 'api_key' must be a string");
+        }
+        $rest = array_diff_key($given, $own);
+        // OAuth is a credential of the application's, too.
+        return new self($url, $timeout, $key, isset($own['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest);
+    }
+
+    /** @param MCPSSEClient|McpClient|array<array-key, mixed> $server */
+    public static function of(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server): self
     {
-        $client = $server instanceof MCPSSEClient ? $server : self::client($server);
+        $client = is_array($server) ? self::client($server) : $server;
         if ($client === null) {
             throw Failure::invalidInput("The server entry has no 'server_url'");
         }
-        return \Closure::bind(static fn (MCPSSEClient $client): McpServer => $client->server, null, MCPSSEClient::class)($client);
+        $class = $client instanceof McpClient ? McpClient::class : MCPSSEClient::class;
+        return \Closure::bind(static fn (MCPSSEClient|McpClient $client): McpServer => $client->server(), null, $class)($client);
     }
 
     /**
@@ -109,9 +159,9 @@ final class McpServer
     }
 
     /**
-     * The tools in the form of `tools/list`.
+     * The tools in the form of `tools/list`; the schemas are trees.
      *
-     * @return list<array<string, mixed>>
+     * @return list<array{name: string, description: string, inputSchema: \stdClass}>
      *
      * @throws PillionException
      */
@@ -120,7 +170,7 @@ final class McpServer
         return array_map(static fn (array $tool): array => [
             'name' => $tool['name'],
             'description' => $tool['description'],
-            'inputSchema' => Json::arrays($tool['schema']),
+            'inputSchema' => $tool['schema'],
         ], $this->offered());
     }
 
@@ -147,26 +197,100 @@ final class McpServer
     }
 
     /**
-     * The result of a tool, unchanged: also one with `isError`.
+     * The result of a tool, unchanged, as a tree: also one with `isError`.
      *
      * @param array<array-key, mixed> $arguments
      *
      * @throws PillionException
      */
-    public function call(string $name, array $arguments): mixed
-    {
+    public function call(
+        string $name,
+        array $arguments,
+        string $id = '',
+        ?float $timeout = null,
+        ?CancellationToken $cancellation = null,
+    ): mixed {
         Argument::texts([1 => $name]);
         $arguments = Json::encodeArguments($arguments);
+        return $this->reported($name, $id, function () use ($name, $arguments, $timeout, $cancellation): mixed {
+            $api = $this->api($timeout, $cancellation);
+            return $this->resultOf($api->execute($this->sidecarName($name), $arguments, Context::none()));
+        });
+    }
+
+    /**
+     * Runs calls side by side; what goes wrong is a failure in the place of a result.
+     *
+     * @param list<ToolCall> $calls
+     *
+     * @return list<mixed> trees, or exceptions
+     */
+    public function callAll(array $calls, ?float $timeout, ?CancellationToken $cancellation): array
+    {
+        $outcomes = $asked = [];
+        foreach ($calls as $place => $call) {
+            try {
+                $asked[$place] = new ToolCall($call->id, $this->sidecarName($call->name), $call->arguments);
+            } catch (PillionException $e) {
+                $outcomes[$place] = $e;
+            }
+        }
+        try {
+            $api = $this->api($timeout, $cancellation);
+            $answers = $asked === [] ? [] : $api->batch(array_values($asked), 'parallel', Context::none());
+        } catch (PillionException $e) {
+            $answers = array_fill(0, count($asked), $e);
+        }
+        $outcomes += array_combine(array_keys($asked), $answers);
+        ksort($outcomes);
+        return array_map(function (ToolCall $call, Answer|PillionException $outcome): mixed {
+            try {
+                return $this->reported($call->name, $call->id, fn (): mixed => $outcome instanceof Answer
+                    ? $this->resultOf($outcome)
+                    : throw $outcome);
+            } catch (PillionException $e) {
+                return $e;
+            }
+        }, $calls, $outcomes);
+    }
+
+    private function sidecarName(string $name): string
+    {
         if (!isset($this->names[$name])) {
             $this->offered();
         }
-        $sidecarName = $this->names[$name] ?? throw Failure::rpc(-32602, "MCP Error (-32602): Unknown tool: $name", 'not_found');
-        $answer = $this->api()->execute($sidecarName, $arguments, Context::none());
-        $isResult = $answer->success || (is_array($answer->data) && ($answer->data['isError'] ?? false) === true);
-        if ($isResult) {
-            return $answer->data;
+        return $this->names[$name] ?? throw Failure::rpc(-32602, "MCP Error (-32602): Unknown tool: $name", 'not_found');
+    }
+
+    /** @throws PillionException when the call has no result */
+    private function resultOf(Answer $answer): mixed
+    {
+        $isResult = $answer->success || ($answer->data instanceof \stdClass && ($answer->data->isError ?? false) === true);
+        return $isResult ? $answer->data : throw $this->failure($answer);
+    }
+
+    /**
+     * With the events around a call.
+     *
+     * @param \Closure(): mixed $call
+     */
+    private function reported(string $name, string $id, \Closure $call): mixed
+    {
+        $server = $this->label ?? $this->shownUrl();
+        $this->hooks->dispatch(new ToolCallStarted($name, $id, $server));
+        $started = Deadline::now();
+        $finished = function (bool $success, ?string $code) use ($name, $id, $server, $started): void {
+            $this->hooks->dispatch(new ToolCallFinished($name, $id, $server, $success, $code, Deadline::now() - $started));
+        };
+        try {
+            $result = $call();
+        } catch (PillionException $e) {
+            $finished(false, $e->errorCode);
+            throw $e;
         }
-        throw $this->failure($answer);
+        $failed = $result instanceof \stdClass && ($result->isError ?? false) === true;
+        $finished(!$failed, $failed ? 'internal_error' : null);
+        return $result;
     }
 
     /** Whether the sidecar has the server, and has heard from it. */
@@ -207,18 +331,25 @@ final class McpServer
                 . ' leave them out here, or install the extension ext-pillion',
             );
         }
-        $tools = (new SidecarServers($this->api()))->offer($this->label, $this->shownUrl());
+        [$tools, $fromCache] = $this->hooks->cached(
+            SocketPath::default() . "\n$this->label\n{$this->shownUrl()}",
+            fn (): array => (new SidecarServers($this->api()))->offer($this->label, $this->shownUrl()),
+        );
         $this->names = array_column($tools, 'sidecarName', 'name');
+        $this->hooks->dispatch(new ToolsListed($this->label ?? $this->shownUrl(), count($tools), $fromCache));
         return $tools;
     }
 
-    private function api(): SidecarApi
+    private function api(?float $timeout = null, ?CancellationToken $cancellation = null): SidecarApi
     {
-        return new SidecarApi(SocketPath::default(), $this->timeout);
+        return new SidecarApi(SocketPath::default(), $timeout ?? $this->timeout, $cancellation);
     }
 
     private static function shown(string $url): string
     {
+        if (str_starts_with($url, 'stdio:')) {
+            return $url;
+        }
         $parts = parse_url($url);
         $port = isset($parts['port']) ? ":{$parts['port']}" : '';
         return strtolower($parts['scheme']) . '://' . strtolower($parts['host']) . $port . ($parts['path'] ?? '/');

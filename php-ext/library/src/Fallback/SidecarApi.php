@@ -4,9 +4,12 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback;
 
+use Pillion\CancellationToken;
 use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Http\Request;
 use Pillion\Fallback\Http\Transports;
+use Pillion\ToolCall;
+use Pillion\ToolResult;
 
 /**
  * The routes of the sidecar; its answers as trees.
@@ -18,8 +21,11 @@ final class SidecarApi
     private const TOOLS = '/api/v1/tools/';
 
     /** @param float $timeout seconds for one request */
-    public function __construct(private readonly string $socketPath, private readonly float $timeout)
-    {
+    public function __construct(
+        private readonly string $socketPath,
+        private readonly float $timeout,
+        private readonly ?CancellationToken $cancellation = null,
+    ) {
     }
 
     public function health(): \stdClass
@@ -49,43 +55,55 @@ final class SidecarApi
     {
         // A dot would be a step to another path.
         $path = self::TOOLS . 'execute/' . str_replace('.', '%2E', rawurlencode($name));
-        return Answer::of(Json::arrays($this->send(new Request($path, $context->headers(), $arguments))));
+        return Answer::of($this->send(new Request($path, $context->headers(), $arguments)));
     }
 
     /**
      * Runs calls in one request.
      *
-     * @param list<\Pillion\ToolCall> $calls
+     * @param list<ToolCall>          $calls
      * @param 'parallel'|'sequential' $mode
      *
-     * @return list<\Pillion\ToolResult> in the order of the calls
+     * @return list<Answer> in the order of the calls
      */
     public function batch(array $calls, string $mode, Context $context): array
     {
         $body = Json::encode([
-            'calls' => array_map(static fn (\Pillion\ToolCall $call): array => [
+            'calls' => array_map(static fn (ToolCall $call): array => [
                 'id' => $call->id,
                 'name' => $call->name,
                 'arguments' => $call->arguments === [] ? new \stdClass() : $call->arguments,
             ], $calls),
             'mode' => $mode,
         ]);
-        $answer = $this->send(new Request(self::TOOLS . 'batch-execute', $context->headers(), $body));
-        $results = Json::arrays($answer->results ?? null);
-        if (!is_array($results) || !array_is_list($results) || count($results) !== count($calls)) {
+        $results = $this->send(new Request(self::TOOLS . 'batch-execute', $context->headers(), $body))->results ?? null;
+        if (!is_array($results) || count($results) !== count($calls)) {
             throw Failure::transport("The sidecar's answer has no result for each call");
         }
+        return array_map(Answer::of(...), $results);
+    }
+
+    /**
+     * As {@see batch()}, with the answers as results.
+     *
+     * @param list<ToolCall>          $calls
+     * @param 'parallel'|'sequential' $mode
+     *
+     * @return list<ToolResult>
+     */
+    public function results(array $calls, string $mode, Context $context): array
+    {
         return array_map(
-            static fn (\Pillion\ToolCall $call, mixed $result): \Pillion\ToolResult => Answer::of($result)->toResult($call->id, $call->name),
+            static fn (ToolCall $call, Answer $answer): ToolResult => $answer->toResult($call->id, $call->name),
             $calls,
-            $results,
+            $this->batch($calls, $mode, $context),
         );
     }
 
     /** The body of an answer with status 200. */
     private function send(Request $request): \stdClass
     {
-        $response = Transports::to($this->socketPath)->send($request, new Deadline($this->timeout));
+        $response = Transports::to($this->socketPath)->send($request, new Deadline($this->timeout, $this->cancellation));
         try {
             $body = Json::parse($response->body);
         } catch (\JsonException $e) {

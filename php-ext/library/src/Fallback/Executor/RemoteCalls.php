@@ -57,7 +57,7 @@ final class RemoteCalls
                 (string) Remote::nameOf($call->entry->tool),
                 Json::encode($call->arguments),
             ), $calls);
-            $results = (new SidecarApi(SocketPath::default(), $timeout))->batch(array_values($asked), 'parallel', $context);
+            $results = (new SidecarApi(SocketPath::default(), $timeout))->results(array_values($asked), 'parallel', $context);
         } catch (PillionException $e) {
             return array_map(static fn (Prepared $call): \Closure => static fn (): Output => throw (
                 $e instanceof TimeoutException ? Pipeline::timedOut($call->entry, $call->timeout) : ToolFailure::of($e)

@@ -4,6 +4,9 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback\Http;
 
+use Pillion\CancellationToken;
+use Pillion\Fallback\Failure;
+
 /**
  * The end of a call by the clock, whatever the system's own limits count.
  *
@@ -16,13 +19,17 @@ final class Deadline
 
     private readonly float $end;
 
-    public function __construct(public readonly float $seconds)
+    public function __construct(public readonly float $seconds, private readonly ?CancellationToken $cancellation = null)
     {
         $this->end = self::now() + $seconds;
     }
 
+    /** @throws \Pillion\Exception\CancelledException when the call's token was cancelled */
     public function isOver(): bool
     {
+        if ($this->cancellation?->isCancelled()) {
+            throw Failure::cancelled($this->cancellation);
+        }
         return self::now() >= $this->end;
     }
 

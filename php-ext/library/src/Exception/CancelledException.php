@@ -1,0 +1,10 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Exception;
+
+/** The call was ended by its {@see \Pillion\CancellationToken}, or by the server. */
+class CancelledException extends PillionException
+{
+}
