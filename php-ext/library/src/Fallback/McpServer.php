@@ -77,6 +77,12 @@ final class McpServer
         $this->hasCredentials = $apiKey !== null || isset($options['authentication']) || ($options['headers'] ?? []) !== [];
     }
 
+    /** A queue would hand it to another process, with what is set on it or without. */
+    public function __serialize(): never
+    {
+        throw new \Exception('Serialization of a client is not allowed');
+    }
+
     /**
      * The server of an McpClient: a URL, or an array with `url` or `command`, and options.
      *

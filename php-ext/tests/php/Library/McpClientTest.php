@@ -1,0 +1,240 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests\Library;
+
+use Pillion\CancellationToken;
+use Pillion\Event\ToolCallFinished;
+use Pillion\Event\ToolCallStarted;
+use Pillion\Event\ToolsListed;
+use Pillion\Exception\CancelledException;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\JsonRpcException;
+use Pillion\Exception\TimeoutException;
+use Pillion\Exception\UnavailableException;
+use Pillion\McpClient;
+use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Process;
+use Pillion\ToolRegistry;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * McpClient through the sidecar, whose server `everything` lists tools that fail, too.
+ *
+ * @group library
+ */
+final class McpClientTest extends TestCase
+{
+    private McpClient $client;
+
+    protected function setUp(): void
+    {
+        $this->client = new McpClient(str_replace('/sse', '/everything', FakeServer::url()));
+    }
+
+    public function testToolsAreListedAndCalled(): void
+    {
+        self::assertTrue($this->client->isAvailable());
+        $tools = array_column($this->client->listTools(), null, 'name');
+        self::assertSame('{"type":"object","properties":{}}', json_encode($tools['echo']['inputSchema']));
+        $result = $this->client->callTool('roll', ['dice' => '1d20'], ['id' => 'c1']);
+        self::assertSame(['c1', 'roll', true, ['total' => 15, 'rolls' => [15]]], [$result->toolCallId, $result->toolName, $result->success, $result->result]);
+        self::assertEquals(new \stdClass(), $this->client->callTool('values')->result['empty'], 'an empty object stays one');
+        self::assertSame(15, $this->client->request('tools/call', ['name' => 'roll', 'arguments' => ['dice' => '1d20']])['total']);
+    }
+
+    public function testE10AToolThatFailsIsAFailedResult(): void
+    {
+        $result = $this->client->callTool('fails');
+        self::assertSame([false, 'It is broken', 'internal_error', true], [$result->success, $result->error, $result->errorCode, $result->result['isError']]);
+        $this->expectException(JsonRpcException::class);
+        $this->client->callTool('rpc_error');
+    }
+
+    public function testCallsSideBySideTouchNoOther(): void
+    {
+        $started = microtime(true);
+        $results = $this->client->callTools([
+            ['name' => 'slow', 'arguments' => ['seconds' => 0.4], 'id' => 'a'],
+            ['name' => 'nope'],
+            ['name' => 'rpc_error'],
+            ['name' => 'slow', 'arguments' => '{"seconds": 0.4}', 'id' => 'd'],
+        ]);
+        self::assertLessThan(0.75, microtime(true) - $started, 'one after the other they take 0.8 s');
+        self::assertSame(['a', '', '', 'd'], array_column($results, 'toolCallId'));
+        self::assertSame([null, 'not_found', 'invalid_input', null], array_column($results, 'errorCode'));
+        self::assertSame([], $this->client->callTools([]));
+    }
+
+    public function testAStreamHasTheResultAndNoReports(): void
+    {
+        $stream = $this->client->streamTool('roll', ['dice' => '1d20']);
+        self::assertSame([], iterator_to_array($stream));
+        self::assertSame(15, $stream->getResult()->result['total']);
+    }
+
+    public function testACallHasATimeoutOfItsOwn(): void
+    {
+        $this->expectException(TimeoutException::class);
+        $this->client->callTool('slow', ['seconds' => 5], ['timeout' => 0.2]);
+    }
+
+    public function testATokenCancelsACall(): void
+    {
+        $token = new CancellationToken();
+        $token->cancel('not needed');
+        $token->cancel('again');
+        self::assertTrue($token->isCancelled());
+        try {
+            $this->client->callTool('slow', ['seconds' => 5], ['cancellation' => $token]);
+            self::fail('It was not cancelled');
+        } catch (CancelledException $e) {
+            self::assertSame(['The call was cancelled: not needed', 'cancelled'], [$e->getMessage(), $e->errorCode]);
+        }
+        $url = var_export(FakeServer::url(), true);
+        $code = <<<PHP
+            pcntl_async_signals(true);
+            \$token = new Pillion\CancellationToken();
+            pcntl_signal(SIGALRM, fn () => \$token->cancel());
+            \$client = new Pillion\McpClient($url);
+            \$client->listTools();
+            pcntl_alarm(1);
+            \$started = microtime(true);
+            try {
+                \$client->callTool('slow', ['seconds' => 10], ['cancellation' => \$token]);
+            } catch (Pillion\Exception\CancelledException \$e) {
+                echo \$e->getMessage(), microtime(true) - \$started < 5 ? ' in time' : ' late';
+            }
+            PHP;
+        self::assertSame('The call was cancelled in time', Process::php($code)['output']);
+        self::assertSame('The call was cancelled in time', Process::php($code, ['-n'])['output'], 'with streams');
+    }
+
+    /** @dataProvider withoutSidecar */
+    public function testWhatTheSidecarDoesNotHaveNeedsTheExtension(\Closure $call): void
+    {
+        $this->expectException(UnavailableException::class);
+        $this->expectExceptionMessage('cannot go through the sidecar: the extension ext-pillion can');
+        $call($this->client);
+    }
+
+    public function withoutSidecar(): iterable
+    {
+        yield 'a request' => [fn (McpClient $client) => $client->request('prompts/list')];
+        yield 'a notification' => [fn (McpClient $client) => $client->notify('x')];
+        yield 'resources' => [fn (McpClient $client) => $client->readResource('file:///a')];
+        yield 'prompts' => [fn (McpClient $client) => $client->getPrompt('p')];
+        yield 'sampling' => [fn (McpClient $client) => $client->onSampling(fn () => null)];
+        yield 'roots' => [fn (McpClient $client) => $client->setRoots(['file:///a'])];
+        yield 'meta' => [fn (McpClient $client) => $client->callTool('roll', [], ['meta' => ['a' => 1]])];
+        yield 'server info' => [fn (McpClient $client) => $client->getServerInfo()];
+    }
+
+    public function testNothingAtAllMayBeSet(): void
+    {
+        self::assertSame($this->client, $this->client->onSampling(null)->onElicitation(null)->onNotification(null)->setRoots([]));
+    }
+
+    /** @dataProvider wrong */
+    public function testWrongOptionsAreNamed(\Closure $call, string $message): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage($message);
+        $call($this->client);
+    }
+
+    public function wrong(): iterable
+    {
+        yield 'unknown' => [fn (McpClient $client) => $client->callTool('x', [], ['timout' => 5]), "Unknown option 'timout'"];
+        yield 'a type' => [fn (McpClient $client) => $client->callTool('x', [], ['timeout' => 'soon']), "The option 'timeout' must be a number of seconds, string given"];
+        yield 'no call' => [fn (McpClient $client) => $client->callTools([5]), 'A call must be a Pillion\ToolCall or an array'];
+        yield 'no server' => [fn () => new McpClient([]), "either a 'url' or a 'command'"];
+        yield 'both' => [fn () => new McpClient(['url' => 'http://localhost/', 'command' => 'x']), "either a 'url' or a 'command'"];
+        yield 'no logger' => [fn (McpClient $client) => $client->setLogger(new \stdClass()), '$logger must have the method log(), and stdClass has none'];
+    }
+
+    public function testE8CredentialsOfPHPCodeAreNeverReplacedByOthers(): void
+    {
+        foreach ([['api_key' => 'hush'], ['oauth' => ['client_id' => 'x']], ['headers' => ['X-User' => 'alice']]] as $options) {
+            $client = new McpClient(FakeServer::url(), $options);
+            self::assertFalse($client->isAvailable());
+            try {
+                $client->callTool('roll', ['dice' => '1d20']);
+                self::fail('It went out with the credentials of the sidecar');
+            } catch (UnavailableException $e) {
+                self::assertStringNotContainsString('hush', (string) $e);
+            }
+        }
+    }
+
+    public function testAProgramIsFoundByItsLabel(): void
+    {
+        $client = new McpClient(['command' => ['npx', '-y', 'x'], 'label' => 'everything']);
+        self::assertSame(15, $client->callTool('roll', ['dice' => '1d20'])->result['total']);
+        $this->expectException(UnavailableException::class);
+        $this->expectExceptionMessage('The sidecar knows no MCP server stdio:npx');
+        (new McpClient(['command' => 'npx']))->listTools();
+    }
+
+    public function testEventsAndACache(): void
+    {
+        $dispatcher = new class () {
+            /** @var list<object> */
+            public array $events = [];
+
+            public function dispatch(object $event): object
+            {
+                return $this->events[] = $event;
+            }
+        };
+        $cache = new class () {
+            /** @var array<string, mixed> */
+            public array $kept = [];
+
+            public function get(string $key, mixed $default = null): mixed
+            {
+                return $this->kept[$key] ?? $default;
+            }
+
+            public function set(string $key, mixed $value, null|int|\DateInterval $ttl = null): bool
+            {
+                $this->kept[$key] = $value;
+                return $ttl === 60;
+            }
+
+            public function delete(string $key): bool
+            {
+                unset($this->kept[$key]);
+                return true;
+            }
+        };
+        $this->client->setEventDispatcher($dispatcher)->setCache($cache, 60, 'tenant');
+        $first = $this->client->listTools();
+        self::assertEquals($first, $this->client->listTools());
+        $this->client->setCache($cache, 60, 'another')->listTools();
+        self::assertCount(2, $cache->kept);
+        $this->client->callTool('fails', options: ['id' => 'c']);
+        $seen = array_map(fn (object $event) => match (true) {
+            $event instanceof ToolsListed => [$event->tools, $event->fromCache],
+            $event instanceof ToolCallStarted => [$event->toolName, $event->toolCallId],
+            $event instanceof ToolCallFinished => [$event->success, $event->errorCode],
+        }, $dispatcher->events);
+        $count = count($first);
+        self::assertSame([[$count, false], [$count, true], [$count, false], ['fails', 'c'], [false, 'internal_error']], $seen);
+    }
+
+    public function testAClientGoesIntoNoQueue(): void
+    {
+        $this->expectException(\Exception::class);
+        $this->expectExceptionMessage('Serialization of a client is not allowed');
+        serialize($this->client);
+    }
+
+    public function testARegistryTakesTheTools(): void
+    {
+        $registry = new ToolRegistry();
+        self::assertContains('x_roll', $registry->registerMcpServer($this->client, prefix: 'x_'));
+        self::assertSame(15, $registry->execute('x_roll', ['dice' => '1d20'], 'c')->result['total']);
+    }
+}
