@@ -4,66 +4,70 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback\Http;
 
+use Pillion\Exception\PillionException;
+
 /**
  * With PHP's own streams, for where ext-curl is missing.
  *
  * @internal
  */
-final class StreamTransport implements Transport
+final class StreamTransport extends Transport
 {
-    private const READ_BYTES = 65536;
-
-    /** @var ?resource the connection that is kept; null while a call uses it */
-    private $kept = null;
+    /** @var list<resource> the connections that are kept; one that a call uses is not among them */
+    private array $kept = [];
 
     public function __construct(private readonly string $path)
     {
     }
 
-    public function send(Request $request, Deadline $deadline): Response
+    public function sendAll(array $exchanges): array
     {
-        $stream = $this->take() ?? $this->connect($deadline);
-        $reader = new ResponseReader();
-        $left = $this->head($request) . $request->body;
-        while (!$reader->isDone()) {
-            if ($deadline->isOver()) {
-                throw Trouble::time($deadline);
-            }
-            if (!$this->awaits($stream, $left !== '', $deadline)) {
-                continue;
-            }
-            $bytes = (string) @fread($stream, self::READ_BYTES);
-            if ($bytes !== '') {
-                $reader->feed($bytes);
-            } elseif (feof($stream)) {
-                $reader->end();
-            }
-            if ($left !== '') {
-                $left = $this->write($stream, $left);
+        $waiting = $outcomes = [];
+        foreach ($exchanges as $key => [$request, $deadline]) {
+            try {
+                $waiting[$key] = new StreamExchange($this->take() ?? $this->connect($deadline), $request, $deadline);
+            } catch (PillionException $e) {
+                $outcomes[$key] = $e;
             }
         }
-        if ($reader->keepsConnection() && $left === '') {
-            $this->kept = $stream;
+        while ($waiting !== []) {
+            $this->wait($waiting);
+            foreach ($waiting as $key => $exchange) {
+                try {
+                    $isDone = $exchange->advance();
+                } catch (PillionException $e) {
+                    $outcomes[$key] = $e;
+                    unset($waiting[$key]);
+                    continue;
+                }
+                if ($isDone) {
+                    $outcomes[$key] = $exchange->response();
+                    unset($waiting[$key]);
+                    if ($exchange->keepsConnection()) {
+                        $this->kept[] = $exchange->stream;
+                    }
+                }
+            }
         }
-        return $reader->response();
+        return $outcomes;
     }
 
     /**
-     * The kept connection, if it still is one: open means that nothing is there to read,
-     * neither an end nor bytes that nobody asked for.
+     * A kept connection that still is one: open means that nothing is there to read, neither
+     * an end nor bytes that nobody asked for.
      *
      * @return ?resource
      */
     private function take()
     {
-        $stream = $this->kept;
-        $this->kept = null;
-        if ($stream === null) {
-            return null;
+        while (($stream = array_pop($this->kept)) !== null) {
+            $read = [$stream];
+            $write = $except = null;
+            if (@stream_select($read, $write, $except, 0, 0) === 0) {
+                return $stream;
+            }
         }
-        $read = [$stream];
-        $write = $except = null;
-        return @stream_select($read, $write, $except, 0, 0) === 0 ? $stream : null;
+        return null;
     }
 
     /** @return resource */
@@ -79,38 +83,16 @@ final class StreamTransport implements Transport
     }
 
     /**
-     * Waits for a slice of time.
+     * Waits until one of them can go on, for a slice of time; a signal ends it early.
      *
-     * @param resource $stream
-     *
-     * @return bool whether there is something to do; not so when a signal came first
+     * @param non-empty-array<int, StreamExchange> $waiting
      */
-    private function awaits($stream, bool $toWrite, Deadline $deadline): bool
+    private function wait(array $waiting): void
     {
-        $read = [$stream];
-        $write = $toWrite ? [$stream] : null;
+        $read = array_map(static fn (StreamExchange $exchange) => $exchange->stream, $waiting);
+        $write = array_intersect_key($read, array_filter($waiting, static fn (StreamExchange $exchange): bool => $exchange->hasToWrite()));
         $except = null;
-        return (int) @stream_select($read, $write, $except, 0, (int) ceil($deadline->slice() * 1e6)) > 0;
-    }
-
-    /**
-     * @param resource $stream
-     *
-     * @return string what is left to write; nothing once the peer reads no more, for its
-     *                answer may be there all the same
-     */
-    private function write($stream, string $bytes): string
-    {
-        $written = @fwrite($stream, $bytes);
-        return $written === false ? '' : substr($bytes, $written);
-    }
-
-    private function head(Request $request): string
-    {
-        $lines = ["{$request->method()} $request->path HTTP/1.1", 'host: pillion', ...$request->headerLines()];
-        if ($request->body !== null) {
-            $lines[] = 'content-length: ' . strlen($request->body);
-        }
-        return implode("\r\n", $lines) . "\r\n\r\n";
+        $slice = min(array_map(static fn (StreamExchange $exchange): float => $exchange->deadline->slice(), $waiting));
+        @stream_select($read, $write, $except, 0, (int) ceil($slice * 1e6));
     }
 }

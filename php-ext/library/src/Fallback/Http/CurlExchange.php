@@ -1,0 +1,80 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Http;
+
+/**
+ * One request by curl, and what has come of its answer.
+ *
+ * @internal
+ */
+final class CurlExchange
+{
+    private string $body = '';
+    public bool $isTooLong = false;
+
+    public function __construct(
+        public readonly \CurlHandle $handle,
+        string $path,
+        Request $request,
+        public readonly Deadline $deadline,
+    ) {
+        $milliseconds = self::milliseconds($deadline->seconds);
+        curl_setopt_array($handle, [
+            CURLOPT_UNIX_SOCKET_PATH => $path,
+            CURLOPT_URL => "http://pillion$request->path",
+            CURLOPT_PROXY => '',
+            CURLOPT_NOSIGNAL => true,
+            CURLOPT_TIMEOUT_MS => $milliseconds,
+            CURLOPT_CONNECTTIMEOUT_MS => $milliseconds,
+            CURLOPT_HTTP_VERSION => CURL_HTTP_VERSION_1_1,
+            CURLOPT_PATH_AS_IS => true,
+            CURLOPT_MAXFILESIZE => Response::MOST_BYTES,
+            CURLOPT_HTTPHEADER => [...$request->headerLines(), 'expect:'],
+            CURLOPT_WRITEFUNCTION => fn (\CurlHandle $handle, string $bytes): int => $this->take($bytes),
+        ] + ($request->body === null ? [] : self::upload($request->method(), $request->body)));
+    }
+
+    public function response(): Response
+    {
+        return new Response(curl_getinfo($this->handle, CURLINFO_RESPONSE_CODE), $this->body);
+    }
+
+    private function take(string $bytes): int
+    {
+        if (strlen($this->body) + strlen($bytes) > Response::MOST_BYTES) {
+            $this->isTooLong = true;
+            return -1;
+        }
+        $this->body .= $bytes;
+        return strlen($bytes);
+    }
+
+    /**
+     * Given as a string, curl would send the body again, were the connection to break before
+     * the answer. What comes from a function it cannot.
+     *
+     * @return array<int, mixed>
+     */
+    private static function upload(string $method, string $body): array
+    {
+        $sent = 0;
+        return [
+            CURLOPT_UPLOAD => true,
+            CURLOPT_CUSTOMREQUEST => $method,
+            CURLOPT_INFILESIZE => strlen($body),
+            CURLOPT_READFUNCTION => static function (\CurlHandle $handle, mixed $file, int $length) use ($body, &$sent): string {
+                $bytes = substr($body, $sent, $length);
+                $sent += strlen($bytes);
+                return $bytes;
+            },
+        ];
+    }
+
+    /** Rounded up, and at least 1, since 0 is no limit. */
+    private static function milliseconds(float $seconds): int
+    {
+        return (int) max(1, min(ceil($seconds * 1000), 0x7FFFFFFF));
+    }
+}
