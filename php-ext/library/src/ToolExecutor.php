@@ -8,6 +8,7 @@ use Pillion\Fallback\Calls;
 use Pillion\Fallback\Context;
 use Pillion\Fallback\Executor\Options;
 use Pillion\Fallback\Executor\Pipeline;
+use Pillion\Fallback\Hooks;
 use Pillion\Fallback\Registry\Entries;
 
 /**
@@ -16,6 +17,7 @@ use Pillion\Fallback\Registry\Entries;
  */
 class ToolExecutor
 {
+    private readonly Hooks $hooks;
     private readonly Pipeline $pipeline;
 
     /**
@@ -31,7 +33,8 @@ class ToolExecutor
      */
     public function __construct(ToolRegistry $registry, array $options = [])
     {
-        $this->pipeline = new Pipeline(Entries::of($registry), new Options($options));
+        $this->hooks = new Hooks();
+        $this->pipeline = new Pipeline(Entries::of($registry), new Options($options), $this->hooks);
     }
 
     /**
@@ -63,7 +66,7 @@ class ToolExecutor
     }
 
     /**
-     * Runs the sidecar's tools side by side in one request, then those in PHP one after the other.
+     * Runs tools in PHP one after the other, then those of the sidecar side by side.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array<string, mixed>                $context
@@ -75,5 +78,33 @@ class ToolExecutor
     public function executeParallel(array $calls, array $context = []): array
     {
         return $this->pipeline->parallel(Calls::all($calls), Context::of($context));
+    }
+
+    /**
+     * A PSR-3 logger, which gets a line for each call: `info`, or `warning` when it fails. No line holds
+     * arguments or results.
+     *
+     * @param ?object $logger with the method `log()`, such as Psr\Log\LoggerInterface
+     *
+     * @throws Exception\InvalidInputException when it has no such method
+     */
+    public function setLogger(?object $logger): static
+    {
+        $this->hooks->setLogger($logger);
+        return $this;
+    }
+
+    /**
+     * A PSR-14 dispatcher, which gets a {@see Event\ToolCallStarted} and a {@see Event\ToolCallFinished} for
+     * each call. What it throws ends the whole execution.
+     *
+     * @param ?object $dispatcher with the method `dispatch()`, such as Psr\EventDispatcher\EventDispatcherInterface
+     *
+     * @throws Exception\InvalidInputException when it has no such method
+     */
+    public function setEventDispatcher(?object $dispatcher): static
+    {
+        $this->hooks->setEventDispatcher($dispatcher);
+        return $this;
     }
 }

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The logger, the event dispatcher and the cache of a client.
+ * The logger, the event dispatcher and the cache of a client or an executor.
  *
  * @internal
  */
@@ -49,6 +49,16 @@ final class Hooks
         } else {
             error_log("pillion: $message " . Json::encode($facts));
         }
+    }
+
+    /**
+     * A line for the logger alone.
+     *
+     * @param array<string, mixed> $facts
+     */
+    public function note(string $level, string $message, array $facts): void
+    {
+        $this->logger?->log($level, $message, $facts);
     }
 
     public function dispatch(object $event): void

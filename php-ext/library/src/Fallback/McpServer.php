@@ -236,18 +236,13 @@ final class McpServer
         $outcomes = $asked = [];
         foreach ($calls as $place => $call) {
             try {
-                $asked[$place] = new ToolCall($call->id, $this->sidecarName($call->name), $call->arguments);
+                $arguments = is_array($call->arguments) ? Json::encodeArguments($call->arguments) : $call->arguments;
+                $asked[$place] = [$this->sidecarName($call->name), $arguments, $timeout ?? $this->timeout];
             } catch (PillionException $e) {
                 $outcomes[$place] = $e;
             }
         }
-        try {
-            $api = $this->api($timeout, $cancellation);
-            $answers = $asked === [] ? [] : $api->batch(array_values($asked), 'parallel', Context::none());
-        } catch (PillionException $e) {
-            $answers = array_fill(0, count($asked), $e);
-        }
-        $outcomes += array_combine(array_keys($asked), $answers);
+        $outcomes += $this->api($timeout, $cancellation)->executeAll($asked, Context::none());
         ksort($outcomes);
         return array_map(function (ToolCall $call, Answer|PillionException $outcome): mixed {
             try {

@@ -5,8 +5,11 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 use Pillion\CancellationToken;
+use Pillion\Exception\PillionException;
+use Pillion\Exception\UnavailableException;
 use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Http\Request;
+use Pillion\Fallback\Http\Response;
 use Pillion\Fallback\Http\Transports;
 use Pillion\ToolCall;
 use Pillion\ToolResult;
@@ -53,9 +56,38 @@ final class SidecarApi
     /** Runs one tool; `$arguments` is JSON. */
     public function execute(string $name, string $arguments, Context $context): Answer
     {
-        // A dot would be a step to another path.
-        $path = self::TOOLS . 'execute/' . str_replace('.', '%2E', rawurlencode($name));
-        return Answer::of($this->send(new Request($path, $context->headers(), $arguments)));
+        $outcome = $this->executeAll([[$name, $arguments, $this->timeout]], $context)[0];
+        return $outcome instanceof Answer ? $outcome : throw $outcome;
+    }
+
+    /**
+     * Runs tools side by side, each in a request of its own with a time of its own.
+     *
+     * @param array<int, array{string, string, float}> $calls name, arguments as JSON, seconds
+     *
+     * @return array<int, Answer|PillionException> by the same keys
+     */
+    public function executeAll(array $calls, Context $context): array
+    {
+        $headers = $context->headers();
+        $exchanges = array_map(function (array $call) use ($headers): array {
+            [$name, $arguments, $seconds] = $call;
+            // A dot would be a step to another path.
+            $path = self::TOOLS . 'execute/' . str_replace('.', '%2E', rawurlencode($name));
+            return [new Request($path, $headers, $arguments), new Deadline($seconds, $this->cancellation)];
+        }, $calls);
+        try {
+            $outcomes = Transports::to($this->socketPath)->sendAll($exchanges);
+        } catch (UnavailableException $e) {
+            return array_map(static fn (): UnavailableException => $e, $calls);
+        }
+        return array_map(static function (Response|PillionException $outcome): Answer|PillionException {
+            try {
+                return $outcome instanceof Response ? Answer::of(self::body($outcome)) : $outcome;
+            } catch (PillionException $e) {
+                return $e;
+            }
+        }, $outcomes);
     }
 
     /**
@@ -103,7 +135,11 @@ final class SidecarApi
     /** The body of an answer with status 200. */
     private function send(Request $request): \stdClass
     {
-        $response = Transports::to($this->socketPath)->send($request, new Deadline($this->timeout, $this->cancellation));
+        return self::body(Transports::to($this->socketPath)->send($request, new Deadline($this->timeout, $this->cancellation)));
+    }
+
+    private static function body(Response $response): \stdClass
+    {
         try {
             $body = Json::parse($response->body);
         } catch (\JsonException $e) {

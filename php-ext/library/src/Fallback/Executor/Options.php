@@ -41,8 +41,8 @@ final class Options
             $toolTimeouts[$tool] = self::seconds("tool_timeouts.$tool", $seconds);
         }
         $this->toolTimeouts = $toolTimeouts;
-        // One thread runs tools one by one; these are the sidecar's to keep.
         $this->maxConcurrent = self::count('max_concurrent', $given['max_concurrent'] ?? 5, 1);
+        // There is no queue here: the sidecar has one.
         self::seconds('queue_timeout', $given['queue_timeout'] ?? 30.0);
         $this->maxOutputBytes = self::count('max_output_bytes', $given['max_output_bytes'] ?? 16 * 1024 * 1024, 0);
         $this->rateLimits = self::limits(self::map('rate_limits', $given['rate_limits'] ?? []));

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Executor;
 
 use Pillion\Fallback\Context;
+use Pillion\Fallback\Hooks;
 use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Json;
 use Pillion\Fallback\Registry\Entries;
@@ -26,8 +27,11 @@ final class Pipeline
 
     private readonly RateLimiter $limiter;
 
-    public function __construct(private readonly Entries $entries, private readonly Options $options)
-    {
+    public function __construct(
+        private readonly Entries $entries,
+        private readonly Options $options,
+        private readonly Hooks $hooks = new Hooks(),
+    ) {
         $this->limiter = new RateLimiter($options);
     }
 
@@ -44,7 +48,7 @@ final class Pipeline
     }
 
     /**
-     * Runs the sidecar's tools side by side, then those in PHP one after the other.
+     * Runs the tools in PHP one after the other, then the sidecar's side by side.
      *
      * @param list<ToolCall> $calls
      *
@@ -54,7 +58,7 @@ final class Pipeline
     {
         $results = $recorders = $local = $remote = [];
         foreach ($calls as $place => $call) {
-            $recorders[$place] = new Recorder($call);
+            $recorders[$place] = new Recorder($call, $this->hooks, $this->entries->find($call->name)?->origin);
             try {
                 $prepared = $this->prepare($call, $context);
             } catch (ToolFailure $failure) {
@@ -67,14 +71,12 @@ final class Pipeline
                 $local[$place] = $prepared;
             }
         }
+        foreach ($local as $place => $prepared) {
+            $results[$place] = $this->record($recorders[$place], $prepared->call, fn (): Output => $this->runLocally($prepared));
+        }
         $outcomes = $remote === [] ? [] : (new RemoteCalls($this->options))->run($remote, $context);
         foreach ($outcomes as $place => $outcome) {
-            $results[$place] = $this->record($recorders[$place], $calls[$place], static fn (): Output => $outcome());
-        }
-        foreach ($local as $place => $prepared) {
-            // Its time starts with its turn.
-            $recorder = new Recorder($prepared->call);
-            $results[$place] = $this->record($recorder, $prepared->call, fn (): Output => $this->runLocally($prepared));
+            $results[$place] = $this->record($recorders[$place], $calls[$place], $outcome);
         }
         ksort($results);
         return $results;
@@ -84,10 +86,11 @@ final class Pipeline
     private function record(Recorder $recorder, ToolCall $call, \Closure $outcome): ToolResult
     {
         try {
-            return $recorder->succeeded($outcome()->cap($call->name, $this->options->maxOutputBytes));
+            $output = $outcome()->cap($call->name, $this->options->maxOutputBytes);
         } catch (ToolFailure $failure) {
             return $recorder->failed($failure);
         }
+        return $recorder->succeeded($output);
     }
 
     /** @throws ToolFailure */

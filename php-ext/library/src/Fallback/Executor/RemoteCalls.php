@@ -6,24 +6,20 @@ namespace Pillion\Fallback\Executor;
 
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
+use Pillion\Fallback\Answer;
 use Pillion\Fallback\Context;
 use Pillion\Fallback\Json;
 use Pillion\Fallback\Remote;
 use Pillion\Fallback\SidecarApi;
 use Pillion\Fallback\SocketPath;
-use Pillion\ToolCall;
-use Pillion\ToolResult;
 
 /**
- * Calls of tools that the sidecar runs.
+ * Calls of tools that the sidecar runs, side by side.
  *
  * @internal
  */
 final class RemoteCalls
 {
-    /** Calls in one request; the sidecar takes 100 unless it is told otherwise. */
-    private const MOST_AT_ONCE = 20;
-
     public function __construct(private readonly Options $options)
     {
     }
@@ -36,41 +32,42 @@ final class RemoteCalls
     public function run(array $calls, Context $context): array
     {
         $outcomes = [];
-        foreach (array_chunk($calls, self::MOST_AT_ONCE, true) as $some) {
-            $outcomes += $this->send($some, $context);
+        foreach (array_chunk($calls, $this->options->maxConcurrent, true) as $some) {
+            $asked = array_map(static fn (Prepared $call): array => [
+                (string) Remote::nameOf($call->entry->tool),
+                Json::encode($call->arguments),
+                $call->timeout,
+            ], $some);
+            $api = new SidecarApi(SocketPath::default(), $this->options->timeout);
+            foreach (self::answers($api, $asked, $context) as $place => $answer) {
+                $outcomes[$place] = static fn (): Output => self::output($calls[$place], $answer);
+            }
         }
         return $outcomes;
     }
 
     /**
-     * @param non-empty-array<int, Prepared> $calls
+     * @param array<int, array{string, string, float}> $asked
      *
-     * @return array<int, \Closure(): Output>
+     * @return array<int, Answer|PillionException>
      */
-    private function send(array $calls, Context $context): array
+    private static function answers(SidecarApi $api, array $asked, Context $context): array
     {
-        $rounds = ceil(count($calls) / $this->options->maxConcurrent);
-        $timeout = $rounds * max(array_map(static fn (Prepared $call): float => $call->timeout, $calls));
         try {
-            $asked = array_map(static fn (Prepared $call): ToolCall => new ToolCall(
-                $call->call->id,
-                (string) Remote::nameOf($call->entry->tool),
-                Json::encode($call->arguments),
-            ), $calls);
-            $results = (new SidecarApi(SocketPath::default(), $timeout))->results(array_values($asked), 'parallel', $context);
+            return $api->executeAll($asked, $context);
         } catch (PillionException $e) {
-            return array_map(static fn (Prepared $call): \Closure => static fn (): Output => throw (
-                $e instanceof TimeoutException ? Pipeline::timedOut($call->entry, $call->timeout) : ToolFailure::of($e)
-            ), $calls);
+            // A user or a channel that no header can carry.
+            return array_map(static fn (): PillionException => $e, $asked);
         }
-        return array_map(
-            static fn (ToolResult $result): \Closure => static fn (): Output => self::output($result),
-            array_combine(array_keys($calls), $results),
-        );
     }
 
-    private static function output(ToolResult $result): Output
+    /** @throws ToolFailure */
+    private static function output(Prepared $call, Answer|PillionException $answer): Output
     {
+        if ($answer instanceof PillionException) {
+            throw $answer instanceof TimeoutException ? Pipeline::timedOut($call->entry, $call->timeout) : ToolFailure::of($answer);
+        }
+        $result = $answer->toResult($call->call->id, $call->call->name);
         if (!$result->success) {
             $metadata = array_diff_key($result->metadata, ['execution_time' => 0]);
             throw new ToolFailure($result->errorCode ?? 'internal_error', $result->error ?? 'The tool failed', $result->result, $metadata);

@@ -17,10 +17,6 @@ final class CurlTransport extends Transport
     /** curl would have to send the request again; PHP has no constant for it. */
     private const SEND_FAIL_REWIND = 65;
 
-    private const BROKEN_OFF = [
-        CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, self::SEND_FAIL_REWIND,
-    ];
-
     private ?\CurlMultiHandle $connections = null;
     /** @var list<\CurlHandle> */
     private array $idle = [];
@@ -109,7 +105,8 @@ final class CurlTransport extends Transport
             $error === CURLE_OPERATION_TIMEDOUT => Trouble::time($exchange->deadline),
             $error === CURLE_COULDNT_CONNECT => Trouble::connecting($this->path, curl_getinfo($exchange->handle, CURLINFO_OS_ERRNO)),
             $error === CURLE_FILESIZE_EXCEEDED, $exchange->isTooLong => Trouble::tooLong(),
-            in_array($error, self::BROKEN_OFF, true) => Trouble::brokenOff((string) curl_strerror($error)),
+            in_array($error, [CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, self::SEND_FAIL_REWIND], true) =>
+                Trouble::brokenOff((string) curl_strerror($error)),
             default => Trouble::notHttp((string) curl_strerror($error)),
         };
     }
