@@ -336,6 +336,35 @@ class McpClient
         return $store === null ? $this : throw self::needsExtension('OAuth');
     }
 
+    /**
+     * Asks for an authorization that is given later, as in a web application: send the
+     * browser to the page; where it comes back, call {@see finishAuthorization()}, also in
+     * another process. Needs the option `oauth` with a `redirect_uri`, and a token store.
+     *
+     * @return array{url: string, state: string}
+     *
+     * @throws Exception\PillionException as {@see request()}
+     */
+    public function startAuthorization(): array
+    {
+        throw self::needsExtension('OAuth');
+    }
+
+    /**
+     * Gets the tokens and stores them, now that the browser has come back.
+     *
+     * @param string $callbackUrl the whole address that the browser came back to, with its query
+     *
+     * @throws Exception\AuthorizationException when the answer belongs to no request of this store, or says no
+     * @throws Exception\PillionException       as {@see request()}
+     */
+    public function finishAuthorization(
+        #[\SensitiveParameter]
+        string $callbackUrl,
+    ): void {
+        throw self::needsExtension('OAuth');
+    }
+
     private static function needsExtension(string $what): Exception\UnavailableException
     {
         return Failure::unavailable("$what cannot go through the sidecar: the extension ext-pillion can do it");

@@ -16,6 +16,9 @@ use Pillion\Fallback\Signature\Target;
  */
 class ToolDefinition
 {
+    /** In characters: what MCP advises (SEP-986). */
+    private const LONGEST_NAME = 128;
+
     public readonly string $name;
     public readonly string $description;
     /** @var array<string, mixed> a JSON Schema of type object */
@@ -48,9 +51,7 @@ class ToolDefinition
     ) {
         Argument::texts([1 => $name, 2 => $description, 5 => $category]);
         Argument::seconds('cooldownSeconds', $cooldownSeconds);
-        if (preg_match('/^[a-zA-Z_][a-zA-Z0-9_-]*$/D', $name) !== 1) {
-            throw Failure::invalidInput("Invalid tool name '$name': use letters, digits, '_' and '-', starting with a letter or '_'");
-        }
+        self::checkName($name);
         if (Argument::isBlank($description)) {
             throw Failure::invalidInput("$name: A tool needs a description");
         }
@@ -130,6 +131,20 @@ class ToolDefinition
             'parameters' => $this->parameters,
             'strict' => $this->strict,
         ];
+    }
+
+    /** @throws Exception\InvalidInputException */
+    private static function checkName(string $name): void
+    {
+        $rule = match (true) {
+            strlen($name) > self::LONGEST_NAME => 'use no more than ' . self::LONGEST_NAME . ' characters',
+            preg_match('/^[a-zA-Z_][a-zA-Z0-9_-]*$/D', $name) !== 1 => "use letters, digits, '_' and '-', starting with a letter or '_'",
+            default => null,
+        };
+        if ($rule !== null) {
+            $beginning = preg_match('/^.{64}(?=.)/us', $name, $found) === 1 ? "$found[0]..." : $name;
+            throw Failure::invalidInput("Invalid tool name '$beginning': $rule");
+        }
     }
 
     private static function bound(Signature $signature): self

@@ -11,7 +11,11 @@ use Pillion\Tests\Support\Peer;
 use Pillion\TokenStore;
 use PHPUnit\Framework\TestCase;
 
-/** OAuth with real authorization servers: these agree to everything and redirect at once. */
+/**
+ * OAuth with real authorization servers: these agree to everything and redirect at once.
+ *
+ * @group extension
+ */
 final class McpClientOAuthTest extends TestCase
 {
     private const REDIRECT_URI = 'http://127.0.0.1:8123/callback';

@@ -20,7 +20,11 @@ use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolStream;
 use PHPUnit\Framework\TestCase;
 
-/** Arguments, values and hooks, against a fake server. */
+/**
+ * Arguments, values and hooks, against a fake server.
+ *
+ * @group extension
+ */
 final class McpClientTest extends TestCase
 {
     private static function client(array $options = []): McpClient

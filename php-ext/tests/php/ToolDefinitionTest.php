@@ -93,6 +93,7 @@ final class ToolDefinitionTest extends TestCase
         $twice = [['name' => 'a', 'type' => 'string'], ['name' => 'a', 'type' => 'string']];
         yield 'a digit first' => ['9x', 'd', [], "Invalid tool name '9x'"];
         yield 'a blank' => ['a b', 'd', [], 'Invalid tool name'];
+        yield 'a name that is too long' => [str_repeat('a', 129), 'd', [], "Invalid tool name '" . str_repeat('a', 64) . "...': use no more than 128 characters"];
         yield 'no name' => ['', 'd', [], 'Invalid tool name'];
         yield 'no description' => ['t', ' ', [], 'needs a description'];
         yield 'two of one name' => ['X', 'd', $twice, 'X: Duplicate parameter names found'];
