@@ -9,6 +9,7 @@ use Pillion\ProviderFormat;
 use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
+use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
 final class ProviderFormatTest extends TestCase
@@ -28,6 +29,103 @@ final class ProviderFormatTest extends TestCase
         self::assertSame('ping', ProviderFormat::tools('google', $tools)[0]['name']);
         self::assertSame('function', ProviderFormat::tools('openai-responses', $tools)[0]['type']);
         self::assertSame([], ProviderFormat::tools('hal9000', $tools));
+    }
+
+    public function testA3RequiredIsThereInARawSchemaAsWell(): void
+    {
+        $inner = ['type' => 'object', 'properties' => ['x' => ['type' => 'string']]];
+        $tool = new ToolDefinition('t', 'd', ['properties' => ['a' => $inner]]);
+        $parameters = ['properties' => ['a' => $inner], 'type' => 'object', 'required' => []];
+        self::assertSame($parameters, ProviderFormat::tools('openai', [$tool])[0]['function']['parameters']);
+        self::assertSame($parameters, ProviderFormat::tools('openai-responses', [$tool])[0]['parameters']);
+        unset($parameters['required']);
+        self::assertSame($parameters, ProviderFormat::tools('anthropic', [$tool])[0]['input_schema']);
+    }
+
+    public function testH1GoogleGetsWhatItsSchemaHas(): void
+    {
+        $tool = new ToolDefinition('t', 'd', [
+            'type' => 'object',
+            'properties' => [
+                'tree' => ['$ref' => '#/$defs/node'],
+                'either' => ['anyOf' => [['type' => 'string'], ['type' => 'null']], 'description' => 'Either'],
+                'union' => ['type' => ['integer', 'string', 'null'], 'exclusiveMinimum' => 3],
+                'fixed' => ['const' => 'x'],
+                'numbers' => ['enum' => [1, 2]],
+                'tuple' => ['prefixItems' => [['type' => 'number', 'multipleOf' => 2]]],
+                'strict' => ['allOf' => [['type' => 'object', 'required' => ['a', 'b']], ['properties' => ['a' => ['type' => 'boolean']]]]],
+            ],
+            'required' => ['tree', 'nope'],
+            'additionalProperties' => false,
+            '$defs' => ['node' => ['type' => 'object', 'title' => 'Node', 'properties' => ['next' => ['$ref' => '#/$defs/node']]]],
+        ]);
+        $node = ['type' => 'object', 'title' => 'Node'];
+        self::assertEquals([
+            'type' => 'object',
+            'required' => ['tree'],
+            'properties' => [
+                'tree' => $node + ['properties' => ['next' => $node]],
+                'either' => ['type' => 'string', 'nullable' => true, 'description' => 'Either'],
+                'union' => ['anyOf' => [
+                    ['type' => 'string', 'nullable' => true],
+                    ['type' => 'integer', 'nullable' => true, 'minimum' => 4],
+                ]],
+                'fixed' => ['type' => 'string', 'enum' => ['x']],
+                'numbers' => ['type' => 'integer'],
+                'tuple' => ['type' => 'array', 'items' => ['type' => 'number']],
+                'strict' => ['type' => 'object', 'required' => ['a'], 'properties' => ['a' => ['type' => 'boolean']]],
+            ],
+        ], ProviderFormat::tools('google', [$tool])[0]['parameters']);
+    }
+
+    public function testH5EveryProviderBothWays(): void
+    {
+        $call = ['name' => 'roll', 'args' => []];
+        $responses = [
+            'anthropic' => ['content' => [['type' => 'text', 'text' => 'Hm.'], ['type' => 'tool_use', 'id' => 'u1', 'name' => 'roll', 'input' => []]]],
+            'openai-responses' => ['output' => [
+                ['type' => 'message', 'content' => [['type' => 'output_text', 'text' => 'Hm.']]],
+                ['type' => 'function_call', 'id' => 'f', 'call_id' => 'u1', 'name' => 'roll', 'arguments' => []],
+            ]],
+            'google' => ['responseId' => 'r', 'candidates' => [['content' => ['parts' => [['text' => 'x', 'thought' => true], ['text' => 'Hm.'], ['functionCall' => $call]]]]]],
+        ];
+        $results = [new ToolResult('u1', 'roll', ['total' => 4]), new ToolResult('pillion_call_0', 'roll', null, false, 'no dice', 'internal_error')];
+        $ids = ['anthropic' => 'u1', 'openai-responses' => 'u1', 'google' => 'pillion_call_r_0'];
+        $messages = [
+            'anthropic' => '[{"role":"user","content":[{"type":"tool_result","tool_use_id":"u1","content":"{\"total\":4}"},'
+                . '{"type":"tool_result","tool_use_id":"pillion_call_0","content":"{\"error\":\"no dice\"}","is_error":true}]}]',
+            'openai-responses' => '[{"type":"function_call_output","call_id":"u1","output":"{\"total\":4}"},'
+                . '{"type":"function_call_output","call_id":"pillion_call_0","output":"{\"error\":\"no dice\"}"}]',
+            'google' => '[{"role":"user","parts":[{"functionResponse":{"name":"roll","id":"u1","response":{"result":{"total":4}}}},'
+                . '{"functionResponse":{"name":"roll","response":{"error":"no dice"}}}]}]',
+        ];
+        foreach ($responses as $provider => $response) {
+            $calls = ProviderFormat::toolCalls($provider, $response);
+            self::assertSame([$ids[$provider], 'roll', []], [$calls[0]->id, $calls[0]->name, $calls[0]->arguments]);
+            self::assertSame('Hm.', ProviderFormat::text($provider, $response));
+            $said = json_encode(ProviderFormat::assistantMessages($provider, $response));
+            self::assertMatchesRegularExpression('/"(input|args)":\{\}|"arguments":"\{\}"/', $said);
+            self::assertSame($messages[$provider], json_encode(ProviderFormat::results($provider, $results)));
+            self::assertSame([], ProviderFormat::results($provider, []));
+        }
+    }
+
+    /** @dataProvider malformed */
+    public function testA6AMalformedBodyNamesThePath(string $provider, array $body, string $message): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage($message);
+        ProviderFormat::assistantMessages($provider, $body);
+    }
+
+    public function malformed(): iterable
+    {
+        $chat = fn (mixed $call) => ['choices' => [['message' => ['tool_calls' => [$call]]]]];
+        yield ['openai', $chat(7), "Malformed response of the provider 'openai': choices[0].message.tool_calls[0] is a number, expected an object"];
+        yield ['openai', $chat(['id' => '1', 'function' => ['name' => ['x']]]), 'choices[0].message.tool_calls[0].function.name is an array, expected a string'];
+        yield ['anthropic', ['content' => [['type' => 'tool_use', 'id' => 'x']]], 'content[0].name is missing'];
+        yield ['google', ['candidates' => []], 'candidates[0] is missing'];
+        yield ['openai-responses', ['error' => ['message' => 'The model failed']], "The provider 'openai-responses' reported an error: The model failed"];
     }
 
     public function testH5ARoundWithAModel(): void

@@ -54,6 +54,14 @@ final class InputSchema
         return self::completed($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
     }
 
+    /** As {@see tree()}, with `required`, which a schema may lack, in it (requirement A3). */
+    public static function withRequired(ToolDefinition $definition): \stdClass
+    {
+        $schema = self::tree($definition);
+        $schema->required = is_array($schema->required ?? null) ? $schema->required : [];
+        return $schema;
+    }
+
     /**
      * `type` and `properties` are added where they lack; null for what is no schema of an
      * object. PHP writes an empty map as `[]`, so that stands for `{}` here.

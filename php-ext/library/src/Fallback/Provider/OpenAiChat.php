@@ -26,7 +26,7 @@ final class OpenAiChat extends Format
         $function = [
             'name' => $definition->name,
             'description' => $definition->description,
-            'parameters' => Json::shown(InputSchema::tree($definition)),
+            'parameters' => Json::shown(InputSchema::withRequired($definition)),
         ];
         if ($alwaysStrict || $definition->strict) {
             $function['strict'] = $definition->strict;

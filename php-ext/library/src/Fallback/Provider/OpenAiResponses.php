@@ -30,7 +30,7 @@ final class OpenAiResponses extends Format
             'type' => 'function',
             'name' => $definition->name,
             'description' => $definition->description,
-            'parameters' => Json::shown(InputSchema::tree($definition)),
+            'parameters' => Json::shown(InputSchema::withRequired($definition)),
             'strict' => $definition->strict,
         ];
     }
