@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion;
 
-use Pillion\Fallback\McpServer;
+use Pillion\Fallback\McpEntry;
 use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Registry\Origin;
 
@@ -27,7 +27,7 @@ abstract class MCPToolAdapter implements MCPToolInterface
      */
     public function __construct(#[\SensitiveParameter] array $serverConfig = [])
     {
-        $client = McpServer::client($serverConfig);
+        $client = McpEntry::client($serverConfig);
         $this->serverConfig = $serverConfig;
         $this->serverAvailable = $client !== null;
         $this->client = $client;

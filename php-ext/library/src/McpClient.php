@@ -9,8 +9,8 @@ use Pillion\Fallback\Calls;
 use Pillion\Fallback\ClientHooks;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
+use Pillion\Fallback\McpEntry;
 use Pillion\Fallback\McpOptions;
-use Pillion\Fallback\McpServer;
 
 /**
  * An MCP server that the sidecar knows: by the option `label`, else by its URL. Tools can be
@@ -39,7 +39,7 @@ class McpClient
         #[\SensitiveParameter]
         array $options = [],
     ) {
-        $this->server = McpServer::ofClient($server, $options);
+        $this->server = McpEntry::server($server, $options);
     }
 
     /**

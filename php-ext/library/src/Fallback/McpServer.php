@@ -30,11 +30,6 @@ final class McpServer
         'limits', 'allow_http', 'egress',
     ];
 
-    /** Those that an McpClient takes beside these. */
-    private const MORE_OPTIONS = [
-        'url', 'command', 'args', 'env', 'inherit_env', 'cwd', 'timeout', 'api_key', 'oauth', 'roots', 'description',
-    ];
-
     public readonly Hooks $hooks;
     /** @var ?array<string, string> the sidecar's names of the tools, by the server's, once they were asked for */
     private ?array $names = null;
@@ -83,79 +78,15 @@ final class McpServer
         throw new \Exception('Serialization of a client is not allowed');
     }
 
-    /**
-     * The server of an McpClient: a URL, or an array with `url` or `command`, and options.
-     *
-     * @param string|array<array-key, mixed> $server
-     * @param array<array-key, mixed>        $options
-     *
-     * @throws \Pillion\Exception\InvalidInputException
-     */
-    public static function ofClient(
-        #[\SensitiveParameter]
-        string|array $server,
-        #[\SensitiveParameter]
-        array $options,
-    ): self {
-        $given = (is_string($server) ? ['url' => $server] : $server) + $options;
-        $own = array_intersect_key($given, array_flip(self::MORE_OPTIONS));
-        $command = is_array($own['command'] ?? null) ? $own['command'][0] ?? null : $own['command'] ?? null;
-        $url = $own['url'] ?? (is_string($command) ? 'stdio:' . basename($command) : null);
-        if (!is_string($url) || isset($own['url'], $own['command'])) {
-            throw Failure::invalidInput("A server needs either a 'url' or a 'command'");
-        }
-        $timeout = $own['timeout'] ?? 30;
-        if (!is_int($timeout) && !is_float($timeout)) {
-            throw Failure::invalidInput("The option 'timeout' must be a number of seconds");
-        }
-        $key = $own['api_key'] ?? null;
-        if ($key !== null && !is_string($key)) {
-            throw Failure::invalidInput("The option 'api_key' must be a string");
-        }
-        $rest = array_diff_key($given, $own);
-        // OAuth is a credential of the application's, too.
-        return new self($url, $timeout, $key, isset($own['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest);
-    }
-
     /** @param MCPSSEClient|McpClient|array<array-key, mixed> $server */
     public static function of(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server): self
     {
-        $client = is_array($server) ? self::client($server) : $server;
+        $client = is_array($server) ? McpEntry::client($server) : $server;
         if ($client === null) {
             throw Failure::invalidInput("The server entry has no 'server_url'");
         }
         $class = $client instanceof McpClient ? McpClient::class : MCPSSEClient::class;
         return \Closure::bind(static fn (MCPSSEClient|McpClient $client): McpServer => $client->server(), null, $class)($client);
-    }
-
-    /**
-     * The client of a server entry; null without a URL.
-     *
-     * @param array<array-key, mixed> $entry
-     *
-     * @throws \Pillion\Exception\InvalidInputException
-     */
-    public static function client(#[\SensitiveParameter] array $entry): ?MCPSSEClient
-    {
-        Json::encode($entry);
-        $text = static function (string $key) use ($entry): ?string {
-            $text = is_string($entry[$key] ?? null) ? trim($entry[$key]) : '';
-            return $text === '' ? null : $text;
-        };
-        $url = $text('server_url');
-        if ($url === null) {
-            return null;
-        }
-        $timeout = $entry['timeout'] ?? 30;
-        if (!is_int($timeout) && !is_float($timeout)) {
-            throw Failure::invalidInput("The server's 'timeout' must be a number of seconds");
-        }
-        $options = $entry['options'] ?? [];
-        if (!is_array($options)) {
-            throw Failure::invalidInput('The options must be an array with names as keys');
-        }
-        $label = $text('server_label');
-        return new MCPSSEClient($url, $timeout, $text('api_key'), ($label === null ? [] : ['label' => $label]) + $options);
     }
 
     /** The URL without what may be secret. */

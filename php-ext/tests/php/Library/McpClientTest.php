@@ -37,7 +37,7 @@ final class McpClientTest extends TestCase
     {
         self::assertTrue($this->client->isAvailable());
         $tools = array_column($this->client->listTools(), null, 'name');
-        self::assertSame('{"type":"object","properties":{}}', json_encode($tools['echo']['inputSchema']));
+        self::assertStringStartsWith('{"type":"object","properties":{}', json_encode($tools['echo']['inputSchema']), 'an empty map stays one');
         $result = $this->client->callTool('roll', ['dice' => '1d20'], ['id' => 'c1']);
         self::assertSame(['c1', 'roll', true, ['total' => 15, 'rolls' => [15]]], [$result->toolCallId, $result->toolName, $result->success, $result->result]);
         self::assertEquals(new \stdClass(), $this->client->callTool('values')->result['empty'], 'an empty object stays one');
