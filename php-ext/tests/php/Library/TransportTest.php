@@ -69,13 +69,13 @@ final class TransportTest extends TestCase
         $transport = $this->peer($behaviour, $class);
         $started = microtime(true);
         try {
-            self::send($transport);
+            self::send($transport, 60);
             self::fail('It was taken');
         } catch (TransportException $e) {
             self::assertStringContainsString($message, $e->getMessage());
             self::assertSame('unavailable', $e->errorCode);
         }
-        self::assertLessThan(4, microtime(true) - $started);
+        self::assertLessThan(50, microtime(true) - $started);
         self::assertSame(1, $this->peer?->stop(), 'what may have run is not sent again');
     }
 
