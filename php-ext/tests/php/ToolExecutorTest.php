@@ -219,7 +219,10 @@ final class ToolExecutorTest extends TestCase
         self::assertSame('go on!', $fiber->getReturn());
     }
 
-    /** @group timing */
+    /**
+     * @group extension
+     * @group timing
+     */
     public function testToolsInPHPRunBesideMCPTools(): void
     {
         $this->registerServer();
@@ -237,6 +240,7 @@ final class ToolExecutorTest extends TestCase
         self::assertLessThan(0.85, microtime(true) - $started, 'one after the other they take 0.9 s');
     }
 
+    /** @group extension */
     public function testC1PHPCodeRunsWhileTheServerIsBusy(): void
     {
         $this->registerServer();
