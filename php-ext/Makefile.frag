@@ -1,5 +1,8 @@
-# cargo knows what is out of date, so it is asked every time.
+# cargo knows what is out of date, so it is asked every time. But not by `make install`, which
+# is often root's, who may have no toolchain: it installs what was built.
+ifneq ($(MAKECMDGOALS),install)
 .PHONY: $(phplibdir)/pillion.so
+endif
 # `make install DESTDIR=...` as everywhere else; PHP's own name for it works too.
 INSTALL_ROOT = $(DESTDIR)
 pillion_target = $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(builddir)/target)
