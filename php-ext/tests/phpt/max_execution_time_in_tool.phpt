@@ -2,6 +2,7 @@
 max_execution_time ends a tool that computes too long
 --INI--
 max_execution_time=1
+hard_timeout=60
 --FILE--
 <?php
 use Pillion\{ToolCall, ToolDefinition, ToolExecutor, ToolRegistry};
