@@ -1,0 +1,30 @@
+<?php
+
+use Illuminate\Database\Migrations\Migration;
+use Illuminate\Database\Schema\Blueprint;
+use Illuminate\Support\Facades\Schema;
+
+return new class extends Migration {
+    public function up(): void
+    {
+        Schema::connection(config('pillion.approvals.connection'))
+            ->create(config('pillion.approvals.table', 'pillion_approvals'), function (Blueprint $table): void {
+                $table->string('id', 64)->primary();
+                $table->string('tool', 128);
+                $table->longText('arguments');
+                $table->string('user')->nullable()->index();
+                $table->string('status', 16)->index();
+                // Unix time, so that no time zone of the database comes between.
+                $table->unsignedBigInteger('created_at');
+                $table->unsignedBigInteger('expires_at')->index();
+                $table->string('decided_by')->nullable();
+                $table->unsignedBigInteger('decided_at')->nullable();
+            });
+    }
+
+    public function down(): void
+    {
+        Schema::connection(config('pillion.approvals.connection'))
+            ->dropIfExists(config('pillion.approvals.table', 'pillion_approvals'));
+    }
+};

@@ -1,0 +1,99 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Approvals;
+
+use Illuminate\Contracts\Support\Arrayable;
+use JsonSerializable;
+
+/**
+ * A call that somebody has to allow. Its id stands for the tool, exactly these arguments and the
+ * user; it is no secret and gives no right to decide.
+ *
+ * @implements Arrayable<string, mixed>
+ */
+final class Approval implements Arrayable, JsonSerializable
+{
+    /**
+     * @param array<string, mixed> $arguments
+     * @param int                  $createdAt Unix time in seconds, as the others
+     * @param ?string              $decidedBy who approved or denied it
+     */
+    public function __construct(
+        public readonly string $id,
+        public readonly string $tool,
+        public readonly array $arguments,
+        public readonly ?string $user,
+        public readonly ApprovalStatus $status,
+        public readonly int $createdAt,
+        public readonly int $expiresAt,
+        public readonly ?string $decidedBy = null,
+        public readonly ?int $decidedAt = null,
+    ) {
+    }
+
+    public function isPending(): bool
+    {
+        return $this->status === ApprovalStatus::Pending && !$this->hasExpired();
+    }
+
+    public function hasExpired(): bool
+    {
+        return $this->expiresAt <= now()->getTimestamp();
+    }
+
+    public function decided(ApprovalStatus $status, ?string $by): self
+    {
+        return new self(
+            $this->id,
+            $this->tool,
+            $this->arguments,
+            $this->user,
+            $status,
+            $this->createdAt,
+            $this->expiresAt,
+            $by,
+            now()->getTimestamp(),
+        );
+    }
+
+    /** @return array{id: string, tool: string, arguments: array<string, mixed>, user: ?string, status: string, created_at: int, expires_at: int, decided_by: ?string, decided_at: ?int} */
+    public function toArray(): array
+    {
+        return [
+            'id' => $this->id,
+            'tool' => $this->tool,
+            'arguments' => $this->arguments,
+            'user' => $this->user,
+            'status' => $this->status->value,
+            'created_at' => $this->createdAt,
+            'expires_at' => $this->expiresAt,
+            'decided_by' => $this->decidedBy,
+            'decided_at' => $this->decidedAt,
+        ];
+    }
+
+    /** @param array<string, mixed> $row what {@see toArray()} gave */
+    public static function fromArray(array $row): self
+    {
+        return new self(
+            $row['id'],
+            $row['tool'],
+            $row['arguments'],
+            $row['user'],
+            ApprovalStatus::from($row['status']),
+            (int) $row['created_at'],
+            (int) $row['expires_at'],
+            $row['decided_by'],
+            $row['decided_at'] === null ? null : (int) $row['decided_at'],
+        );
+    }
+
+    /** @return array<string, mixed> */
+    public function jsonSerialize(): array
+    {
+        // An empty map must not become a list.
+        return ['arguments' => (object) $this->arguments] + $this->toArray();
+    }
+}

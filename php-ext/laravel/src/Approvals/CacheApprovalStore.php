@@ -1,0 +1,108 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Approvals;
+
+use Closure;
+use Illuminate\Contracts\Cache\LockProvider;
+use Illuminate\Contracts\Cache\Repository;
+use Pillion\Laravel\Contracts\ApprovalStore;
+
+/**
+ * Approvals in a cache store, which must be one that all workers share. They are one entry, changed
+ * under a lock where the store has locks (all of Laravel's but `apc` do).
+ */
+final class CacheApprovalStore implements ApprovalStore
+{
+    private const KEY = 'pillion:approvals';
+    private const LOCK_SECONDS = 5;
+
+    public function __construct(private readonly Repository $cache)
+    {
+    }
+
+    public function add(Approval $approval): bool
+    {
+        return $this->change(function (array &$all) use ($approval): bool {
+            if (isset($all[$approval->id])) {
+                return false;
+            }
+            $all[$approval->id] = $approval->toArray();
+            return true;
+        });
+    }
+
+    public function find(string $id): ?Approval
+    {
+        $row = $this->read()[$id] ?? null;
+        return $row === null ? null : Approval::fromArray($row);
+    }
+
+    public function pending(?string $user = null): array
+    {
+        $all = array_map([Approval::class, 'fromArray'], array_values($this->read()));
+        return array_values(array_filter(
+            $all,
+            fn (Approval $approval) => $approval->isPending() && ($user === null || $approval->user === $user),
+        ));
+    }
+
+    public function decide(string $id, ApprovalStatus $status, ?string $by): ?Approval
+    {
+        return $this->change(function (array &$all) use ($id, $status, $by): ?Approval {
+            $approval = isset($all[$id]) ? Approval::fromArray($all[$id]) : null;
+            if ($approval === null || !$approval->isPending()) {
+                return null;
+            }
+            $decided = $approval->decided($status, $by);
+            $all[$id] = $decided->toArray();
+            return $decided;
+        });
+    }
+
+    public function take(string $id): ?ApprovalStatus
+    {
+        return $this->change(function (array &$all) use ($id): ?ApprovalStatus {
+            $status = isset($all[$id]) ? ApprovalStatus::from($all[$id]['status']) : null;
+            if ($status === null || $status === ApprovalStatus::Pending) {
+                return null;
+            }
+            unset($all[$id]);
+            return $status;
+        });
+    }
+
+    /** @return array<string, array<string, mixed>> those that have not expired */
+    private function read(): array
+    {
+        $now = now()->getTimestamp();
+        return array_filter($this->cache->get(self::KEY, []), fn (array $row) => $row['expires_at'] > $now);
+    }
+
+    /**
+     * @template T
+     *
+     * @param Closure(array<string, array<string, mixed>>): T $change
+     *
+     * @return T
+     */
+    private function change(Closure $change): mixed
+    {
+        $work = function () use ($change): mixed {
+            $all = $this->read();
+            $result = $change($all);
+            $last = $all === [] ? 0 : max(array_column($all, 'expires_at'));
+            if ($all === []) {
+                $this->cache->forget(self::KEY);
+            } else {
+                $this->cache->put(self::KEY, $all, max(1, $last - now()->getTimestamp()));
+            }
+            return $result;
+        };
+        $store = $this->cache->getStore();
+        return $store instanceof LockProvider
+            ? $store->lock(self::KEY . ':lock', self::LOCK_SECONDS)->block(self::LOCK_SECONDS, $work)
+            : $work();
+    }
+}

@@ -1,0 +1,139 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Chat;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Models\ModelTools;
+use Pillion\ProviderFormat;
+use Pillion\ToolCall;
+use Pillion\ToolResult;
+
+/**
+ * A conversation with a model that calls tools: goes back and forth until the model has an answer,
+ * or until a call waits for somebody's approval. It can be serialised (into a session, a cache, a
+ * queued job) and gone on with by {@see run()}.
+ */
+final class Conversation
+{
+    /** @var list<ToolCall> what the model called in this round */
+    private array $calls = [];
+
+    /** @var array<int, ToolResult> what is done of it, by the place of the call */
+    private array $results = [];
+
+    private int $rounds = 0;
+
+    private ?string $text = null;
+
+    /** @param list<array<string, mixed>> $messages in the provider's format */
+    public function __construct(
+        private readonly string $provider,
+        private array $messages,
+        private readonly int $maxRounds = 5,
+    ) {
+    }
+
+    /**
+     * Goes on until there is an answer or an approval is needed. After `maxRounds` rounds of calls
+     * the model is asked once more, without tools.
+     *
+     * @param callable(list<array<string, mixed>> $messages, list<array<string, mixed>> $tools): array<string, mixed> $send
+     *        sends a request to the model and returns the decoded body of the response; `tools` may be empty
+     * @param array<string, mixed> $context of the calls: `user`, `channel`, ...
+     */
+    public function run(ModelTools $tools, callable $send, array $context = []): self
+    {
+        while ($this->text === null) {
+            if ($this->calls !== [] && !$this->finishRound($tools, $context)) {
+                break;
+            }
+            $offered = $this->rounds < $this->maxRounds ? $tools->format($this->provider) : [];
+            $response = $send($this->messages, $offered);
+            if (!is_array($response)) {
+                throw new InvalidInputException('A response of a model is an array, not ' . get_debug_type($response));
+            }
+            $calls = ProviderFormat::toolCalls($this->provider, $response);
+            // A model that calls tools though it was offered none has had its rounds.
+            if ($calls === [] || $this->rounds >= $this->maxRounds) {
+                $this->text = ProviderFormat::text($this->provider, $response);
+                $this->messages[] = ['role' => 'assistant', 'content' => $this->text];
+                break;
+            }
+            $this->messages = [...$this->messages, ...ProviderFormat::assistantMessages($this->provider, $response)];
+            $this->calls = $calls;
+        }
+        return $this;
+    }
+
+    /** Adds what the user says next. @param array<string, mixed> $message in the provider's format */
+    public function say(array $message): self
+    {
+        if ($this->isWaiting()) {
+            throw new InvalidInputException('The conversation waits for an approval');
+        }
+        $this->messages[] = $message;
+        $this->text = null;
+        $this->rounds = 0;
+        return $this;
+    }
+
+    /** Whether a call waits for approval. */
+    public function isWaiting(): bool
+    {
+        return $this->calls !== [];
+    }
+
+    /** @return array<string, ToolCall> the calls that wait, by the ids of their approvals */
+    public function waitingFor(): array
+    {
+        $waiting = [];
+        foreach ($this->results as $place => $result) {
+            if ($result->errorCode === 'approval_required') {
+                $waiting[$result->metadata['approval_id']] = $this->calls[$place];
+            }
+        }
+        return $waiting;
+    }
+
+    /** The model's answer; null while there is none. */
+    public function text(): ?string
+    {
+        return $this->text;
+    }
+
+    /** @return list<array<string, mixed>> all of them, in the provider's format */
+    public function messages(): array
+    {
+        return $this->messages;
+    }
+
+    /** How often the model called tools since the user spoke. */
+    public function rounds(): int
+    {
+        return $this->rounds;
+    }
+
+    /** Runs what has not run; false when a call waits for approval. */
+    private function finishRound(ModelTools $tools, array $context): bool
+    {
+        $open = array_filter(
+            $this->calls,
+            fn (int $place) => ($this->results[$place]->errorCode ?? 'approval_required') === 'approval_required',
+            ARRAY_FILTER_USE_KEY,
+        );
+        $ran = array_combine(array_keys($open), $tools->execute(array_values($open), $context));
+        $this->results = array_replace($this->results, $ran);
+        if ($this->waitingFor() !== []) {
+            return false;
+        }
+        ksort($this->results);
+        $results = array_values($this->results);
+        $this->messages = [...$this->messages, ...ProviderFormat::results($this->provider, $results)];
+        $this->calls = [];
+        $this->results = [];
+        $this->rounds++;
+        return true;
+    }
+}

@@ -1,0 +1,83 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Console;
+
+use Illuminate\Console\Command;
+use Pillion\Exception\NotFoundException;
+use Pillion\Laravel\Approvals\Approval;
+use Pillion\Laravel\Approvals\Approvals;
+
+final class ApprovalsCommand extends Command
+{
+    protected $signature = 'pillion:approvals
+        {action=list : list, approve, deny}
+        {id? : The approval, or the beginning of its id}
+        {--user= : List those of one user}
+        {--by= : Who decides}
+        {--json : As JSON}';
+
+    protected $description = 'List the calls that wait for approval, approve or deny one';
+
+    public function handle(Approvals $approvals): int
+    {
+        $action = $this->argument('action');
+        if ($action === 'list') {
+            return $this->list($approvals->pending($this->option('user')));
+        }
+        if (!in_array($action, ['approve', 'deny'], true)) {
+            $this->error("The action is list, approve or deny, not '$action'.");
+            return self::INVALID;
+        }
+        $id = $this->fullId($approvals, (string) $this->argument('id'));
+        if ($id === null) {
+            return self::FAILURE;
+        }
+        $by = $this->option('by') ?? 'console';
+        try {
+            $approval = $action === 'approve' ? $approvals->approve($id, $by) : $approvals->deny($id, $by);
+        } catch (NotFoundException $e) {
+            $this->error($e->getMessage());
+            return self::FAILURE;
+        }
+        $this->info(ucfirst($approval->status->value) . ": $approval->tool " . json_encode((object) $approval->arguments));
+        return self::SUCCESS;
+    }
+
+    /** @param list<Approval> $pending */
+    private function list(array $pending): int
+    {
+        if ($this->option('json')) {
+            $this->line((string) json_encode($pending, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES));
+        } elseif ($pending === []) {
+            $this->info('No call waits for approval.');
+        } else {
+            $this->table(['Id', 'Tool', 'Arguments', 'User', 'Expires'], array_map(fn (Approval $approval) => [
+                substr($approval->id, 0, 12),
+                $approval->tool,
+                mb_strimwidth((string) json_encode((object) $approval->arguments, JSON_UNESCAPED_SLASHES), 0, 60, '…'),
+                $approval->user ?? '',
+                now()->setTimestamp($approval->expiresAt)->diffForHumans(),
+            ], $pending));
+        }
+        return self::SUCCESS;
+    }
+
+    private function fullId(Approvals $approvals, string $start): ?string
+    {
+        $matching = array_values(array_filter(
+            $approvals->pending(),
+            fn (Approval $approval) => $start !== '' && str_starts_with($approval->id, $start),
+        ));
+        if (count($matching) === 1) {
+            return $matching[0]->id;
+        }
+        $this->error(match (true) {
+            $start === '' => 'Say which: the id, or its beginning.',
+            $matching === [] => "No approval '$start' is pending: it is unknown, decided or expired.",
+            default => "'$start' begins several ids: write more of it.",
+        });
+        return null;
+    }
+}

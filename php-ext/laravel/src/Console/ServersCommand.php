@@ -1,0 +1,40 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Console;
+
+use Illuminate\Console\Command;
+use Pillion\Laravel\Servers\ServerDirectory;
+
+final class ServersCommand extends Command
+{
+    protected $signature = 'pillion:servers {--json : As JSON}';
+
+    protected $description = 'List the configured MCP servers, without contacting them';
+
+    public function handle(ServerDirectory $servers): int
+    {
+        $rows = [];
+        foreach ($servers->all() as $server) {
+            $rows[] = [
+                'name' => $server->name,
+                'server' => $server->shown(),
+                'tools' => match (true) {
+                    !$server->register => 'not offered',
+                    $server->class !== null => $server->class,
+                    default => $server->prefix . '*',
+                },
+                'approval' => $server->requireApproval,
+            ];
+        }
+        if ($this->option('json')) {
+            $this->line((string) json_encode($rows, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES));
+        } elseif ($rows === []) {
+            $this->info('No MCP servers are configured: see `servers` in config/pillion.php.');
+        } else {
+            $this->table(['Name', 'Server', 'Tools', 'Approval'], $rows);
+        }
+        return self::SUCCESS;
+    }
+}

@@ -1,0 +1,55 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Console;
+
+use Illuminate\Console\Command;
+use Pillion\Laravel\Models\ModelDirectory;
+use Pillion\Laravel\PillionManager;
+use Pillion\MCPToolInterface;
+use Pillion\ToolInterface;
+
+final class ToolsCommand extends Command
+{
+    protected $signature = 'pillion:tools
+        {--model= : Which of them a model sees, and why it does not see the others}
+        {--json : As JSON}';
+
+    protected $description = 'List the tools that models can call';
+
+    public function handle(PillionManager $pillion, ModelDirectory $models): int
+    {
+        $model = $this->option('model');
+        $dropped = $model === null ? [] : $pillion->registry()->getDroppedForModel($models->capabilities($model));
+        $rows = $pillion->tools()->map(fn (ToolInterface $tool) => [
+            'name' => $tool->getName(),
+            'from' => self::origin($tool),
+            'description' => $tool->getDefinition()->description,
+        ] + ($model === null ? [] : ['visible' => $dropped[$tool->getName()] ?? 'yes']))->values()->all();
+
+        if ($this->option('json')) {
+            $this->line((string) json_encode($rows, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE));
+        } elseif ($rows === []) {
+            $this->info('There are no tools.');
+        } else {
+            $rows = array_map(fn (array $row) => array_replace($row, ['description' => self::short($row['description'])]), $rows);
+            $this->table($model === null ? ['Name', 'From', 'Description'] : ['Name', 'From', 'Description', 'Visible'], $rows);
+        }
+        foreach ($pillion->leftOut() as $server => $reason) {
+            $this->getOutput()->getErrorStyle()->writeln("<comment>Left out $server: $reason</comment>");
+        }
+        return self::SUCCESS;
+    }
+
+    private static function origin(ToolInterface $tool): string
+    {
+        return $tool instanceof MCPToolInterface ? (string) ($tool->getMCPServerConfig()['server_label'] ?? 'mcp') : 'application';
+    }
+
+    private static function short(string $text): string
+    {
+        $line = trim((string) strtok($text, "\n"));
+        return mb_strlen($line) > 60 ? mb_substr($line, 0, 59) . '…' : $line;
+    }
+}

@@ -1,0 +1,29 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Contracts;
+
+use Pillion\Laravel\Approvals\Approval;
+use Pillion\Laravel\Approvals\ApprovalStatus;
+
+/**
+ * Where approvals are kept. One that has expired is as good as gone. Each change is one step that
+ * two processes cannot both make.
+ */
+interface ApprovalStore
+{
+    /** Keeps a pending one, unless there is one of its id; says whether it was kept. */
+    public function add(Approval $approval): bool;
+
+    public function find(string $id): ?Approval;
+
+    /** @return list<Approval> those that wait for a decision, the oldest first */
+    public function pending(?string $user = null): array;
+
+    /** Decides a pending one; null when there is none. */
+    public function decide(string $id, ApprovalStatus $status, ?string $by): ?Approval;
+
+    /** Takes a decision away and returns it; null when there is none (any more). */
+    public function take(string $id): ?ApprovalStatus;
+}

@@ -1,0 +1,57 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Models;
+
+use Illuminate\Contracts\Config\Repository;
+
+/**
+ * What models can do: of `pillion.models`, or of lists of models such as HAWKI's
+ * config/model_lists/*.php.
+ */
+final class ModelDirectory
+{
+    public function __construct(private readonly Repository $config)
+    {
+    }
+
+    /**
+     * The capabilities of a model: `function_calling`, `mcp`, `enabled_tools`, and `provider` if known.
+     *
+     * @param string|array<string, mixed>|object $model its name or id, or what says itself what it can do
+     *
+     * @return array<string, mixed>|object
+     */
+    public function capabilities(string|array|object $model): array|object
+    {
+        if (!is_string($model)) {
+            return $model;
+        }
+        return $this->config->get('pillion.models', [])[$model]
+            ?? $this->listed()[$model]
+            ?? $this->config->get('pillion.default_model', []);
+    }
+
+    /** @return list<string> */
+    public function names(): array
+    {
+        $names = [...array_keys($this->config->get('pillion.models', [])), ...array_keys($this->listed())];
+        return array_values(array_unique(array_map('strval', $names)));
+    }
+
+    /** @return array<string, array<string, mixed>> the models of the lists, by id */
+    private function listed(): array
+    {
+        $key = $this->config->get('pillion.model_lists');
+        $models = [];
+        foreach (is_string($key) ? (array) $this->config->get($key, []) : [] as $list) {
+            foreach (is_array($list) ? $list : [] as $model) {
+                if (is_array($model) && is_string($model['id'] ?? null)) {
+                    $models += [$model['id'] => $model];
+                }
+            }
+        }
+        return $models;
+    }
+}

@@ -1,0 +1,131 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Models;
+
+use Countable;
+use Pillion\Laravel\Chat\Conversation;
+use Pillion\Laravel\Execution\Executor;
+use Pillion\Laravel\PillionManager;
+use Pillion\ProviderFormat;
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
+use Pillion\ToolResult;
+
+/** The tools that one model sees. It can call these and no others. */
+final class ModelTools implements Countable
+{
+    /** @var ?array<string, ToolInterface> */
+    private ?array $visible = null;
+
+    /** @param array<string, mixed>|object $model what it can do */
+    public function __construct(
+        private readonly array|object $model,
+        private readonly ToolRegistry $registry,
+        private readonly Executor $executor,
+        private readonly int $maxRounds,
+    ) {
+    }
+
+    /** The format of its requests: `openai`, `openai-responses`, `anthropic`, `google`. */
+    public function provider(): string
+    {
+        return Capabilities::provider($this->model);
+    }
+
+    /** @return list<string> */
+    public function names(): array
+    {
+        return array_keys($this->visible());
+    }
+
+    /** @return list<ToolDefinition> */
+    public function definitions(): array
+    {
+        return $this->registry->getDefinitionsForModel($this->model);
+    }
+
+    /** @return array<string, string> why the model does not see the others, by name */
+    public function dropped(): array
+    {
+        return $this->registry->getDroppedForModel($this->model);
+    }
+
+    public function has(string $name): bool
+    {
+        $tool = $this->registry->get($name);
+        return $tool !== null && isset($this->visible()[$tool->getName()]);
+    }
+
+    public function count(): int
+    {
+        return count($this->visible());
+    }
+
+    /**
+     * What goes into the request's `tools`.
+     *
+     * @return list<array<string, mixed>>
+     */
+    public function format(?string $provider = null): array
+    {
+        return ProviderFormat::tools($provider ?? $this->provider(), $this->definitions());
+    }
+
+    /** @param array<string, mixed> $context */
+    public function call(string $name, array $arguments = [], array $context = []): ToolResult
+    {
+        return $this->execute([new ToolCall(PillionManager::newCallId(), $name, $arguments)], $context)[0];
+    }
+
+    /**
+     * Runs what the model called, side by side. A tool that it does not see is not found.
+     *
+     * @param list<ToolCall|array<string, mixed>> $calls
+     * @param array<string, mixed>                $context
+     *
+     * @return list<ToolResult> in the order of the calls
+     */
+    public function execute(array $calls, array $context = []): array
+    {
+        $calls = array_map([PillionManager::class, 'toCall'], array_values($calls));
+        $seen = array_filter($calls, fn (ToolCall $call) => $this->has($call->name));
+        $results = array_map(fn (ToolCall $call) => self::notFound($call), $calls);
+        if ($seen !== []) {
+            $ran = $this->executor->executeParallel(array_values($seen), $context);
+            $results = array_replace($results, array_combine(array_keys($seen), $ran));
+        }
+        return $results;
+    }
+
+    /**
+     * A conversation in which the model may call its tools.
+     *
+     * @param list<array<string, mixed>> $messages in the provider's format
+     */
+    public function conversation(array $messages): Conversation
+    {
+        return new Conversation($this->provider(), $messages, $this->maxRounds);
+    }
+
+    /** @return array<string, ToolInterface> */
+    private function visible(): array
+    {
+        return $this->visible ??= $this->registry->getAvailableForModel($this->model);
+    }
+
+    private static function notFound(ToolCall $call): ToolResult
+    {
+        return new ToolResult(
+            $call->id,
+            $call->name,
+            null,
+            success: false,
+            error: "Tool '$call->name' not found",
+            errorCode: 'not_found',
+        );
+    }
+}

@@ -1,0 +1,351 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel;
+
+use Illuminate\Cache\RateLimiter;
+use Illuminate\Contracts\Config\Repository;
+use Illuminate\Contracts\Container\Container;
+use Illuminate\Support\Collection;
+use Illuminate\Support\Str;
+use Pillion\Laravel\Approvals\Approvals;
+use Pillion\Laravel\Execution\Executor;
+use Pillion\Laravel\Execution\ExecutorOptions;
+use Pillion\Laravel\Execution\RateLimits;
+use Pillion\Laravel\Models\Capabilities;
+use Pillion\Laravel\Models\ModelDirectory;
+use Pillion\Laravel\Models\ModelTools;
+use Pillion\Laravel\Servers\Clients;
+use Pillion\Laravel\Servers\Server;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\Laravel\Testing\PillionFake;
+use Pillion\Laravel\Testing\ResultSequence;
+use Pillion\Laravel\Tools\Offer;
+use Pillion\Sidecar;
+use Pillion\ToolCall;
+use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
+use Pillion\ToolResult;
+use Psr\Log\LoggerInterface;
+
+/**
+ * What the facade `Pillion` speaks to. It belongs to one request or job, and to one user and
+ * tenant; {@see forUser()} and {@see forTenant()} give one for others.
+ *
+ * @mixin PillionFake
+ */
+class PillionManager
+{
+    private ?Clients $clients = null;
+
+    /** @var array<string, ToolRegistry> with the servers' tools and without */
+    private array $registries = [];
+
+    /** @var array<string, string> */
+    private array $leftOut = [];
+
+    public function __construct(
+        private readonly Container $app,
+        private readonly Hooks $hooks,
+        private readonly ?string $user = null,
+        private readonly ?string $tenant = null,
+    ) {
+    }
+
+    /**
+     * All tools: the application's, those of the MCP servers, those of the sidecar.
+     *
+     * @return Collection<string, ToolInterface>
+     */
+    public function tools(): Collection
+    {
+        return new Collection($this->registry()->getAll());
+    }
+
+    /** @throws \Pillion\Exception\NotFoundException when it is not configured */
+    public function server(string $name): Server
+    {
+        $this->directory()->get($name);
+        return new Server($name, $this->user(), $this->tenant(), $this);
+    }
+
+    /** @return array<string, Server> */
+    public function servers(): array
+    {
+        $names = $this->directory()->names();
+        return array_combine($names, array_map(fn (string $name) => $this->server($name), $names));
+    }
+
+    /**
+     * Runs a tool. One that fails is a failed result.
+     *
+     * @param array<string, mixed> $arguments
+     * @param array<string, mixed> $context   `user`, `channel`, and what else tools should know
+     */
+    public function call(string $tool, array $arguments = [], array $context = []): ToolResult
+    {
+        return $this->executor()->execute(new ToolCall(self::newCallId(), $tool, $arguments), $context);
+    }
+
+    /**
+     * Runs tools side by side. No failure touches another call.
+     *
+     * @param list<ToolCall|array<string, mixed>> $calls  `['name' => ..., 'arguments' => [...]]`, or as a model gave it
+     * @param array<string, mixed>                $context
+     *
+     * @return list<ToolResult> in the order of the calls
+     */
+    public function callTools(array $calls, array $context = []): array
+    {
+        return $this->executor()->executeParallel($calls, $context);
+    }
+
+    /**
+     * The same as {@see callTools()}.
+     *
+     * @param list<ToolCall|array<string, mixed>> $calls
+     * @param array<string, mixed>                $context
+     *
+     * @return list<ToolResult>
+     */
+    public function parallel(array $calls, array $context = []): array
+    {
+        return $this->callTools($calls, $context);
+    }
+
+    /**
+     * The tools of this request: those of the application (`app(ToolRegistry::class)`), and, unless
+     * they are not wanted, those that the MCP servers list.
+     */
+    public function registry(bool $withServers = true): ToolRegistry
+    {
+        return $this->registries[$withServers ? 'all' : 'own'] ??= $this->makeRegistry($withServers);
+    }
+
+    /** @return array<string, string> the servers whose tools are not in the registry, and why */
+    public function leftOut(): array
+    {
+        return $this->leftOut;
+    }
+
+    /** @param array<string, mixed> $options of {@see \Pillion\ToolExecutor}, over those of the configuration */
+    public function executor(array $options = []): Executor
+    {
+        return $this->makeExecutor($this->registry(), $options);
+    }
+
+    /**
+     * The tools that a model sees.
+     *
+     * @param string|array<string, mixed>|object $model its name, or what says itself what it can do
+     */
+    public function forModel(string|array|object $model): ModelTools
+    {
+        $capabilities = $this->app->make(ModelDirectory::class)->capabilities($model);
+        // Nobody is asked for tools that the model would not be shown.
+        $registry = $this->registry(Capabilities::wantsServers($capabilities));
+        $rounds = (int) $this->config()->get('pillion.limits.max_rounds', 5);
+        return new ModelTools($capabilities, $registry, $this->makeExecutor($registry, []), $rounds);
+    }
+
+    /** @param mixed $user a model or its key; null for nobody */
+    public function forUser(mixed $user): static
+    {
+        return new static($this->app, $this->hooks, self::userKey($user) ?? '', $this->tenant);
+    }
+
+    /** @param mixed $tenant a model or its key; null for none */
+    public function forTenant(mixed $tenant): static
+    {
+        return new static($this->app, $this->hooks, $this->user, Hooks::key($tenant) ?? '');
+    }
+
+    public function sidecar(): Sidecar
+    {
+        $socket = $this->config()->get('pillion.sidecar.socket');
+        return new Sidecar($socket === '' ? null : $socket, $this->config()->get('pillion.sidecar.timeout', 60));
+    }
+
+    public function approvals(): Approvals
+    {
+        return $this->app->make(Approvals::class);
+    }
+
+    /**
+     * For tests: takes the place of what tools do.
+     *
+     * @param ?array<string, mixed> $fakes see {@see PillionFake}; null fakes every tool
+     */
+    public function fake(?array $fakes = null): PillionFake
+    {
+        $this->registries = [];
+        $this->hooks->fake = $this->hooks->fake?->add($fakes) ?? new PillionFake($this->directory(), $fakes);
+        return $this->hooks->fake;
+    }
+
+    /** @param list<mixed> $results one for each call */
+    public function sequence(array $results = []): ResultSequence
+    {
+        return new ResultSequence($results);
+    }
+
+    /** @param callable(): mixed $resolver returns a user, a key, or null; by default who is logged in */
+    public function resolveUserUsing(callable $resolver): void
+    {
+        $this->hooks->resolveUserUsing($resolver);
+    }
+
+    /** @param callable(): mixed $resolver returns what keeps caches and limits of tenants apart */
+    public function resolveTenantUsing(callable $resolver): void
+    {
+        $this->hooks->resolveTenantUsing($resolver);
+    }
+
+    /** @param callable(?string $user): ?string $resolver returns the user's own token for a server */
+    public function authenticateUsing(string $server, callable $resolver): void
+    {
+        $this->hooks->authenticateUsing($server, $resolver);
+    }
+
+    /** Says goodbye to the servers that were spoken to. */
+    public function disconnect(): void
+    {
+        $this->clients?->disconnect();
+        $this->clients = null;
+        $this->registries = [];
+    }
+
+    /** @param array<int, mixed> $arguments */
+    public function __call(string $method, array $arguments): mixed
+    {
+        $fake = $this->hooks->fake;
+        if (!method_exists(PillionFake::class, $method)) {
+            throw new \BadMethodCallException("Pillion has no method $method()");
+        }
+        if ($fake === null) {
+            throw new \LogicException("Call Pillion::fake() before Pillion::$method()");
+        }
+        return $fake->{$method}(...$arguments);
+    }
+
+    /** @internal */
+    public function faking(): ?PillionFake
+    {
+        return $this->hooks->fake;
+    }
+
+    /** @internal */
+    public function clients(): Clients
+    {
+        return $this->clients ??= new Clients(
+            $this->config(),
+            $this->app->make('cache'),
+            $this->hooks,
+            $this->app->make(EventBridge::class),
+            $this->log(),
+            $this->user(),
+            $this->tenant(),
+        );
+    }
+
+    /** @internal */
+    public function directory(): ServerDirectory
+    {
+        return $this->app->make(ServerDirectory::class);
+    }
+
+    /** @internal */
+    public static function newCallId(): string
+    {
+        return 'call_' . Str::random(24);
+    }
+
+    /**
+     * @internal
+     *
+     * @param ToolCall|array<string, mixed> $call
+     */
+    public static function toCall(ToolCall|array $call): ToolCall
+    {
+        return $call instanceof ToolCall ? $call : ToolCall::fromArray($call + ['id' => self::newCallId()]);
+    }
+
+    /** @internal */
+    public static function userKey(mixed $user): ?string
+    {
+        return Hooks::key($user);
+    }
+
+    private function makeRegistry(bool $withServers): ToolRegistry
+    {
+        $registry = new ToolRegistry();
+        foreach ($this->app->make(ToolRegistry::class)->getAll() as $tool) {
+            $registry->register($tool);
+        }
+        $fake = $this->hooks->fake;
+        if ($withServers && ($fake === null || $fake->allowsStrayCalls())) {
+            $offer = new Offer(
+                $this->config(),
+                $this->app->make('cache'),
+                $this->directory(),
+                $this->clients(),
+                $this->log(),
+            );
+            $offer->addServers($registry);
+            if ($this->config()->get('pillion.sidecar.register', false)) {
+                $offer->addSidecar($registry, $this->sidecar(), $this->user());
+            }
+            $this->leftOut = $offer->leftOut();
+        }
+        $fake?->install($registry);
+        foreach ($this->config()->get('pillion.tools.aliases', []) as $alias => $tool) {
+            if ($registry->has($tool)) {
+                $registry->alias($alias, $tool);
+            }
+        }
+        return $registry;
+    }
+
+    /** @param array<string, mixed> $options */
+    private function makeExecutor(ToolRegistry $registry, array $options): Executor
+    {
+        $configured = ExecutorOptions::of($this->config(), $this->directory());
+        $executor = new Executor(
+            $registry,
+            $options + $configured,
+            $this->approvals(),
+            new RateLimits(
+                $this->app->make(RateLimiter::class),
+                $this->config()->get('pillion.limits.rate_limits', []),
+                $this->tenant(),
+            ),
+            $this->hooks->fake,
+            $this->user(),
+        );
+        $executor->setEventDispatcher($this->app->make(EventBridge::class));
+        $executor->setLogger($this->log());
+        return $executor;
+    }
+
+    private function user(): ?string
+    {
+        return $this->user === null ? $this->hooks->user($this->app) : ($this->user === '' ? null : $this->user);
+    }
+
+    private function tenant(): ?string
+    {
+        return $this->tenant === null ? $this->hooks->tenant() : ($this->tenant === '' ? null : $this->tenant);
+    }
+
+    private function config(): Repository
+    {
+        return $this->app->make('config');
+    }
+
+    private function log(): ?LoggerInterface
+    {
+        $channel = $this->config()->get('pillion.log.channel');
+        return $channel === false ? null : $this->app->make('log')->channel($channel);
+    }
+}

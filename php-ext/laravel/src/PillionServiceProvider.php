@@ -1,0 +1,104 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel;
+
+use Illuminate\Contracts\Container\Container;
+use Illuminate\Support\ServiceProvider;
+use InvalidArgumentException;
+use Pillion\Laravel\Approvals\Approvals;
+use Pillion\Laravel\Approvals\CacheApprovalStore;
+use Pillion\Laravel\Approvals\DatabaseApprovalStore;
+use Pillion\Laravel\Contracts\ApprovalStore;
+use Pillion\Laravel\Models\ModelDirectory;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\Laravel\Tools\ApplicationTools;
+use Pillion\ToolRegistry;
+
+/** Registers all of the package; Composer's auto-discovery finds it. */
+final class PillionServiceProvider extends ServiceProvider
+{
+    public function register(): void
+    {
+        $this->mergeConfigFrom(__DIR__ . '/../config/pillion.php', 'pillion');
+        $this->defineLogChannel();
+
+        $this->app->singleton(Hooks::class);
+        // What an application registers here while it boots is there for each request of a worker.
+        $this->app->singleton(
+            ToolRegistry::class,
+            fn (Container $app) => $app->make(ApplicationTools::class)->registry(),
+        );
+        // These read the configuration or hold what belongs to a request: anew for each request and job.
+        $this->app->scoped(
+            PillionManager::class,
+            fn (Container $app) => new PillionManager($app, $app->make(Hooks::class)),
+        );
+        $this->app->bind(ApprovalStore::class, fn (Container $app) => self::approvalStore($app));
+        $this->app->bind(Approvals::class, fn (Container $app) => new Approvals(
+            $app->make(ApprovalStore::class),
+            $app->make('events'),
+            (int) $app->make('config')->get('pillion.approvals.expires_after', 3600),
+        ));
+        $this->app->bind(ModelDirectory::class, fn (Container $app) => new ModelDirectory($app->make('config')));
+        $this->app->bind(ServerDirectory::class, fn (Container $app) => new ServerDirectory($app->make('config')));
+    }
+
+    public function boot(): void
+    {
+        if ($this->app->runningInConsole()) {
+            $this->publish();
+            $this->commands([
+                Console\ApprovalsCommand::class,
+                Console\CallCommand::class,
+                Console\MakeToolCommand::class,
+                Console\ProbeCommand::class,
+                Console\ServersCommand::class,
+                Console\ToolsCommand::class,
+            ]);
+        }
+        $this->app->terminating(function (): void {
+            $app = \Illuminate\Container\Container::getInstance();
+            if ($app->make('config')->get('pillion.disconnect_on_terminate') && $app->resolved(PillionManager::class)) {
+                $app->make(PillionManager::class)->disconnect();
+            }
+        });
+    }
+
+    private function publish(): void
+    {
+        $this->publishes([__DIR__ . '/../config/pillion.php' => $this->app->configPath('pillion.php')], 'pillion-config');
+        $this->publishes(
+            [__DIR__ . '/../database/migrations' => $this->app->databasePath('migrations')],
+            'pillion-migrations',
+        );
+        $this->publishes([__DIR__ . '/../stubs' => $this->app->basePath('stubs')], 'pillion-stubs');
+    }
+
+    private function defineLogChannel(): void
+    {
+        $config = $this->app->make('config');
+        if (!$config->has('logging.channels.pillion')) {
+            $config->set('logging.channels.pillion', [
+                'driver' => 'single',
+                'path' => $this->app->storagePath() . '/logs/pillion.log',
+                'level' => $_ENV['PILLION_LOG_LEVEL'] ?? 'info',
+            ]);
+        }
+    }
+
+    private static function approvalStore(Container $app): ApprovalStore
+    {
+        $config = $app->make('config');
+        $driver = $config->get('pillion.approvals.driver', 'cache');
+        return match ($driver) {
+            'cache' => new CacheApprovalStore($app->make('cache')->store($config->get('pillion.approvals.store'))),
+            'database' => new DatabaseApprovalStore(
+                $app->make('db')->connection($config->get('pillion.approvals.connection')),
+                $config->get('pillion.approvals.table', 'pillion_approvals'),
+            ),
+            default => throw new InvalidArgumentException("pillion.approvals.driver is cache or database, not '$driver'"),
+        };
+    }
+}

@@ -1,0 +1,66 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Servers;
+
+use Illuminate\Contracts\Cache\Factory as Cache;
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\EventBridge;
+use Pillion\Laravel\Hooks;
+use Pillion\McpClient;
+use Psr\Log\LoggerInterface;
+
+/**
+ * Makes the clients of the configured servers, for one user and tenant. Clients are cheap: the
+ * sessions belong to the process, keyed by server and credentials.
+ */
+final class Clients
+{
+    /** @var array<string, McpClient> */
+    private array $clients = [];
+
+    public function __construct(
+        private readonly Repository $config,
+        private readonly Cache $cache,
+        private readonly Hooks $hooks,
+        private readonly EventBridge $events,
+        private readonly ?LoggerInterface $log,
+        private readonly ?string $user,
+        private readonly ?string $tenant,
+    ) {
+    }
+
+    public function client(ServerConfig $server): McpClient
+    {
+        return $this->clients[$server->name] ??= $this->make($server);
+    }
+
+    /** What keeps one's lists of tools apart from those of others. */
+    public function scope(ServerConfig $server): string
+    {
+        $scope = 'tenant:' . ($this->tenant ?? '');
+        return $this->hooks->hasTokenFor($server->name) ? $scope . ':user:' . ($this->user ?? '') : $scope;
+    }
+
+    /** Says goodbye to the servers that were spoken to. */
+    public function disconnect(): void
+    {
+        foreach ($this->clients as $client) {
+            $client->disconnect();
+        }
+        $this->clients = [];
+    }
+
+    private function make(ServerConfig $server): McpClient
+    {
+        $client = new McpClient($server->target(), $server->options($this->hooks->token($server->name, $this->user)));
+        $client->setEventDispatcher($this->events)->setLogger($this->log);
+        $ttl = (int) $this->config->get('pillion.cache.ttl', 300);
+        if ($ttl > 0) {
+            $store = $this->cache->store($this->config->get('pillion.cache.store'));
+            $client->setCache($store, $ttl, $this->scope($server));
+        }
+        return $client;
+    }
+}

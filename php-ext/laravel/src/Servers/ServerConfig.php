@@ -1,0 +1,175 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Servers;
+
+use Pillion\Exception\InvalidInputException;
+
+/**
+ * One entry of `pillion.servers`. It may hold credentials, so it cannot be serialised and
+ * shows none when dumped.
+ */
+final class ServerConfig
+{
+    private const KEYS = [
+        'url', 'server_url', 'command', 'args', 'env', 'cwd', 'token', 'api_key', 'timeout', 'register', 'prefix',
+        'only', 'except', 'require_approval', 'options', 'class', 'type', 'server_label', 'server_description',
+        'description',
+    ];
+
+    /**
+     * @param array<string, mixed> $entry   as it is configured
+     * @param list<string>         $only    names of tools on the server; empty for all
+     * @param list<string>         $except
+     * @param ?class-string        $class   the tool that speaks to the server itself
+     */
+    private function __construct(
+        public readonly string $name,
+        private readonly array $entry,
+        public readonly ?string $url,
+        public readonly string $prefix,
+        public readonly array $only,
+        public readonly array $except,
+        public readonly string $requireApproval,
+        public readonly bool $register,
+        public readonly ?string $class,
+    ) {
+    }
+
+    /** @param array<string, mixed> $entry */
+    public static function fromArray(string $name, #[\SensitiveParameter] array $entry): self
+    {
+        $class = self::text($name, $entry, 'class');
+        // A tool class has words of its own in its entry.
+        $unknown = $class === null ? array_diff(array_keys($entry), self::KEYS) : [];
+        if ($unknown !== []) {
+            throw new InvalidInputException(sprintf("MCP server '%s' has an unknown key: %s", $name, reset($unknown)));
+        }
+        $url = self::text($name, $entry, 'url') ?? self::text($name, $entry, 'server_url');
+        if ($url === null && !isset($entry['command']) && $class === null) {
+            throw new InvalidInputException("MCP server '$name' has neither a url nor a command");
+        }
+        $approval = self::text($name, $entry, 'require_approval') ?? 'never';
+        if (!in_array($approval, ['never', 'always', 'prompt'], true)) {
+            throw new InvalidInputException(
+                "require_approval of MCP server '$name' is never, always or prompt, not '$approval'"
+            );
+        }
+        return new self(
+            $name,
+            $entry,
+            $url,
+            self::text($name, $entry, 'prefix') ?? $name . '_',
+            self::names($name, $entry, 'only'),
+            self::names($name, $entry, 'except'),
+            $approval,
+            (bool) ($entry['register'] ?? true),
+            $class,
+        );
+    }
+
+    /**
+     * What `McpClient` takes as its server.
+     *
+     * @return string|array<string, mixed>
+     */
+    public function target(): string|array
+    {
+        return $this->url ?? array_intersect_key($this->entry, array_flip(['command', 'args', 'env', 'cwd']));
+    }
+
+    /**
+     * What `McpClient` takes as its options.
+     *
+     * @return array<string, mixed>
+     */
+    public function options(#[\SensitiveParameter] ?string $token): array
+    {
+        $token ??= $this->entry['token'] ?? $this->entry['api_key'] ?? null;
+        $options = ($this->entry['options'] ?? []) + ['label' => $this->label()];
+        if (isset($this->entry['timeout'])) {
+            $options += ['timeout' => $this->entry['timeout']];
+        }
+        return $token === null || $token === '' ? $options : ['api_key' => $token] + $options;
+    }
+
+    /**
+     * The entry as a tool class takes it (`server_url`, `server_label`, `api_key`, ...).
+     *
+     * @return array<string, mixed>
+     */
+    public function forToolClass(): array
+    {
+        $entry = $this->entry + ['type' => 'mcp', 'server_label' => $this->name];
+        if ($this->url !== null) {
+            $entry += ['server_url' => $this->url];
+        }
+        if (isset($entry['token'])) {
+            $entry += ['api_key' => $entry['token']];
+        }
+        return $entry;
+    }
+
+    /** What limits and approvals know it by. */
+    public function label(): string
+    {
+        $label = $this->entry['server_label'] ?? null;
+        return is_string($label) && $label !== '' ? $label : $this->name;
+    }
+
+    /** Where the server is, without credentials. */
+    public function shown(): string
+    {
+        if ($this->url === null) {
+            $command = (array) ($this->entry['command'] ?? '');
+            return basename((string) reset($command));
+        }
+        $parts = parse_url($this->url) ?: [];
+        $port = isset($parts['port']) ? ':' . $parts['port'] : '';
+        return ($parts['scheme'] ?? '') . '://' . ($parts['host'] ?? '') . $port . ($parts['path'] ?? '');
+    }
+
+    /** Whether one of its tools is offered, by its name on the server. */
+    public function offers(string $tool): bool
+    {
+        return ($this->only === [] || in_array($tool, $this->only, true)) && !in_array($tool, $this->except, true);
+    }
+
+    /** @return array<string, mixed> */
+    public function __debugInfo(): array
+    {
+        return ['name' => $this->name, 'server' => $this->shown(), 'prefix' => $this->prefix];
+    }
+
+    public function __serialize(): array
+    {
+        throw new \LogicException('A server entry may hold credentials and is not serialised: use Pillion::server()');
+    }
+
+    /** @param array<string, mixed> $entry */
+    private static function text(string $name, array $entry, string $key): ?string
+    {
+        $value = $entry[$key] ?? null;
+        if ($value !== null && !is_string($value)) {
+            throw new InvalidInputException(
+                sprintf("%s of MCP server '%s' is a text, not %s", $key, $name, get_debug_type($value))
+            );
+        }
+        return $value === '' && $key !== 'prefix' ? null : $value;
+    }
+
+    /**
+     * @param array<string, mixed> $entry
+     *
+     * @return list<string>
+     */
+    private static function names(string $name, array $entry, string $key): array
+    {
+        $names = $entry[$key] ?? [];
+        if (!is_array($names) || array_filter($names, 'is_string') !== $names) {
+            throw new InvalidInputException("$key of MCP server '$name' is a list of names");
+        }
+        return array_values($names);
+    }
+}

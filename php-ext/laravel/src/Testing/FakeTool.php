@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Testing;
+
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolInterface;
+use Pillion\ToolResult;
+
+/** Stands in for a tool: the same in everything but what it does. */
+class FakeTool implements ToolInterface
+{
+    public function __construct(private readonly PillionFake $fake, protected readonly ToolInterface $original)
+    {
+    }
+
+    public function getName(): string
+    {
+        return $this->original->getName();
+    }
+
+    public function getDefinition(): ToolDefinition
+    {
+        return $this->original->getDefinition();
+    }
+
+    public function execute(array $arguments, string $toolCallId): ToolResult
+    {
+        return $this->fake->answer(new ToolCall($toolCallId, $this->getName(), $arguments));
+    }
+
+    public function isAvailableForProvider(string $providerClass): bool
+    {
+        return $this->original->isAvailableForProvider($providerClass);
+    }
+
+    public function isEnabledForModel(array|object $model): bool
+    {
+        return $this->original->isEnabledForModel($model);
+    }
+}

@@ -1,0 +1,181 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Testing;
+
+use Illuminate\Support\Str;
+use Pillion\CallableTool;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\MCPToolInterface;
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
+use Pillion\ToolResult;
+use Throwable;
+
+/**
+ * Takes the place of what tools do. All else stays: arguments are checked against the tool's
+ * definition, and models, approvals and limits rule as they do outside of tests.
+ */
+final class PillionFake
+{
+    use Assertions;
+
+    /** @var list<RecordedCall> */
+    private array $recorded = [];
+
+    private bool $preventsStrayCalls = false;
+
+    /**
+     * @param ?array<string, mixed> $fakes by the tool's name, or a pattern with `*`: a result, a
+     *        {@see ToolResult}, an exception, a {@see ResultSequence}, or a callable
+     *        `fn(array $arguments, RecordedCall $call): mixed` that returns one; null fakes every tool
+     */
+    public function __construct(private readonly ServerDirectory $servers, private ?array $fakes)
+    {
+    }
+
+    /** @param ?array<string, mixed> $fakes more of them */
+    public function add(?array $fakes): self
+    {
+        $this->fakes = $fakes === null || $this->fakes === null ? null : $fakes + $this->fakes;
+        return $this;
+    }
+
+    /** From now on a call of a tool without a fake throws. */
+    public function preventStrayCalls(bool $prevent = true): self
+    {
+        $this->preventsStrayCalls = $prevent;
+        return $this;
+    }
+
+    /** Whether tools without a fake run. */
+    public function allowsStrayCalls(): bool
+    {
+        return $this->fakes !== null && !$this->preventsStrayCalls;
+    }
+
+    public function handles(string $name): bool
+    {
+        return $this->fakes === null || $this->patternFor($name) !== null;
+    }
+
+    public function server(): FakeServerCalls
+    {
+        return new FakeServerCalls($this);
+    }
+
+    /** @return list<RecordedCall> */
+    public function recorded(?string $tool = null): array
+    {
+        return array_values(array_filter(
+            $this->recorded,
+            fn (RecordedCall $call) => $tool === null || Str::is($tool, $call->tool),
+        ));
+    }
+
+    /** @internal Puts stand-ins into a registry, for all the tools that are known. */
+    public function install(ToolRegistry $registry): void
+    {
+        foreach ($registry->getAll() as $name => $tool) {
+            if ($this->handles($name)) {
+                $registry->register($this->wrap($tool), replace: true);
+            }
+        }
+        foreach (array_keys($this->fakes ?? []) as $name) {
+            if (!str_contains($name, '*') && !$registry->has($name)) {
+                $registry->register($this->wrap($this->unknown($name)));
+            }
+        }
+    }
+
+    /** @internal Sees that a call that is about to run meets a fake if it shall. */
+    public function standIn(ToolCall $call, ToolRegistry $registry): void
+    {
+        $tool = $registry->get($call->name);
+        if ($tool instanceof FakeTool) {
+            return;
+        }
+        if (!$this->handles($tool?->getName() ?? $call->name)) {
+            $this->stray($call);
+            return;
+        }
+        $registry->register($this->wrap($tool ?? $this->unknown($call->name)), replace: true);
+    }
+
+    /** @internal */
+    public function stray(ToolCall $call, ?string $server = null): void
+    {
+        if (!$this->allowsStrayCalls()) {
+            throw StrayToolCallException::of($call->name);
+        }
+        $this->record($call, $server);
+    }
+
+    /** @internal */
+    public function answer(ToolCall $call, ?string $server = null): ToolResult
+    {
+        $recorded = $this->record($call, $server);
+        $pattern = $this->patternFor($call->name);
+        $answer = $pattern === null ? null : ($this->fakes[$pattern] ?? null);
+        while ($answer instanceof \Closure || $answer instanceof ResultSequence) {
+            $answer = $answer instanceof ResultSequence ? $answer->next() : $answer($recorded->arguments, $recorded);
+        }
+        if ($answer instanceof ToolResult) {
+            return new ToolResult(...['toolCallId' => $call->id, 'toolName' => $call->name] + get_object_vars($answer));
+        }
+        if ($answer instanceof Throwable) {
+            if ($server !== null) {
+                throw $answer;
+            }
+            $code = $answer->errorCode ?? 'internal_error';
+            return new ToolResult($call->id, $call->name, null, false, $answer->getMessage(), $code);
+        }
+        return new ToolResult($call->id, $call->name, $answer);
+    }
+
+    private function record(ToolCall $call, ?string $server): RecordedCall
+    {
+        $arguments = is_string($call->arguments) ? json_decode($call->arguments, true) : $call->arguments;
+        return $this->recorded[] = new RecordedCall(
+            $call->name,
+            is_array($arguments) ? $arguments : [],
+            $call->id,
+            $server,
+        );
+    }
+
+    private function patternFor(string $name): ?string
+    {
+        if (array_key_exists($name, $this->fakes ?? [])) {
+            return $name;
+        }
+        foreach (array_keys($this->fakes ?? []) as $pattern) {
+            if (Str::is($pattern, $name)) {
+                return $pattern;
+            }
+        }
+        return null;
+    }
+
+    private function wrap(ToolInterface $tool): FakeTool
+    {
+        return $tool instanceof MCPToolInterface ? new FakeMcpTool($this, $tool) : new FakeTool($this, $tool);
+    }
+
+    /** A tool that no registry knows: with a server's prefix it is taken for one of that server. */
+    private function unknown(string $name): ToolInterface
+    {
+        foreach ($this->servers->all() as $server) {
+            if ($server->class === null && $server->prefix !== '' && str_starts_with($name, $server->prefix)) {
+                return new UnseenServerTool($name, $server->name);
+            }
+        }
+        return new CallableTool(
+            new ToolDefinition($name, 'A fake', ['type' => 'object', 'properties' => []]),
+            static fn () => throw new \LogicException('A fake stands in for this tool'),
+        );
+    }
+}

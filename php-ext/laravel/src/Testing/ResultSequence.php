@@ -1,0 +1,63 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Testing;
+
+use OutOfBoundsException;
+use Pillion\ToolResult;
+
+/** What a faked tool answers, one after the other. */
+final class ResultSequence
+{
+    private bool $failWhenEmpty = true;
+
+    private mixed $whenEmpty = null;
+
+    /** @param list<mixed> $results */
+    public function __construct(private array $results = [])
+    {
+    }
+
+    /** @param mixed $result as in {@see PillionFake::__construct()} */
+    public function push(mixed $result): self
+    {
+        $this->results[] = $result;
+        return $this;
+    }
+
+    public function pushError(string $error, string $errorCode = 'internal_error'): self
+    {
+        return $this->push(new ToolResult('', 'faked', null, success: false, error: $error, errorCode: $errorCode));
+    }
+
+    /** What is answered after the last. */
+    public function whenEmpty(mixed $result): self
+    {
+        $this->failWhenEmpty = false;
+        $this->whenEmpty = $result;
+        return $this;
+    }
+
+    public function dontFailWhenEmpty(): self
+    {
+        return $this->whenEmpty(null);
+    }
+
+    public function isEmpty(): bool
+    {
+        return $this->results === [];
+    }
+
+    /** @throws OutOfBoundsException when all have been given */
+    public function next(): mixed
+    {
+        if ($this->results !== []) {
+            return array_shift($this->results);
+        }
+        if ($this->failWhenEmpty) {
+            throw new OutOfBoundsException('A tool was called more often than its sequence has results.');
+        }
+        return $this->whenEmpty;
+    }
+}

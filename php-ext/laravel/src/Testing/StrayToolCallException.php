@@ -1,0 +1,14 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Testing;
+
+/** A test called a tool that it has no fake for, after `preventStrayCalls()`. */
+final class StrayToolCallException extends \RuntimeException
+{
+    public static function of(string $tool): self
+    {
+        return new self("Attempted to call tool '$tool' without a fake. Add it to Pillion::fake([...]).");
+    }
+}

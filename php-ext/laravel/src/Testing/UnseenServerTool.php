@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Testing;
+
+use Pillion\MCPToolAdapter;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+
+/** A faked tool of a configured MCP server, which the test never asks for its tools. */
+final class UnseenServerTool extends MCPToolAdapter
+{
+    public function __construct(private readonly string $name, private readonly string $server)
+    {
+        parent::__construct();
+    }
+
+    public function getName(): string
+    {
+        return $this->name;
+    }
+
+    public function getDefinition(): ToolDefinition
+    {
+        return new ToolDefinition($this->name, 'A fake', ['type' => 'object', 'properties' => []], category: 'mcp');
+    }
+
+    public function getMCPServerConfig(): array
+    {
+        return ['type' => 'mcp', 'server_label' => $this->server, 'server_url' => 'https://fake.invalid/'];
+    }
+
+    public function getMCPCategory(): string
+    {
+        return 'mcp';
+    }
+
+    public function execute(array $arguments, string $toolCallId): ToolResult
+    {
+        throw new \LogicException('A fake stands in for this tool');
+    }
+}

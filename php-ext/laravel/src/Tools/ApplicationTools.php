@@ -1,0 +1,87 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tools;
+
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Servers\ServerConfig;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
+
+/**
+ * The registry of the application itself: built-in tools, classes of its own, tool classes of
+ * configured servers. Making it contacts nobody.
+ */
+final class ApplicationTools
+{
+    public function __construct(
+        private readonly Repository $config,
+        private readonly ServerDirectory $servers,
+        private readonly Discovery $discovery,
+    ) {
+    }
+
+    public function registry(): ToolRegistry
+    {
+        $registry = new ToolRegistry();
+        $this->registerBuiltins($registry);
+        foreach ($this->classes() as $class) {
+            foreach (ContainerTool::of($class) as $tool) {
+                $registry->register($tool, replace: true);
+            }
+        }
+        foreach ($this->servers->all() as $server) {
+            if ($server->class !== null && $server->register) {
+                $registry->register(self::toolOf($server), replace: true);
+            }
+        }
+        foreach ($this->config->get('pillion.tools.aliases', []) as $alias => $tool) {
+            $registry->alias($alias, $tool);
+        }
+        return $registry;
+    }
+
+    /** @return list<class-string> */
+    public function classes(): array
+    {
+        $named = $this->config->get('pillion.tools.classes', []);
+        foreach ($named as $class) {
+            if (!is_string($class) || !Discovery::isTool($class)) {
+                throw new InvalidInputException(sprintf(
+                    "pillion.tools.classes: %s is no class with ToolInterface or #[AsTool]",
+                    is_string($class) ? $class : get_debug_type($class),
+                ));
+            }
+        }
+        $found = $this->discovery->find($this->config->get('pillion.tools.discover', []));
+        return array_values(array_unique([...$found, ...$named]));
+    }
+
+    private function registerBuiltins(ToolRegistry $registry): void
+    {
+        $wanted = $this->config->get('pillion.tools.builtins', true);
+        if ($wanted === false || $wanted === []) {
+            return;
+        }
+        $builtins = ToolRegistry::withBuiltins();
+        foreach ($wanted === true ? array_keys($builtins->getAll()) : (array) $wanted as $name) {
+            $tool = $builtins->get($name);
+            if ($tool === null) {
+                throw new InvalidInputException("pillion.tools.builtins: there is no built-in tool '$name'");
+            }
+            $registry->register($tool);
+        }
+    }
+
+    private static function toolOf(ServerConfig $server): ToolInterface
+    {
+        $class = $server->class;
+        if (!is_a((string) $class, ToolInterface::class, true)) {
+            throw new InvalidInputException("MCP server '$server->name': $class is no class with ToolInterface");
+        }
+        return new $class($server->forToolClass());
+    }
+}

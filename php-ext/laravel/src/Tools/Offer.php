@@ -1,0 +1,103 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tools;
+
+use Illuminate\Contracts\Cache\Factory as Cache;
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Exception\PillionException;
+use Pillion\Laravel\Servers\Clients;
+use Pillion\Laravel\Servers\ServerConfig;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\Sidecar;
+use Pillion\ToolDefinition;
+use Pillion\ToolRegistry;
+use Psr\Log\LoggerInterface;
+
+/**
+ * Adds to a registry what the MCP servers and the sidecar offer. One that cannot be asked is left
+ * out, with a line in the log, and left alone for a while.
+ */
+final class Offer
+{
+    /** @var array<string, string> why a server is left out */
+    private array $leftOut = [];
+
+    public function __construct(
+        private readonly Repository $config,
+        private readonly Cache $cache,
+        private readonly ServerDirectory $servers,
+        private readonly Clients $clients,
+        private readonly ?LoggerInterface $log,
+    ) {
+    }
+
+    public function addServers(ToolRegistry $registry): void
+    {
+        foreach ($this->servers->all() as $server) {
+            if ($server->register && $server->class === null) {
+                $this->attempt(
+                    $server->name,
+                    $this->clients->scope($server),
+                    fn () => $this->addServer($registry, $server),
+                );
+            }
+        }
+    }
+
+    public function addSidecar(ToolRegistry $registry, Sidecar $sidecar, ?string $user): void
+    {
+        $this->attempt('(sidecar)', $sidecar->getSocketPath(), function () use ($registry, $sidecar, $user): void {
+            foreach ($sidecar->listTools() as $tool) {
+                if (!isset($tool['server_label']) || $registry->has($tool['name'])) {
+                    continue;
+                }
+                $definition = new ToolDefinition(
+                    $tool['name'],
+                    $tool['description'],
+                    $tool['parameters'],
+                    category: $tool['category'],
+                );
+                $registry->register(new SidecarTool($sidecar, $definition, $tool['server_label'], $user));
+            }
+        });
+    }
+
+    /** @return array<string, string> reasons by server */
+    public function leftOut(): array
+    {
+        return $this->leftOut;
+    }
+
+    private function addServer(ToolRegistry $registry, ServerConfig $server): void
+    {
+        $names = $registry->registerMcpServer($this->clients->client($server), $server->prefix);
+        foreach ($names as $name) {
+            if (!$server->offers(substr($name, strlen($server->prefix)))) {
+                $registry->unregister($name);
+            }
+        }
+    }
+
+    private function attempt(string $server, string $scope, \Closure $add): void
+    {
+        $cache = $this->cache->store($this->config->get('pillion.cache.store'));
+        $key = "pillion:left-out:$server:" . hash('sha256', $scope);
+        $earlier = $cache->get($key);
+        if ($earlier !== null) {
+            $this->leftOut[$server] = $earlier;
+            return;
+        }
+        try {
+            $add();
+        } catch (PillionException $e) {
+            $this->leftOut[$server] = $e->getMessage();
+            $this->log?->warning('MCP server left out', ['server' => $server, 'error' => $e->getMessage()]);
+            $seconds = (int) $this->config->get('pillion.cache.retry_after', 30);
+            if ($seconds > 0) {
+                $cache->put($key, $e->getMessage(), $seconds);
+            }
+        }
+    }
+}

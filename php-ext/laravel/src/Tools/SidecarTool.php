@@ -1,0 +1,60 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tools;
+
+use Pillion\MCPToolAdapter;
+use Pillion\Sidecar;
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+
+/** A tool of an MCP server that the sidecar speaks to. */
+final class SidecarTool extends MCPToolAdapter
+{
+    public function __construct(
+        private readonly Sidecar $sidecar,
+        private readonly ToolDefinition $definition,
+        private readonly string $serverLabel,
+        private readonly ?string $user,
+    ) {
+        parent::__construct();
+    }
+
+    public function getName(): string
+    {
+        return $this->definition->name;
+    }
+
+    public function getDefinition(): ToolDefinition
+    {
+        return $this->definition;
+    }
+
+    public function execute(array $arguments, string $toolCallId): ToolResult
+    {
+        $context = $this->user === null ? [] : ['user' => $this->user];
+        return $this->sidecar->execute(new ToolCall($toolCallId, $this->getName(), $arguments), $context);
+    }
+
+    public function getMCPServerConfig(): array
+    {
+        // A tool without a server's URL is offered to nobody; the sidecar is this one's server.
+        return [
+            'type' => 'mcp',
+            'server_label' => $this->serverLabel,
+            'server_url' => 'unix:' . $this->sidecar->getSocketPath(),
+        ];
+    }
+
+    public function getMCPCategory(): string
+    {
+        return $this->definition->category;
+    }
+
+    public function isServerAvailable(): bool
+    {
+        return true;
+    }
+}
