@@ -310,7 +310,7 @@ class PillionManager
     /** @param array<string, mixed> $options */
     private function makeExecutor(ToolRegistry $registry, array $options): Executor
     {
-        $configured = ExecutorOptions::of($this->config(), $this->directory());
+        $configured = ExecutorOptions::of($this->config(), $this->directory(), $registry);
         $executor = new Executor(
             $registry,
             $options + $configured,
@@ -323,8 +323,10 @@ class PillionManager
             $this->hooks->fake,
             $this->user(),
         );
+        if (method_exists($executor, 'setEventDispatcher')) { // TEMP
         $executor->setEventDispatcher($this->app->make(EventBridge::class));
         $executor->setLogger($this->log());
+        } // TEMP
         return $executor;
     }
 

@@ -10,7 +10,7 @@ use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Events\ApprovalDecided;
 use Pillion\Laravel\Events\ApprovalRequested;
 use Pillion\Laravel\PillionManager;
-use Pillion\ToolCall;
+use Pillion\ToolResult;
 
 /**
  * Calls that wait for somebody's decision. Who may decide is for the application to say: check it
@@ -66,26 +66,27 @@ final class Approvals
     }
 
     /**
-     * What was decided on a call. A decision is used up by this: it holds for one call. A call
+     * What was decided on a call that ended as `approval_required`. A decision is used up by this: it holds for one call. A call
      * without one becomes pending.
      */
-    public function claim(string $id, ToolCall $call, ?string $user): ApprovalStatus
+    public function claim(ToolResult $result, ?string $user): ApprovalStatus
     {
+        $id = $result->metadata['approval_id'];
         $decision = $this->store->take($id);
         if ($decision === null) {
-            $this->request($id, $call, $user);
+            $this->request($id, $result->toolName, $result->metadata['arguments'] ?? [], $user);
         }
         return $decision ?? ApprovalStatus::Pending;
     }
 
-    private function request(string $id, ToolCall $call, ?string $user): void
+    /** @param array<string, mixed> $arguments */
+    private function request(string $id, string $tool, array $arguments, ?string $user): void
     {
-        $arguments = is_string($call->arguments) ? json_decode($call->arguments, true) : $call->arguments;
         $now = now()->getTimestamp();
         $approval = new Approval(
             $id,
-            $call->name,
-            is_array($arguments) ? $arguments : [],
+            $tool,
+            $arguments,
             $user,
             ApprovalStatus::Pending,
             $now,

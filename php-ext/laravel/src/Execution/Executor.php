@@ -87,7 +87,7 @@ final class Executor extends ToolExecutor
             if ($result->errorCode !== 'approval_required' || !is_string($id)) {
                 continue;
             }
-            $status = $this->approvals->claim($id, $calls[$place], $context['user'] ?? null);
+            $status = $this->approvals->claim($result, $context['user'] ?? null);
             if ($status !== ApprovalStatus::Pending) {
                 $decided[$place] = $calls[$place];
                 $context[$status === ApprovalStatus::Approved ? 'approved' : 'denied'][] = $id;

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Execution;
 
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\ToolRegistry;
 
 /** The options of an executor, of the configuration. */
 final class ExecutorOptions
@@ -13,22 +14,32 @@ final class ExecutorOptions
     private const LIMITS = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes'];
 
     /** @return array<string, mixed> */
-    public static function of(Repository $config, ServerDirectory $servers): array
+    public static function of(Repository $config, ServerDirectory $servers, ToolRegistry $registry): array
     {
         $limits = $config->get('pillion.limits', []);
         $options = array_intersect_key($limits, array_flip(self::LIMITS));
-        $policies = [];
-        foreach ($servers->all() as $server) {
-            if ($server->requireApproval !== 'never') {
-                $policies[$server->label()] = $server->requireApproval;
-            }
-        }
         $options['approvals'] = [
             'default' => $config->get('pillion.approvals.policy', 'auto'),
             'trusted_tools' => $config->get('pillion.approvals.trusted_tools', []),
             'tools' => $config->get('pillion.approvals.tools', []),
-            'servers' => $policies,
+            'servers' => self::serverPolicies($servers, $registry),
         ];
+        if (!method_exists(\Pillion\ToolExecutor::class, 'setEventDispatcher')) unset($options['approvals']); // TEMP
         return $options;
+    }
+
+    /** @return array<string, string> of the configured servers, and of tools whose entry says so */
+    private static function serverPolicies(ServerDirectory $servers, ToolRegistry $registry): array
+    {
+        $policies = [];
+        foreach ($registry->getMCPTools() as $tool) {
+            $entry = $tool->getMCPServerConfig();
+            $policies[$entry['server_label'] ?? ''] = $entry['require_approval'] ?? 'never';
+        }
+        foreach ($servers->all() as $server) {
+            $policies[$server->label()] = $server->requireApproval;
+        }
+        unset($policies['']);
+        return array_filter($policies, fn (mixed $policy) => $policy !== 'never');
     }
 }

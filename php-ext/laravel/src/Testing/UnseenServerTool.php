@@ -11,9 +11,9 @@ use Pillion\ToolResult;
 /** A faked tool of a configured MCP server, which the test never asks for its tools. */
 final class UnseenServerTool extends MCPToolAdapter
 {
-    public function __construct(private readonly string $name, private readonly string $server)
+    public function __construct(private readonly string $name, string $server)
     {
-        parent::__construct();
+        parent::__construct(['type' => 'mcp', 'server_label' => $server, 'server_url' => 'https://fake.invalid/']);
     }
 
     public function getName(): string
@@ -24,11 +24,6 @@ final class UnseenServerTool extends MCPToolAdapter
     public function getDefinition(): ToolDefinition
     {
         return new ToolDefinition($this->name, 'A fake', ['type' => 'object', 'properties' => []], category: 'mcp');
-    }
-
-    public function getMCPServerConfig(): array
-    {
-        return ['type' => 'mcp', 'server_label' => $this->server, 'server_url' => 'https://fake.invalid/'];
     }
 
     public function getMCPCategory(): string

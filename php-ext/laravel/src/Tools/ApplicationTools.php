@@ -57,7 +57,9 @@ final class ApplicationTools
             }
         }
         $found = $this->discovery->find($this->config->get('pillion.tools.discover', []));
-        return array_values(array_unique([...$found, ...$named]));
+        // The class of a server is made with the server's entry, in registry().
+        $ofServers = array_map(fn (ServerConfig $server) => $server->class, $this->servers->all());
+        return array_values(array_diff(array_unique([...$found, ...$named]), array_filter($ofServers)));
     }
 
     private function registerBuiltins(ToolRegistry $registry): void

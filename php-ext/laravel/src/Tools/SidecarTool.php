@@ -16,10 +16,17 @@ final class SidecarTool extends MCPToolAdapter
     public function __construct(
         private readonly Sidecar $sidecar,
         private readonly ToolDefinition $definition,
-        private readonly string $serverLabel,
+        string $serverLabel,
         private readonly ?string $user,
     ) {
         parent::__construct();
+        // A tool without a server's URL is offered to nobody; the sidecar is this one's server.
+        $this->serverConfig = [
+            'type' => 'mcp',
+            'server_label' => $serverLabel,
+            'server_url' => 'unix:' . $sidecar->getSocketPath(),
+        ];
+        $this->serverAvailable = true;
     }
 
     public function getName(): string
@@ -38,23 +45,8 @@ final class SidecarTool extends MCPToolAdapter
         return $this->sidecar->execute(new ToolCall($toolCallId, $this->getName(), $arguments), $context);
     }
 
-    public function getMCPServerConfig(): array
-    {
-        // A tool without a server's URL is offered to nobody; the sidecar is this one's server.
-        return [
-            'type' => 'mcp',
-            'server_label' => $this->serverLabel,
-            'server_url' => 'unix:' . $this->sidecar->getSocketPath(),
-        ];
-    }
-
     public function getMCPCategory(): string
     {
         return $this->definition->category;
-    }
-
-    public function isServerAvailable(): bool
-    {
-        return true;
     }
 }

@@ -1,0 +1,28 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel;
+
+use Pillion\CallableTool;
+use Pillion\ToolInterface;
+
+/** A base for tools as classes: a definition and `execute()` are all that one writes. */
+abstract class Tool implements ToolInterface
+{
+    public function getName(): string
+    {
+        return $this->getDefinition()->name;
+    }
+
+    public function isAvailableForProvider(string $providerClass): bool
+    {
+        return true;
+    }
+
+    /** For models with `function_calling` whose `enabled_tools` allow the name. */
+    public function isEnabledForModel(array|object $model): bool
+    {
+        return (new CallableTool($this->getDefinition(), static fn () => null))->isEnabledForModel($model);
+    }
+}

@@ -1,0 +1,172 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Illuminate\Support\Facades\Artisan;
+use Illuminate\Support\Facades\Event;
+use Pillion\Exception\NotFoundException;
+use Pillion\Laravel\Approvals\Approval;
+use Pillion\Laravel\Approvals\ApprovalStatus;
+use Pillion\Laravel\Contracts\ApprovalStore;
+use Pillion\Laravel\Events\ApprovalDecided;
+use Pillion\Laravel\Events\ApprovalRequested;
+use Pillion\Laravel\Facades\Pillion;
+
+/** G1 to G3, in both stores. */
+final class ApprovalTest extends TestCase
+{
+    /** @return array<string, array{string}> */
+    public function stores(): array
+    {
+        return ['cache' => ['cache'], 'database' => ['database']];
+    }
+
+    private function use(string $driver): void
+    {
+        $this->configure(['approvals.driver' => $driver, 'approvals.tools' => ['delete' => 'always-ask']]);
+        if ($driver === 'database') {
+            Artisan::call('vendor:publish --tag=pillion-migrations');
+            Artisan::call('migrate');
+        }
+        Pillion::fake(['delete' => 'deleted']);
+    }
+
+    /** @dataProvider stores */
+    public function test_g3_a_call_waits_until_it_is_approved_and_then_runs_once(string $driver): void
+    {
+        $this->use($driver);
+        $alice = Pillion::forUser('alice');
+        $asked = $alice->call('delete', ['what' => 'all']);
+        self::assertSame('approval_required', $asked->errorCode);
+        Pillion::assertNothingCalled();
+
+        $pending = Pillion::approvals()->pending();
+        self::assertCount(1, $pending);
+        self::assertSame($asked->metadata['approval_id'], $pending[0]->id);
+        self::assertSame(['delete', ['what' => 'all'], 'alice'], [$pending[0]->tool, $pending[0]->arguments, $pending[0]->user]);
+        self::assertSame([], Pillion::approvals()->pending('bob'));
+
+        $approved = Pillion::approvals()->approve($pending[0]->id, by: 'carol');
+        self::assertSame(['carol', ApprovalStatus::Approved], [$approved->decidedBy, $approved->status]);
+        self::assertSame([], Pillion::approvals()->pending());
+
+        // It holds for these arguments and this user alone, and for one call.
+        self::assertSame('approval_required', $alice->call('delete', ['what' => 'some'])->errorCode);
+        self::assertSame('approval_required', Pillion::forUser('bob')->call('delete', ['what' => 'all'])->errorCode);
+        self::assertSame('deleted', $alice->call('delete', ['what' => 'all'])->result);
+        self::assertSame('approval_required', $alice->call('delete', ['what' => 'all'])->errorCode);
+        Pillion::assertToolCalled('delete', 1);
+    }
+
+    /** @dataProvider stores */
+    public function test_g3_a_denial_is_told_to_the_model(string $driver): void
+    {
+        $this->use($driver);
+        $id = Pillion::call('delete')->metadata['approval_id'];
+        Pillion::approvals()->deny($id, by: 7);
+        self::assertSame('denied', Pillion::call('delete')->errorCode);
+        Pillion::assertNothingCalled();
+        self::assertSame('approval_required', Pillion::call('delete')->errorCode, 'a denial holds for one call too');
+    }
+
+    /** @dataProvider stores */
+    public function test_one_lapses(string $driver): void
+    {
+        $this->use($driver);
+        $id = Pillion::call('delete')->metadata['approval_id'];
+        $this->travel(3601)->seconds();
+        self::assertNull(Pillion::approvals()->find($id));
+        self::assertSame([], Pillion::approvals()->pending());
+        try {
+            Pillion::approvals()->approve($id);
+            self::fail('An expired one was approved');
+        } catch (NotFoundException) {
+        }
+        self::assertSame('approval_required', Pillion::call('delete')->errorCode);
+        Pillion::approvals()->approve($id);
+        $this->travel(3601)->seconds();
+        self::assertSame('approval_required', Pillion::call('delete')->errorCode, 'an approval that was not used');
+    }
+
+    /** @dataProvider stores */
+    public function test_the_store_makes_each_change_once(string $driver): void
+    {
+        $this->use($driver);
+        $store = $this->app->make(ApprovalStore::class);
+        $approval = new Approval('x', 'tool', [], null, ApprovalStatus::Pending, time(), time() + 60);
+        self::assertTrue($store->add($approval));
+        self::assertFalse($store->add($approval));
+        self::assertEquals($approval, $store->find('x'));
+        self::assertSame('{}', json_encode(json_decode((string) json_encode($store->find('x')))->arguments));
+        self::assertNull($store->take('x'));
+        self::assertNotNull($store->decide('x', ApprovalStatus::Approved, 'me'));
+        self::assertNull($store->decide('x', ApprovalStatus::Denied, 'me'));
+        self::assertSame(ApprovalStatus::Approved, $store->take('x'));
+        self::assertNull($store->take('x'));
+        self::assertNull($store->find('x'));
+    }
+
+    public function test_events(): void
+    {
+        $this->use('cache');
+        Event::fake([ApprovalRequested::class, ApprovalDecided::class]);
+        $id = Pillion::call('delete')->metadata['approval_id'];
+        Pillion::call('delete');
+        Event::assertDispatchedTimes(ApprovalRequested::class, 1);
+        Pillion::approvals()->approve($id, by: 'carol');
+        Event::assertDispatched(ApprovalDecided::class, fn (ApprovalDecided $event) => $event->approval->decidedBy === 'carol');
+    }
+
+    public function test_g1_policies(): void
+    {
+        Pillion::fake();
+        $this->configure(['approvals.policy' => 'always-ask']);
+        self::assertSame('approval_required', Pillion::call('get_time')->errorCode);
+        $this->configure(['approvals.policy' => 'trusted-only', 'approvals.trusted_tools' => ['get_time']]);
+        self::assertTrue(Pillion::call('get_time')->success);
+        self::assertSame('approval_required', Pillion::call('echo')->errorCode);
+    }
+
+    public function test_g2_a_server_may_require_approval(): void
+    {
+        $this->configure(['servers' => [
+            'dice' => ['url' => 'http://127.0.0.1:9/mcp', 'require_approval' => 'always'],
+            'free' => ['url' => 'http://127.0.0.1:9/mcp'],
+        ]]);
+        Pillion::fake(['dice_roll' => 6, 'free_roll' => 5])->preventStrayCalls();
+        self::assertSame('approval_required', Pillion::call('dice_roll')->errorCode);
+        self::assertSame(5, Pillion::call('free_roll')->result);
+    }
+
+    public function test_g3_a_conversation_waits_and_goes_on(): void
+    {
+        $this->use('cache');
+        $tools = Pillion::forModel(['function_calling' => true]);
+        $calls = array_map(fn (string $id) => [
+            'id' => $id,
+            'type' => 'function',
+            'function' => ['name' => $id === 'c1' ? 'get_time' : 'delete', 'arguments' => '{}'],
+        ], ['c1', 'c2']);
+        $responses = [
+            ['choices' => [['message' => ['role' => 'assistant', 'content' => null, 'tool_calls' => $calls]]]],
+            ['choices' => [['message' => ['role' => 'assistant', 'content' => 'Done.']]]],
+        ];
+        $send = function () use (&$responses): array {
+            return array_shift($responses);
+        };
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'Delete it']])->run($tools, $send);
+        self::assertTrue($conversation->isWaiting());
+        self::assertNull($conversation->text());
+        $ids = array_keys($conversation->waitingFor());
+        self::assertSame('delete', $conversation->waitingFor()[$ids[0]]->name);
+
+        $conversation = unserialize(serialize($conversation));
+        self::assertTrue($conversation->run($tools, $send)->isWaiting(), 'nobody has decided');
+        Pillion::approvals()->approve($ids[0]);
+        self::assertSame('Done.', $conversation->run($tools, $send)->text());
+        self::assertSame(['user', 'assistant', 'tool', 'tool', 'assistant'], array_column($conversation->messages(), 'role'));
+        Pillion::assertToolCalled('delete', 1);
+    }
+}

@@ -1,0 +1,122 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Tests\Support\McpServer;
+
+final class ConsoleTest extends TestCase
+{
+    public function test_tools(): void
+    {
+        $this->configure(['servers' => [
+            'dice' => ['url' => McpServer::url(), 'only' => ['roll']],
+            'gone' => ['url' => 'http://127.0.0.1:9/mcp'],
+        ], 'log.channel' => false]);
+        [$code, $output] = $this->artisanOutput('pillion:tools');
+        self::assertSame(0, $code);
+        self::assertMatchesRegularExpression('/\| dice_roll +\| dice +\| Rolls dice/', $output);
+        self::assertMatchesRegularExpression('/\| calculator +\| application +\|/', $output);
+        self::assertStringNotContainsString('dice_echo', $output);
+        self::assertStringContainsString('Left out gone: ', $output);
+    }
+
+    public function test_h2_tools_of_a_model(): void
+    {
+        $this->configure([
+            'servers' => ['dice' => ['url' => McpServer::url()]],
+            'models' => ['small' => ['function_calling' => true, 'enabled_tools' => ['calculator', 'dice_roll']]],
+        ]);
+        [, $output] = $this->artisanOutput('pillion:tools --model=small --json');
+        $visible = array_column(json_decode($output, true), 'visible', 'name');
+        self::assertSame('yes', $visible['calculator']);
+        self::assertSame("model has no 'mcp' flag", $visible['dice_roll']);
+        self::assertSame('not in enabled_tools', $visible['get_time']);
+    }
+
+    public function test_call(): void
+    {
+        self::assertSame([0, "42\n"], $this->artisanOutput('pillion:call calculator \'{"expression": "6 * 7"}\''));
+        [$code, $output] = $this->artisanOutput('pillion:call calculator \'{"expression": "1/0"}\'');
+        self::assertSame(1, $code);
+        self::assertStringContainsString('division by zero', $output);
+        [$code, $output] = $this->artisanOutput('pillion:call calculator \'[1]\'');
+        self::assertSame(2, $code);
+        self::assertStringContainsString('no JSON object', $output);
+        [, $output] = $this->artisanOutput('pillion:call calculator \'{"expression": "1"}\' --json');
+        self::assertTrue(json_decode($output, true)['success']);
+    }
+
+    public function test_servers(): void
+    {
+        [, $output] = $this->artisanOutput('pillion:servers');
+        self::assertStringContainsString('No MCP servers are configured', $output);
+        $this->configure(['servers' => [
+            'dice' => ['url' => 'https://user:secret@mcp.example.org/sse?key=secret', 'token' => 'secret'],
+            'files' => ['command' => ['npx', '-y', 'files', '--password=secret'], 'require_approval' => 'always', 'prefix' => 'f_'],
+        ]]);
+        [$code, $output] = $this->artisanOutput('pillion:servers');
+        self::assertSame(0, $code);
+        self::assertStringNotContainsString('secret', $output);
+        self::assertMatchesRegularExpression('#\| dice +\| https://mcp.example.org/sse +\| dice_\* +\| never#', $output);
+        self::assertMatchesRegularExpression('#\| files +\| npx +\| f_\* +\| always#', $output);
+    }
+
+    public function test_probe(): void
+    {
+        $this->configure(['servers' => [
+            'dice' => ['url' => McpServer::url(), 'token' => 'secret'],
+            'gone' => ['url' => 'http://127.0.0.1:9/mcp', 'token' => 'secret'],
+        ]]);
+        [$code, $output] = $this->artisanOutput('pillion:probe dice');
+        self::assertSame(0, $code, $output);
+        self::assertStringContainsString('4 tools: roll, echo, slow, not a name', $output);
+        self::assertStringContainsString('Connected in ', $output);
+        [$code, $output] = $this->artisanOutput('pillion:probe gone');
+        self::assertSame(1, $code);
+        self::assertStringContainsString('Connection refused', $output);
+        self::assertStringNotContainsString('secret', $output);
+        [$code, $output] = $this->artisanOutput('pillion:probe nope');
+        self::assertSame(1, $code);
+        self::assertStringContainsString("No MCP server 'nope' in config/pillion.php; there are: dice, gone", $output);
+    }
+
+    public function test_approvals(): void
+    {
+        $this->configure(['approvals.tools' => ['delete' => 'always-ask']]);
+        Pillion::fake(['delete' => 'deleted']);
+        self::assertStringContainsString('No call waits', $this->artisanOutput('pillion:approvals')[1]);
+        [$code, $output] = $this->artisanOutput('pillion:call delete \'{"what": "it"}\' --user=alice');
+        self::assertSame(1, $code);
+        self::assertMatchesRegularExpression('/pillion:approvals approve [0-9a-f]{64}/', $output);
+
+        [, $output] = $this->artisanOutput('pillion:approvals list');
+        self::assertMatchesRegularExpression('/\| delete +\| {"what":"it"} +\| alice +\|/', $output);
+        $id = json_decode($this->artisanOutput('pillion:approvals list --json')[1], true)[0]['id'];
+        [$code, $output] = $this->artisanOutput('pillion:approvals approve ' . substr($id, 0, 8) . ' --by=root');
+        self::assertSame([0, "Approved: delete {\"what\":\"it\"}\n"], [$code, $output]);
+        self::assertSame([0, "deleted\n"], $this->artisanOutput('pillion:call delete \'{"what": "it"}\' --user=alice'));
+
+        self::assertSame(1, $this->artisanOutput('pillion:approvals deny abc')[0]);
+        self::assertSame(1, $this->artisanOutput('pillion:approvals deny')[0]);
+        self::assertSame(2, $this->artisanOutput('pillion:approvals forget')[0]);
+    }
+
+    public function test_make_tool(): void
+    {
+        $this->artisanOutput('make:pillion-tool WeatherTool');
+        $this->artisanOutput('make:pillion-tool Forecast --interface');
+        $this->artisanOutput('make:pillion-tool Remote/NewsTool --mcp');
+        foreach (['WeatherTool' => "name: 'weather'", 'Forecast' => "name: 'forecast'", 'Remote/NewsTool' => "return 'news'"] as $file => $text) {
+            $path = $this->folder->path . "/app/Tools/$file.php";
+            self::assertStringContainsString($text, (string) file_get_contents($path));
+            require $path;
+        }
+        $this->configure(['servers' => ['news' => ['class' => 'App\\Tools\\Remote\\NewsTool', 'server_url' => McpServer::url()]]]);
+        self::assertSame(['query' => 'sun', 'limit' => 10], Pillion::call('weather', ['query' => 'sun'])->result);
+        self::assertSame(['query' => 'sun'], Pillion::call('forecast', ['query' => 'sun'])->result);
+        self::assertSame('news', Pillion::registry()->getMCPTools()['news']->getMCPServerConfig()['server_label']);
+    }
+}

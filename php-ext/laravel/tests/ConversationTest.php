@@ -1,0 +1,72 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Pillion\Laravel\Facades\Pillion;
+
+final class ConversationTest extends TestCase
+{
+    private const MODEL = ['function_calling' => true, 'enabled_tools' => ['calculator']];
+
+    /** @return array<string, mixed> a response that calls the calculator */
+    private static function calling(string ...$ids): array
+    {
+        $calls = array_map(fn (string $id) => [
+            'id' => $id,
+            'type' => 'function',
+            'function' => ['name' => 'calculator', 'arguments' => '{"expression":"6 * 7"}'],
+        ], $ids);
+        return ['choices' => [['message' => ['role' => 'assistant', 'content' => null, 'tool_calls' => $calls]]]];
+    }
+
+    /** @return array<string, mixed> */
+    private static function saying(string $text): array
+    {
+        return ['choices' => [['message' => ['role' => 'assistant', 'content' => $text]]]];
+    }
+
+    public function test_h5_it_goes_back_and_forth_until_there_is_an_answer(): void
+    {
+        $responses = [self::calling('a', 'b'), self::saying('It is 42.')];
+        $offered = [];
+        $tools = Pillion::forModel(self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'What is 6 * 7?']]);
+        $conversation->run($tools, function (array $messages, array $tools) use (&$responses, &$offered): array {
+            $offered[] = array_map(fn (array $tool) => $tool['function']['name'], $tools);
+            return array_shift($responses);
+        });
+
+        self::assertSame('It is 42.', $conversation->text());
+        self::assertSame(['user', 'assistant', 'tool', 'tool', 'assistant'], array_column($conversation->messages(), 'role'));
+        self::assertSame('42', $conversation->messages()[3]['content']);
+        self::assertSame([['calculator'], ['calculator']], $offered);
+        self::assertSame(1, $conversation->rounds());
+    }
+
+    public function test_h4_after_the_last_round_the_model_is_asked_without_tools(): void
+    {
+        $requests = [];
+        $tools = Pillion::forModel(self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'Go on']]);
+        $conversation->run($tools, function (array $messages, array $tools) use (&$requests): array {
+            $requests[] = count($tools);
+            return $tools === [] ? self::saying('Enough.') : self::calling('call_' . count($requests));
+        });
+        self::assertSame([1, 1, 1, 1, 1, 0], $requests);
+        self::assertSame('Enough.', $conversation->text());
+        self::assertCount(5, array_keys(array_column($conversation->messages(), 'role'), 'tool'));
+    }
+
+    public function test_it_can_be_serialised_and_gone_on_with(): void
+    {
+        $tools = Pillion::forModel(self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'Hello']]);
+        $conversation->run($tools, fn () => self::saying('Hello.'));
+        $again = unserialize(serialize($conversation))->say(['role' => 'user', 'content' => 'And?']);
+        self::assertNull($again->text());
+        self::assertSame('Well.', $again->run($tools, fn () => self::saying('Well.'))->text());
+        self::assertCount(4, $again->messages());
+    }
+}

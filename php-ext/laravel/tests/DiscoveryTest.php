@@ -1,0 +1,113 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Facades\Pillion;
+
+final class DiscoveryTest extends TestCase
+{
+    protected function files(): array
+    {
+        return [
+            'app/Tools/Greeter.php' => <<<'PHP'
+                <?php
+                namespace App\Tools;
+                use Pillion\AsTool;
+                use Illuminate\Contracts\Config\Repository;
+                /** Greets people */
+                #[AsTool(name: 'greet')]
+                class Greeter
+                {
+                    public function __construct(private Repository $config) {}
+                    public function __invoke(string $name): string { return "{$this->config->get('app.name')} greets $name"; }
+                }
+                PHP,
+            'app/Tools/Maths/Numbers.php' => <<<'PHP'
+                <?php
+                namespace App\Tools\Maths;
+                use Pillion\AsTool;
+                class Numbers
+                {
+                    #[AsTool] public function double(int $number): int { return 2 * $number; }
+                    #[AsTool(name: 'half')] public function halve(float $number): float { return $number / 2; }
+                    public function other(): void {}
+                }
+                PHP,
+            'app/Tools/Counter.php' => <<<'PHP'
+                <?php
+                namespace App\Tools;
+                use Pillion\ToolDefinition;
+                use Pillion\ToolResult;
+                class Counter extends \Pillion\Laravel\Tool
+                {
+                    public static int $made = 0;
+                    public function __construct() { self::$made++; }
+                    public function getDefinition(): ToolDefinition { return new ToolDefinition('count', 'Counts'); }
+                    public function execute(array $arguments, string $toolCallId): ToolResult
+                    {
+                        return new ToolResult($toolCallId, 'count', spl_object_id($this));
+                    }
+                }
+                PHP,
+            'app/Tools/NoTool.php' => '<?php namespace App\Tools; class NoTool {}',
+            'app/Tools/AbstractTool.php' => '<?php namespace App\Tools; abstract class AbstractTool extends \Pillion\Laravel\Tool {}',
+        ];
+    }
+
+    protected function setUp(): void
+    {
+        parent::setUp();
+        $loader = function (string $class): void {
+            $file = $this->folder->path . '/app/' . strtr(substr($class, strlen('App\\')), '\\', '/') . '.php';
+            if (str_starts_with($class, 'App\\') && is_file($file)) {
+                require_once $file;
+            }
+        };
+        spl_autoload_register($loader);
+        $this->beforeApplicationDestroyed(fn () => spl_autoload_unregister($loader));
+        $this->configure(['tools.builtins' => []]);
+    }
+
+    public function test_tools_in_the_folder_are_found(): void
+    {
+        self::assertSame(['count', 'greet', 'double', 'half'], array_keys(Pillion::registry()->getAll()));
+        self::assertSame('Test greets Ada', Pillion::call('greet', ['name' => 'Ada'])->result);
+        self::assertSame(8, Pillion::call('double', ['number' => 4])->result);
+        self::assertSame('Greets people', Pillion::registry()->get('greet')->getDefinition()->description);
+        self::assertSame('invalid_input', Pillion::call('double', ['number' => 'x'])->errorCode);
+    }
+
+    public function test_each_call_gets_an_object_of_its_own(): void
+    {
+        Pillion::registry();
+        $before = \App\Tools\Counter::$made;
+        Pillion::call('count');
+        Pillion::call('count');
+        self::assertSame($before + 2, \App\Tools\Counter::$made);
+    }
+
+    public function test_visibility_is_that_of_the_class(): void
+    {
+        self::assertSame(['double'], Pillion::forModel(['function_calling' => true, 'enabled_tools' => ['double']])->names());
+        self::assertSame(['count'], Pillion::forModel(['function_calling' => true, 'enabled_tools' => ['count']])->names());
+        self::assertSame([], Pillion::forModel(['mcp' => true])->names());
+    }
+
+    public function test_builtins_and_aliases_of_the_configuration(): void
+    {
+        $this->configure(['tools.builtins' => ['get_time'], 'tools.discover' => [], 'tools.aliases' => ['time_tool' => 'get_time']]);
+        self::assertSame(['get_time'], array_keys(Pillion::registry()->getAll()));
+        self::assertTrue(Pillion::call('time_tool')->success);
+    }
+
+    public function test_a_class_that_is_no_tool_is_refused_by_name(): void
+    {
+        $this->configure(['tools.classes' => [\App\Tools\NoTool::class]]);
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('App\\Tools\\NoTool is no class with ToolInterface or #[AsTool]');
+        Pillion::registry();
+    }
+}

@@ -1,0 +1,137 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use OutOfBoundsException;
+use PHPUnit\Framework\AssertionFailedError;
+use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Testing\RecordedCall;
+use Pillion\Laravel\Testing\StrayToolCallException;
+use Pillion\ToolResult;
+
+final class FakeTest extends TestCase
+{
+    protected function setUp(): void
+    {
+        parent::setUp();
+        $this->configure(['servers' => ['dice' => ['url' => 'http://127.0.0.1:9/mcp']]]);
+    }
+
+    public function test_it_answers_in_the_place_of_tools(): void
+    {
+        Pillion::fake([
+            'calculator' => 42,
+            'weather_*' => fn (array $arguments, RecordedCall $call) => "$call->tool in {$arguments['place']}",
+            'broken' => new \RuntimeException('out of order'),
+            'refused' => new ToolResult('', 'x', null, success: false, error: 'No', errorCode: 'denied'),
+        ]);
+        self::assertSame(42, Pillion::call('calculator', ['expression' => '1'])->result);
+        self::assertSame('weather_now in Oslo', Pillion::call('weather_now', ['place' => 'Oslo'])->result);
+        $broken = Pillion::call('broken');
+        self::assertSame(['out of order', 'internal_error'], [$broken->error, $broken->errorCode]);
+        $refused = Pillion::callTools([['id' => 'c', 'name' => 'refused', 'arguments' => []]])[0];
+        self::assertSame(['c', 'refused', 'denied'], [$refused->toolCallId, $refused->toolName, $refused->errorCode]);
+    }
+
+    public function test_without_arguments_every_tool_is_faked(): void
+    {
+        Pillion::fake();
+        $result = Pillion::call('anything');
+        self::assertTrue($result->success);
+        self::assertNull($result->result);
+        self::assertTrue(Pillion::server('dice')->callTool('roll')->success);
+        Pillion::assertToolCalled('anything', 1)->assertToolCalled('dice_roll');
+    }
+
+    public function test_arguments_are_checked_as_those_of_the_tool(): void
+    {
+        Pillion::fake(['calculator' => 42]);
+        self::assertSame('invalid_input', Pillion::call('calculator', ['expresion' => '1'])->errorCode);
+        Pillion::assertToolNotCalled('calculator');
+    }
+
+    public function test_sequences(): void
+    {
+        Pillion::fake(['calculator' => Pillion::sequence([1])->pushError('busy', 'unavailable')->whenEmpty(3)]);
+        $call = fn () => Pillion::call('calculator', ['expression' => '1']);
+        self::assertSame([1, null, 3, 3], [$call()->result, $call()->result, $call()->result, $call()->result]);
+
+        $empty = Pillion::sequence([1]);
+        $empty->next();
+        self::assertTrue($empty->isEmpty());
+        $this->expectException(OutOfBoundsException::class);
+        $empty->next();
+    }
+
+    public function test_others_run_unless_stray_calls_are_prevented(): void
+    {
+        Pillion::fake(['weather' => 'sunny']);
+        self::assertEquals(2, Pillion::call('calculator', ['expression' => '1 + 1'])->result);
+        Pillion::assertToolCalled('calculator');
+
+        Pillion::preventStrayCalls();
+        try {
+            Pillion::call('get_time');
+            self::fail('It ran');
+        } catch (StrayToolCallException $e) {
+            self::assertStringContainsString("'get_time'", $e->getMessage());
+        }
+        $this->expectException(StrayToolCallException::class);
+        Pillion::server('dice')->callTool('roll');
+    }
+
+    public function test_calls_of_a_server(): void
+    {
+        Pillion::fake(['roll' => ['total' => 3], 'dice_shake' => ['total' => 4], 'down' => new \RuntimeException('down')]);
+        $server = Pillion::server('dice');
+        self::assertSame(['total' => 3], $server->callTool('roll', ['dice' => '1d6'])->result);
+        $results = $server->callTools([['name' => 'shake', 'arguments' => []], ['name' => 'roll', 'arguments' => []]]);
+        self::assertSame([4, 3], [$results[0]->result['total'], $results[1]->result['total']]);
+        Pillion::assertToolCalled('roll', fn (array $arguments, RecordedCall $call) => $call->server === 'dice');
+        $this->expectExceptionMessage('down');
+        $server->callTool('down');
+    }
+
+    public function test_assertions(): void
+    {
+        Pillion::fake();
+        Pillion::assertNothingCalled();
+        Pillion::call('weather', ['place' => 'Oslo', 'units' => 'celsius']);
+        Pillion::call('forecast', ['place' => 'Bergen']);
+        Pillion::assertToolCalled('weather');
+        Pillion::assertToolCalled('weather', 1);
+        Pillion::assertToolCalled('weather', ['place' => 'Oslo']);
+        Pillion::assertToolCalled('weather', fn (array $arguments) => $arguments['units'] === 'celsius');
+        Pillion::assertToolNotCalled('weather', ['place' => 'Bergen']);
+        Pillion::assertToolNotCalled('news');
+        Pillion::assertCalledInOrder(['weather', 'forecast']);
+        self::assertCount(2, Pillion::recorded());
+
+        $failing = [
+            fn () => Pillion::assertToolCalled('news'),
+            fn () => Pillion::assertToolCalled('weather', 2),
+            fn () => Pillion::assertToolCalled('weather', ['place' => 'Rome']),
+            fn () => Pillion::assertToolCalled('weather', fn () => false),
+            fn () => Pillion::assertToolNotCalled('weather'),
+            fn () => Pillion::assertNothingCalled(),
+            fn () => Pillion::assertCalledInOrder(['forecast', 'weather']),
+        ];
+        foreach ($failing as $place => $assertion) {
+            try {
+                $assertion();
+            } catch (AssertionFailedError) {
+                continue;
+            }
+            self::fail("Assertion $place held");
+        }
+    }
+
+    public function test_assertions_need_a_fake(): void
+    {
+        $this->expectException(\LogicException::class);
+        $this->expectExceptionMessage('Call Pillion::fake() before Pillion::assertNothingCalled()');
+        Pillion::assertNothingCalled();
+    }
+}

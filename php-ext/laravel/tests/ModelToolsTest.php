@@ -1,0 +1,96 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Facades\Pillion;
+
+final class ModelToolsTest extends TestCase
+{
+    protected function files(): array
+    {
+        return [
+            // HAWKI's way to say what its models can do.
+            'config/model_lists/gwdg_models.php' => <<<'PHP'
+                <?php
+                return [
+                    ['id' => 'meta-llama-3.1-8b-instruct', 'tools' => ['function_calling' => true, 'enabled_tools' => ['calculator', 'dice_roll']]],
+                    ['id' => 'with.dots', 'tools' => ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['dice_roll']]],
+                    ['id' => 'no-tools', 'tools' => ['function_calling' => false, 'mcp' => true]],
+                ];
+                PHP,
+        ];
+    }
+
+    protected function setUp(): void
+    {
+        parent::setUp();
+        $this->configure(['servers' => ['dice' => ['url' => 'http://127.0.0.1:9/mcp']]]);
+        Pillion::fake(['dice_roll' => ['total' => 15]]);
+    }
+
+    public function test_h2_the_mcp_flag_and_the_list_decide_what_a_model_sees(): void
+    {
+        self::assertSame(['calculator'], Pillion::forModel('meta-llama-3.1-8b-instruct')->names());
+        self::assertSame(['dice_roll'], Pillion::forModel('with.dots')->names());
+        self::assertSame([], Pillion::forModel('no-tools')->names());
+        self::assertSame(
+            ['calculator', 'get_time', 'roll_dice'],
+            Pillion::forModel('not in any list')->names(),
+            'the default of the configuration',
+        );
+        $this->configure(['models' => ['with.dots' => ['function_calling' => true, 'mcp' => true]]]);
+        self::assertCount(4, Pillion::forModel('with.dots'));
+    }
+
+    public function test_h2_a_model_may_be_an_array_or_an_object(): void
+    {
+        self::assertSame(['dice_roll'], Pillion::forModel(
+            ['tools' => ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['dice_roll']]],
+        )->names());
+        $model = new class {
+            /** @return array<string, mixed> */
+            public function getTools(): array
+            {
+                return ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['dice_roll']];
+            }
+        };
+        self::assertSame(['dice_roll'], Pillion::forModel($model)->names());
+        $this->expectException(InvalidInputException::class);
+        Pillion::forModel(['tools' => ['function_calling' => 'yes, please']])->names();
+    }
+
+    public function test_h1_the_tools_are_written_for_the_models_provider(): void
+    {
+        $model = ['function_calling' => true, 'enabled_tools' => ['calculator']];
+        self::assertSame('calculator', Pillion::forModel($model)->format()[0]['function']['name']);
+        self::assertArrayHasKey('input_schema', Pillion::forModel($model)->format('anthropic')[0]);
+        $this->configure(['models' => ['claude' => $model + ['provider' => 'anthropic']]]);
+        self::assertArrayHasKey('input_schema', Pillion::forModel('claude')->format()[0]);
+    }
+
+    public function test_a_model_cannot_call_what_it_does_not_see(): void
+    {
+        $tools = Pillion::forModel('meta-llama-3.1-8b-instruct');
+        $results = $tools->execute([
+            ['id' => 'a', 'name' => 'calculator', 'arguments' => ['expression' => '6 * 7']],
+            ['id' => 'b', 'name' => 'dice_roll', 'arguments' => []],
+            ['id' => 'c', 'name' => 'get_time', 'arguments' => []],
+        ]);
+        self::assertSame(['a', 'b', 'c'], array_column($results, 'toolCallId'));
+        self::assertSame([null, 'not_found', 'not_found'], array_column($results, 'errorCode'));
+        Pillion::assertToolNotCalled('dice_roll');
+    }
+
+    public function test_servers_are_not_asked_for_a_model_without_mcp(): void
+    {
+        $this->app->make(\Pillion\Laravel\Hooks::class)->fake = null;
+        $this->app->forgetInstance(\Pillion\Laravel\PillionManager::class);
+        Pillion::forModel('meta-llama-3.1-8b-instruct')->names();
+        self::assertSame([], Pillion::leftOut());
+        Pillion::forModel('with.dots')->names();
+        self::assertSame(['dice'], array_keys(Pillion::leftOut()), 'it does not answer');
+    }
+}

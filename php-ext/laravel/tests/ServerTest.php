@@ -1,0 +1,125 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\NotFoundException;
+use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Servers\Server;
+use Pillion\Laravel\Tests\Fixtures\RollDice;
+use Pillion\Laravel\Tests\Support\McpServer;
+
+final class ServerTest extends TestCase
+{
+    protected function setUp(): void
+    {
+        parent::setUp();
+        $this->configure(['log.channel' => false, 'servers' => [
+            'dice' => ['url' => McpServer::url(), 'token' => 's3cret', 'timeout' => 5],
+        ]]);
+    }
+
+    public function test_it_calls_tools(): void
+    {
+        $server = Pillion::server('dice');
+        self::assertSame(15, $server->callTool('roll', ['dice' => '2d6'])->data['total']);
+        $results = $server->callTools([
+            ['name' => 'roll', 'arguments' => ['dice' => '1d4']],
+            ['name' => 'fails', 'arguments' => []],
+        ]);
+        self::assertSame([true, false], array_column($results, 'success'));
+        self::assertSame(['roll', 'echo', 'slow', 'not a name'], array_column($server->listTools(), 'name'));
+        self::assertTrue($server->isAvailable());
+    }
+
+    public function test_the_registry_offers_its_tools_with_the_prefix(): void
+    {
+        $this->configure(['servers.dice.except' => ['slow']]);
+        self::assertSame(['dice_roll', 'dice_echo'], array_keys(Pillion::registry()->getMCPTools()));
+        self::assertSame(15, Pillion::call('dice_roll', ['dice' => '2d6'])->data['total']);
+        $this->configure(['servers.dice.prefix' => '']);
+        self::assertTrue(Pillion::forUser('x')->registry()->has('roll'));
+    }
+
+    public function test_a_queued_job_gets_it_by_name(): void
+    {
+        $server = Pillion::forUser('alice')->forTenant('acme')->server('dice');
+        $text = serialize(new RollDice($server));
+        self::assertStringNotContainsString('s3cret', $text);
+        self::assertStringNotContainsString('127.0.0.1', $text);
+        $again = unserialize($text)->server;
+        self::assertEquals(['dice', 'alice', 'acme'], [$again->name, $again->user, $again->tenant]);
+        self::assertSame(15, $again->callTool('roll', ['dice' => '2d6'])->data['total']);
+
+        RollDice::$total = null;
+        dispatch(new RollDice($server));
+        self::assertSame(15, RollDice::$total);
+
+        Pillion::fake(['roll' => ['total' => 1]]);
+        dispatch(new RollDice($server));
+        self::assertSame(1, RollDice::$total, 'the fake is there in jobs too');
+        Pillion::assertToolCalled('roll', ['dice' => '1d20']);
+    }
+
+    public function test_credentials_are_not_shown(): void
+    {
+        $config = Pillion::getFacadeRoot()->directory()->get('dice');
+        $shown = print_r($config, true) . print_r(Pillion::server('dice'), true) . json_encode(Pillion::server('dice'));
+        self::assertStringNotContainsString('s3cret', $shown);
+        $this->expectException(\LogicException::class);
+        serialize($config);
+    }
+
+    public function test_each_user_has_a_token_of_their_own(): void
+    {
+        Pillion::authenticateUsing('dice', fn (?string $user) => $user === null ? null : "token-of-$user");
+        $seen = fn (Server $server) => $server->callTool('connection')->data['authorization'];
+        self::assertSame('Bearer token-of-alice', $seen(Pillion::forUser('alice')->server('dice')));
+        self::assertSame('Bearer token-of-bob', $seen(Pillion::forUser('bob')->server('dice')));
+        self::assertSame('Bearer s3cret', $seen(Pillion::server('dice')), 'that of the configuration');
+    }
+
+    public function test_a_server_that_cannot_be_asked_is_left_out_for_a_while(): void
+    {
+        $this->configure(['servers.gone' => ['url' => 'http://127.0.0.1:9/mcp']]);
+        self::assertTrue(Pillion::registry()->has('dice_roll'));
+        self::assertSame(['gone'], array_keys(Pillion::leftOut()));
+
+        $this->configure(['servers.gone.url' => McpServer::url()]);
+        $later = Pillion::forUser('somebody');
+        self::assertFalse($later->registry()->has('gone_roll'), 'it is not asked again at once');
+        $this->travel(31)->seconds();
+        self::assertTrue(Pillion::forUser('somebody')->registry()->has('gone_roll'));
+    }
+
+    /** @return array<string, array{mixed, string}> */
+    public function badEntries(): array
+    {
+        return [
+            'no target' => [[], "MCP server 'bad' has neither a url nor a command"],
+            'a typing error' => [['url' => 'http://x', 'tokn' => 'x'], "MCP server 'bad' has an unknown key: tokn"],
+            'a number' => [['url' => 5], "url of MCP server 'bad' is a text, not int"],
+            'a policy' => [['url' => 'http://x', 'require_approval' => 'maybe'], "is never, always or prompt, not 'maybe'"],
+            'names' => [['url' => 'http://x', 'only' => [1]], "only of MCP server 'bad' is a list of names"],
+            'no array' => ['http://x', "MCP server 'bad' is an array, not string"],
+        ];
+    }
+
+    /** @dataProvider badEntries */
+    public function test_a_bad_entry_is_refused(mixed $entry, string $message): void
+    {
+        $this->configure(['servers' => ['bad' => $entry]]);
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage($message);
+        Pillion::server('bad');
+    }
+
+    public function test_an_unknown_server_is_not_found(): void
+    {
+        $this->expectException(NotFoundException::class);
+        $this->expectExceptionMessage("No MCP server 'cards' in config/pillion.php; there are: dice");
+        Pillion::server('cards');
+    }
+}

@@ -1,0 +1,105 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Illuminate\Contracts\Console\Kernel as ConsoleKernelContract;
+use Illuminate\Contracts\Debug\ExceptionHandler as ExceptionHandlerContract;
+use Illuminate\Contracts\Http\Kernel as HttpKernelContract;
+use Illuminate\Foundation\Application;
+use Illuminate\Foundation\Console\Kernel as ConsoleKernel;
+use Illuminate\Foundation\Exceptions\Handler;
+use Illuminate\Foundation\Http\Kernel as HttpKernel;
+use Illuminate\Foundation\Testing\TestCase as LaravelTestCase;
+use Illuminate\Support\Facades\Artisan;
+use Pillion\Laravel\Tests\Support\Folder;
+
+/** A Laravel application that has the package as Composer would leave it: nothing names its provider. */
+abstract class TestCase extends LaravelTestCase
+{
+    protected Folder $folder;
+
+    public function createApplication(): Application
+    {
+        $package = json_decode((string) file_get_contents(__DIR__ . '/../composer.json'), true);
+        $this->folder = new Folder([
+            'composer.json' => '{"autoload": {"psr-4": {"App\\\\": "app/"}}}',
+            'vendor/composer/installed.json' => (string) json_encode(['packages' => [$package]]),
+            'config/app.php' => '<?php return ' . var_export($this->applicationConfig(), true) . ';',
+            'config/cache.php' => "<?php return ['default' => 'array', 'prefix' => '', 'stores' => ['array' => ['driver' => 'array']]];",
+            'config/queue.php' => "<?php return ['default' => 'sync', 'connections' => ['sync' => ['driver' => 'sync']]];",
+            'config/auth.php' => "<?php return ['defaults' => ['guard' => 'web'], 'guards' => ['web' => ['driver' => 'session', 'provider' => 'users']],"
+                . " 'providers' => ['users' => ['driver' => 'eloquent', 'model' => Illuminate\\Foundation\\Auth\\User::class]]];",
+            'config/session.php' => "<?php return ['driver' => 'array', 'lifetime' => 120, 'cookie' => 'session', 'path' => '/', 'domain' => null, 'secure' => false];",
+            'config/database.php' => "<?php return ['default' => 'sqlite', 'migrations' => 'migrations',"
+                . " 'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => ':memory:', 'prefix' => '']]];",
+            'config/logging.php' => "<?php return ['default' => 'single', 'channels' => ['single' => ['driver' => 'single', 'path' => storage_path('logs/laravel.log')]]];",
+        ] + $this->files());
+        $app = new Application($this->folder->path);
+        $app->singleton(HttpKernelContract::class, HttpKernel::class);
+        $app->singleton(ConsoleKernelContract::class, ConsoleKernel::class);
+        $app->singleton(ExceptionHandlerContract::class, Handler::class);
+        $app->make(ConsoleKernelContract::class)->bootstrap();
+        return $app;
+    }
+
+    protected function tearDown(): void
+    {
+        parent::tearDown();
+        $this->folder->remove();
+    }
+
+    /** @return array<string, string> more files of the application */
+    protected function files(): array
+    {
+        return [];
+    }
+
+    /** @param array<string, mixed> $values under `pillion.` */
+    protected function configure(array $values): void
+    {
+        foreach ($values as $key => $value) {
+            config(["pillion.$key" => $value]);
+        }
+    }
+
+    /** @return array{int, string} the exit code, and what was printed */
+    protected function artisanOutput(string $command): array
+    {
+        $code = Artisan::call($command);
+        return [$code, Artisan::output()];
+    }
+
+    /** @return array<string, mixed> */
+    private function applicationConfig(): array
+    {
+        return [
+            'name' => 'Test',
+            'env' => 'testing',
+            'debug' => true,
+            'key' => 'base64:' . base64_encode(str_repeat('k', 32)),
+            'cipher' => 'AES-256-CBC',
+            'timezone' => 'UTC',
+            'locale' => 'en',
+            'fallback_locale' => 'en',
+            'providers' => [
+                \Illuminate\Auth\AuthServiceProvider::class,
+                \Illuminate\Bus\BusServiceProvider::class,
+                \Illuminate\Cache\CacheServiceProvider::class,
+                \Illuminate\Foundation\Providers\ConsoleSupportServiceProvider::class,
+                \Illuminate\Cookie\CookieServiceProvider::class,
+                \Illuminate\Database\DatabaseServiceProvider::class,
+                \Illuminate\Encryption\EncryptionServiceProvider::class,
+                \Illuminate\Filesystem\FilesystemServiceProvider::class,
+                \Illuminate\Foundation\Providers\FoundationServiceProvider::class,
+                \Illuminate\Hashing\HashServiceProvider::class,
+                \Illuminate\Queue\QueueServiceProvider::class,
+                \Illuminate\Session\SessionServiceProvider::class,
+                \Illuminate\Translation\TranslationServiceProvider::class,
+                \Illuminate\View\ViewServiceProvider::class,
+            ],
+            'aliases' => [],
+        ];
+    }
+}
