@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel;
 
 use Illuminate\Contracts\Container\Container;
+use Illuminate\Contracts\Foundation\CachesConfiguration;
 use Illuminate\Support\ServiceProvider;
 use InvalidArgumentException;
 use Pillion\Laravel\Approvals\Approvals;
@@ -21,7 +22,7 @@ final class PillionServiceProvider extends ServiceProvider
 {
     public function register(): void
     {
-        $this->mergeConfigFrom(__DIR__ . '/../config/pillion.php', 'pillion');
+        $this->mergeDefaults();
         $this->defineLogChannel();
 
         $this->app->singleton(Hooks::class);
@@ -64,6 +65,21 @@ final class PillionServiceProvider extends ServiceProvider
                 $app->make(PillionManager::class)->disconnect();
             }
         });
+    }
+
+    /** Like `mergeConfigFrom()`, but a group of which an application says one thing keeps the others. */
+    private function mergeDefaults(): void
+    {
+        if ($this->app instanceof CachesConfiguration && $this->app->configurationIsCached()) {
+            return;
+        }
+        $config = $this->app->make('config');
+        $merged = $config->get('pillion', []);
+        foreach (require __DIR__ . '/../config/pillion.php' as $key => $default) {
+            $group = is_array($default) && !in_array($key, ['servers', 'models'], true);
+            $merged[$key] = $group ? ($merged[$key] ?? []) + $default : $merged[$key] ?? $default;
+        }
+        $config->set('pillion', $merged);
     }
 
     private function publish(): void

@@ -24,7 +24,6 @@ final class ExecutorOptions
             'tools' => $config->get('pillion.approvals.tools', []),
             'servers' => self::serverPolicies($servers, $registry),
         ];
-        if (!method_exists(\Pillion\ToolExecutor::class, 'setEventDispatcher')) unset($options['approvals']); // TEMP
         return $options;
     }
 
