@@ -1,0 +1,54 @@
+<?php
+
+declare(strict_types=1);
+
+/*
+ * Looks like a language model: an endpoint in OpenAI's shape that calls tools by simple rules, for
+ * tests and for trying the example without a key.
+ *
+ *   php -S 127.0.0.1:8081 llm/fake.php
+ */
+
+$request = json_decode((string) file_get_contents('php://input'), true);
+if (!is_array($request) || !isset($request['messages'])) {
+    http_response_code(400);
+    header('Content-Type: application/json');
+    exit('{"error": {"message": "no messages"}}');
+}
+
+/** What comes first: a tool that is called, or an answer. */
+$answer = static function (array $request): string|array {
+    $last = end($request['messages']);
+    if ($last['role'] === 'tool') {
+        return 'I was told: ' . $last['content'];
+    }
+    $text = strtolower((string) $last['content']);
+    preg_match_all('/\d+/', $text, $found);
+    $numbers = array_map('intval', $found[0]);
+    $wanted = match (true) {
+        str_contains($text, 'refund') => ['refund_order', ['order' => $numbers[0] ?? 0]],
+        str_contains($text, 'order') => ['order_status', ['order' => $numbers[0] ?? 0]],
+        str_contains($text, 'sum') => ['everything_get-sum', ['a' => $numbers[0] ?? 0, 'b' => $numbers[1] ?? 0]],
+        default => null,
+    };
+    $offered = array_map(fn (array $tool) => $tool['function']['name'], $request['tools'] ?? []);
+    if ($wanted === null) {
+        return $offered === [] ? 'I have no tools.' : 'I can use: ' . implode(', ', $offered) . '.';
+    }
+    return in_array($wanted[0], $offered, true) ? $wanted : "I have no tool $wanted[0].";
+};
+
+$said = $answer($request);
+$message = is_string($said)
+    ? ['role' => 'assistant', 'content' => $said]
+    : ['role' => 'assistant', 'content' => null, 'tool_calls' => [[
+        'id' => 'call_' . bin2hex(random_bytes(6)),
+        'type' => 'function',
+        'function' => ['name' => $said[0], 'arguments' => json_encode($said[1])],
+    ]]];
+header('Content-Type: application/json');
+echo json_encode(['object' => 'chat.completion', 'model' => $request['model'] ?? '', 'choices' => [[
+    'index' => 0,
+    'message' => $message,
+    'finish_reason' => is_string($said) ? 'stop' : 'tool_calls',
+]]]);

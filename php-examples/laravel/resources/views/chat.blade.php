@@ -1,0 +1,92 @@
+<!DOCTYPE html>
+<html lang="en">
+<head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>{{ config('app.name') }}</title>
+    <style>
+        body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
+        #talk p { padding: .5rem .8rem; border-radius: .5rem; background: #f2f2f2; white-space: pre-wrap; }
+        #talk p.user { background: #dcebff; margin-left: 20%; }
+        #talk p.tool { font: 13px/1.4 ui-monospace, monospace; background: none; border: 1px dashed #bbb; }
+        #talk p.waiting { background: #fff3cd; }
+        form { display: flex; gap: .5rem; }
+        input { flex: 1; padding: .5rem; }
+    </style>
+</head>
+<body>
+    <h1>{{ config('app.name') }}</h1>
+    <p>
+        <label>Model
+            <select id="model">
+                @foreach ($models as $model)
+                    <option>{{ $model }}</option>
+                @endforeach
+            </select>
+        </label>
+        sees: <span id="tools"></span>
+    </p>
+    <div id="talk" aria-live="polite"></div>
+    <form id="say">
+        <input name="message" autocomplete="off" aria-label="Message"
+               placeholder="Where is order 7? Refund order 7. What is the sum of 2 and 40?" required>
+        <button>Send</button>
+    </form>
+    <script>
+        const talk = document.getElementById('talk');
+        const model = document.getElementById('model');
+        const show = (kind, text) => {
+            const p = document.createElement('p');
+            p.className = kind;
+            p.textContent = text;
+            talk.append(p);
+            return p;
+        };
+        const post = async (path, body) => {
+            const response = await fetch(path, {
+                method: 'POST',
+                headers: {'Content-Type': 'application/json', 'Accept': 'application/json', 'X-CSRF-TOKEN': @json(csrf_token())},
+                body: JSON.stringify(body),
+            });
+            const answer = await response.json();
+            return response.ok ? answer : {error: answer.error ?? answer.message ?? response.statusText};
+        };
+        const showAnswer = (answer) => {
+            if (answer.error) return show('waiting', answer.error);
+            const last = (answer.messages ?? []).map((message) => message.role).lastIndexOf('user');
+            for (const message of (answer.messages ?? []).slice(last + 1)) {
+                for (const call of message.tool_calls ?? []) {
+                    show('tool', `${call.function.name} ${call.function.arguments}`);
+                }
+                if (message.role === 'tool') show('tool', `→ ${message.content}`);
+            }
+            if (answer.text !== null) show('assistant', answer.text);
+            for (const call of answer.waiting ?? []) {
+                const p = show('waiting', `May ${call.tool} run with ${JSON.stringify(call.arguments)}? `);
+                for (const [label, approve] of [['Yes', true], ['No', false]]) {
+                    const button = document.createElement('button');
+                    button.textContent = label;
+                    button.onclick = async () => {
+                        p.remove();
+                        showAnswer(await post('/approvals/' + call.id, {approve}));
+                    };
+                    p.append(button);
+                }
+            }
+        };
+        const showTools = async () => {
+            const names = await (await fetch('/tools?model=' + encodeURIComponent(model.value))).json();
+            document.getElementById('tools').textContent = names.join(', ') || 'no tools';
+        };
+        model.onchange = showTools;
+        showTools();
+        document.getElementById('say').onsubmit = async (event) => {
+            event.preventDefault();
+            const message = event.target.message.value;
+            event.target.reset();
+            show('user', message);
+            showAnswer(await post('/chat', {model: model.value, message}));
+        };
+    </script>
+</body>
+</html>

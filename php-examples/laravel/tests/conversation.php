@@ -1,0 +1,55 @@
+<?php
+
+declare(strict_types=1);
+
+/*
+ * Talks to the running application as a browser does, and checks what it answers. `run --check`
+ * starts everything and runs this.
+ *
+ *   php tests/conversation.php http://127.0.0.1:8080
+ */
+
+$base = $argv[1] ?? exit("Usage: php tests/conversation.php URL\n");
+$curl = curl_init();
+curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, CURLOPT_COOKIEFILE => '', CURLOPT_TIMEOUT => 60]);
+
+$page = (function () use ($curl, $base): string {
+    curl_setopt($curl, CURLOPT_URL, $base . '/');
+    return (string) curl_exec($curl);
+})();
+preg_match('/X-CSRF-TOKEN\': "(\w+)"/', $page, $token) || exit("The page has no token:\n$page\n");
+
+$ask = static function (string $path, ?array $body = null) use ($curl, $base, $token): array {
+    curl_setopt_array($curl, [
+        CURLOPT_URL => $base . $path,
+        CURLOPT_HTTPGET => $body === null,
+        CURLOPT_HTTPHEADER => ['Content-Type: application/json', 'Accept: application/json', "X-CSRF-TOKEN: $token[1]"],
+    ]);
+    if ($body !== null) {
+        curl_setopt($curl, CURLOPT_POSTFIELDS, json_encode($body));
+    }
+    $answer = (string) curl_exec($curl);
+    return json_decode($answer, true) ?? exit("$path answered:\n" . substr($answer, 0, 2000) . "\n");
+};
+$expect = static function (string $what, bool $right, mixed $got): void {
+    echo $right ? '  ok    ' : '  WRONG ', $what, $right ? '' : ': ' . json_encode($got), "\n";
+    $right || exit(1);
+};
+
+foreach (['with-mcp' => true, 'without-mcp' => false] as $model => $sees) {
+    $tools = $ask("/tools?model=$model");
+    $expect("$model sees " . implode(', ', $tools), in_array('everything_get-sum', $tools, true) === $sees, $tools);
+}
+$answer = $ask('/chat', ['model' => 'with-mcp', 'message' => 'What is the sum of 2 and 40?']);
+$expect('a tool of the MCP server: ' . ($answer['text'] ?? ''), str_contains($answer['text'] ?? '', '42'), $answer);
+$answer = $ask('/chat', ['model' => 'with-mcp', 'message' => 'Where is order 7?']);
+$expect('a tool in PHP: ' . ($answer['text'] ?? ''), str_contains($answer['text'] ?? '', 'on its way'), $answer);
+$answer = $ask('/chat', ['model' => 'without-mcp', 'message' => 'What is the sum of 2 and 40?']);
+$expect('without the flag: ' . ($answer['text'] ?? ''), $answer['text'] === 'I have no tool everything_get-sum.', $answer);
+foreach ([[true, 'Order 7 is refunded'], [false, 'was denied']] as [$approve, $text]) {
+    $answer = $ask('/chat', ['model' => 'with-mcp', 'message' => 'Refund order 7']);
+    $id = $answer['waiting'][0]['id'] ?? '';
+    $expect('a refund waits', $answer['text'] === null && $id !== '', $answer);
+    $answer = $ask("/approvals/$id", ['approve' => $approve]);
+    $expect($approve ? 'approved: ' . $answer['text'] : 'denied: ' . $answer['text'], str_contains($answer['text'] ?? '', $text), $answer);
+}
