@@ -31,8 +31,8 @@ final class DiscoveryTest extends TestCase
                 use Pillion\AsTool;
                 class Numbers
                 {
-                    #[AsTool] public function double(int $number): int { return 2 * $number; }
-                    #[AsTool(name: 'half')] public function halve(float $number): float { return $number / 2; }
+                    #[AsTool(description: 'Doubles')] public function double(int $number): int { return 2 * $number; }
+                    #[AsTool(name: 'half', description: 'Halves')] public function halve(float $number): float { return $number / 2; }
                     public function other(): void {}
                 }
                 PHP,

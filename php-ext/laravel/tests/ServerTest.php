@@ -24,7 +24,7 @@ final class ServerTest extends TestCase
     public function test_it_calls_tools(): void
     {
         $server = Pillion::server('dice');
-        self::assertSame(15, $server->callTool('roll', ['dice' => '2d6'])->data['total']);
+        self::assertSame(15, $server->callTool('roll', ['dice' => '2d6'])->result['total']);
         $results = $server->callTools([
             ['name' => 'roll', 'arguments' => ['dice' => '1d4']],
             ['name' => 'fails', 'arguments' => []],
@@ -38,7 +38,7 @@ final class ServerTest extends TestCase
     {
         $this->configure(['servers.dice.except' => ['slow']]);
         self::assertSame(['dice_roll', 'dice_echo'], array_keys(Pillion::registry()->getMCPTools()));
-        self::assertSame(15, Pillion::call('dice_roll', ['dice' => '2d6'])->data['total']);
+        self::assertSame(15, Pillion::call('dice_roll', ['dice' => '2d6'])->result['total']);
         $this->configure(['servers.dice.prefix' => '']);
         self::assertTrue(Pillion::forUser('x')->registry()->has('roll'));
     }
@@ -51,7 +51,7 @@ final class ServerTest extends TestCase
         self::assertStringNotContainsString('127.0.0.1', $text);
         $again = unserialize($text)->server;
         self::assertEquals(['dice', 'alice', 'acme'], [$again->name, $again->user, $again->tenant]);
-        self::assertSame(15, $again->callTool('roll', ['dice' => '2d6'])->data['total']);
+        self::assertSame(15, $again->callTool('roll', ['dice' => '2d6'])->result['total']);
 
         RollDice::$total = null;
         dispatch(new RollDice($server));
@@ -75,7 +75,7 @@ final class ServerTest extends TestCase
     public function test_each_user_has_a_token_of_their_own(): void
     {
         Pillion::authenticateUsing('dice', fn (?string $user) => $user === null ? null : "token-of-$user");
-        $seen = fn (Server $server) => $server->callTool('connection')->data['authorization'];
+        $seen = fn (Server $server) => $server->callTool('connection')->result['authorization'];
         self::assertSame('Bearer token-of-alice', $seen(Pillion::forUser('alice')->server('dice')));
         self::assertSame('Bearer token-of-bob', $seen(Pillion::forUser('bob')->server('dice')));
         self::assertSame('Bearer s3cret', $seen(Pillion::server('dice')), 'that of the configuration');

@@ -50,7 +50,8 @@ final class Server implements JsonSerializable
     public function callTool(string $name, array $arguments = [], array $options = []): ToolResult
     {
         $call = new ToolCall(PillionManager::newCallId(), $name, $arguments);
-        return $this->faked()?->call($this->config(), $call) ?? $this->client()->callTool($name, $arguments, $options);
+        return $this->faked()?->call($this->config(), $call)
+            ?? $this->client()->callTool($name, $arguments, $options + ['id' => $call->id]);
     }
 
     /**

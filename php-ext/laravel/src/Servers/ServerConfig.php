@@ -12,8 +12,10 @@ use Pillion\Exception\InvalidInputException;
  */
 final class ServerConfig
 {
+    private const COMMAND_KEYS = ['command', 'args', 'env', 'inherit_env', 'cwd'];
+
     private const KEYS = [
-        'url', 'server_url', 'command', 'args', 'env', 'cwd', 'token', 'api_key', 'timeout', 'register', 'prefix',
+        ...self::COMMAND_KEYS, 'url', 'server_url', 'token', 'api_key', 'timeout', 'register', 'prefix',
         'only', 'except', 'require_approval', 'options', 'class', 'type', 'server_label', 'server_description',
         'description',
     ];
@@ -76,7 +78,7 @@ final class ServerConfig
      */
     public function target(): string|array
     {
-        return $this->url ?? array_intersect_key($this->entry, array_flip(['command', 'args', 'env', 'cwd']));
+        return $this->url ?? array_intersect_key($this->entry, array_flip(self::COMMAND_KEYS));
     }
 
     /**

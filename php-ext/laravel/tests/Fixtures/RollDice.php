@@ -23,6 +23,6 @@ final class RollDice implements ShouldQueue
     public function handle(): void
     {
         $result = $this->server->callTool('roll', ['dice' => '1d20']);
-        self::$total = ($result->data ?? $result->result)['total'];
+        self::$total = $result->result['total'];
     }
 }

@@ -1,0 +1,71 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Illuminate\Support\Facades\Event;
+use Pillion\Event\ToolCallFinished;
+use Pillion\Event\ToolCallStarted;
+use Pillion\Event\ToolsListed;
+use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Tests\Support\McpServer;
+
+final class EventsTest extends TestCase
+{
+    protected function setUp(): void
+    {
+        parent::setUp();
+        $this->configure(['log.channel' => 'pillion', 'servers' => ['dice' => ['url' => McpServer::url()]]]);
+    }
+
+    public function test_calls_of_a_server_are_events(): void
+    {
+        Event::fake();
+        Pillion::server('dice')->callTool('roll', ['dice' => '1d6']);
+        Event::assertDispatched(ToolCallStarted::class, fn (ToolCallStarted $event) => $event->toolName === 'roll');
+        Event::assertDispatched(ToolCallFinished::class, fn (ToolCallFinished $event) => $event->success && $event->server === 'dice');
+    }
+
+    public function test_calls_of_the_applications_tools_are_events(): void
+    {
+        $seen = [];
+        Event::listen(ToolCallFinished::class, function (ToolCallFinished $event) use (&$seen): void {
+            $seen[] = [$event->toolName, $event->errorCode];
+        });
+        Pillion::call('calculator', ['expression' => '1 + 1']);
+        Pillion::call('calculator', ['expression' => '1/0']);
+        Pillion::call('dice_roll', ['dice' => '1d6']);
+        self::assertSame(['calculator', 'calculator', 'dice_roll'], array_column($seen, 0));
+        self::assertNull($seen[0][1]);
+        self::assertNotNull($seen[1][1]);
+    }
+
+    public function test_lists_of_tools_are_kept_apart_for_tenants(): void
+    {
+        $lists = [];
+        Event::listen(ToolsListed::class, function (ToolsListed $event) use (&$lists): void {
+            $lists[] = $event->fromCache;
+        });
+        foreach (['acme', 'acme', 'other', 'acme'] as $tenant) {
+            self::assertTrue(Pillion::forTenant($tenant)->registry()->has('dice_roll'));
+        }
+        self::assertSame([false, true, false, true], $lists);
+
+        $lists = [];
+        Pillion::authenticateUsing('dice', fn (?string $user) => 'one token for all');
+        Pillion::forTenant('acme')->forUser('alice')->registry();
+        Pillion::forTenant('acme')->forUser('bob')->registry();
+        Pillion::forTenant('acme')->forUser('bob')->registry();
+        self::assertSame([false, false, true], $lists);
+    }
+
+    public function test_it_says_goodbye_at_the_end_of_a_request_if_it_shall(): void
+    {
+        $this->configure(['disconnect_on_terminate' => true]);
+        $client = Pillion::server('dice')->client();
+        self::assertSame($client, Pillion::server('dice')->client());
+        $this->app->terminate();
+        self::assertNotSame($client, Pillion::server('dice')->client());
+    }
+}
