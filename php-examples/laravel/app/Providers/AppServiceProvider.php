@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace App\Providers;
 
 use App\Chat\LanguageModel;
+use App\Chat\Visitor;
 use Illuminate\Contracts\Foundation\Application;
 use Illuminate\Support\Facades\Route;
 use Illuminate\Support\ServiceProvider;
@@ -22,8 +23,7 @@ class AppServiceProvider extends ServiceProvider
 
     public function boot(): void
     {
-        // This application has no log-in: a visitor is a session.
-        Pillion::resolveUserUsing(fn () => app()->bound('session') ? session()->getId() : null);
+        Pillion::resolveUserUsing(fn () => Visitor::id());
         Route::middleware('web')->group(base_path('routes/web.php'));
     }
 }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace App\Http\Controllers;
 
 use App\Chat\LanguageModel;
+use App\Chat\Visitor;
 use Illuminate\Contracts\View\View;
 use Illuminate\Http\JsonResponse;
 use Illuminate\Http\Request;
@@ -46,7 +47,7 @@ class ChatController
     {
         $approval = Pillion::approvals()->find($id);
         // Whoever made the call decides on it, and nobody else.
-        if ($approval === null || $approval->user !== $request->session()->getId()) {
+        if ($approval === null || $approval->user !== Visitor::id()) {
             return response()->json(['error' => 'There is no such call.'], 404);
         }
         $request->input('approve') === true
