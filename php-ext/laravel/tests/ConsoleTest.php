@@ -11,6 +11,7 @@ final class ConsoleTest extends TestCase
 {
     public function test_tools(): void
     {
+        $this->needsTheExtension();
         $this->configure(['servers' => [
             'dice' => ['url' => McpServer::url(), 'only' => ['roll']],
             'gone' => ['url' => 'http://127.0.0.1:9/mcp'],
@@ -25,6 +26,7 @@ final class ConsoleTest extends TestCase
 
     public function test_h2_tools_of_a_model(): void
     {
+        $this->needsTheExtension();
         $this->configure([
             'servers' => ['dice' => ['url' => McpServer::url()]],
             'models' => ['small' => ['function_calling' => true, 'enabled_tools' => ['calculator', 'dice_roll']]],
@@ -66,6 +68,7 @@ final class ConsoleTest extends TestCase
 
     public function test_probe(): void
     {
+        $this->needsTheExtension();
         $this->configure(['servers' => [
             'dice' => ['url' => McpServer::url(), 'token' => 'secret'],
             'gone' => ['url' => 'http://127.0.0.1:9/mcp', 'token' => 'secret'],

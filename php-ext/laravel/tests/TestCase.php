@@ -64,6 +64,14 @@ abstract class TestCase extends LaravelTestCase
         }
     }
 
+    /** For tests that speak to an MCP server of their own: the library knows those of the sidecar alone. */
+    protected function needsTheExtension(): void
+    {
+        if (!extension_loaded('pillion')) {
+            self::markTestSkipped('The library in plain PHP speaks to MCP servers through the sidecar.');
+        }
+    }
+
     /** @return array{int, string} the exit code, and what was printed */
     protected function artisanOutput(string $command): array
     {
