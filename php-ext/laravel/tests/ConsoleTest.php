@@ -11,7 +11,6 @@ final class ConsoleTest extends TestCase
 {
     public function test_tools(): void
     {
-        $this->needsTheExtension();
         $this->configure(['servers' => [
             'dice' => ['url' => McpServer::url(), 'only' => ['roll']],
             'gone' => ['url' => 'http://127.0.0.1:9/mcp'],
@@ -26,7 +25,6 @@ final class ConsoleTest extends TestCase
 
     public function test_h2_tools_of_a_model(): void
     {
-        $this->needsTheExtension();
         $this->configure([
             'servers' => ['dice' => ['url' => McpServer::url()]],
             'models' => ['small' => ['function_calling' => true, 'enabled_tools' => ['calculator', 'dice_roll']]],
@@ -68,7 +66,6 @@ final class ConsoleTest extends TestCase
 
     public function test_probe(): void
     {
-        $this->needsTheExtension();
         $this->configure(['servers' => [
             'dice' => ['url' => McpServer::url(), 'token' => 'secret'],
             'gone' => ['url' => 'http://127.0.0.1:9/mcp', 'token' => 'secret'],

@@ -21,7 +21,6 @@ final class EventsTest extends TestCase
 
     public function test_calls_of_a_server_are_events(): void
     {
-        $this->needsTheExtension();
         Event::fake();
         Pillion::server('dice')->callTool('roll', ['dice' => '1d6']);
         Event::assertDispatched(ToolCallStarted::class, fn (ToolCallStarted $event) => $event->toolName === 'roll');
@@ -30,7 +29,6 @@ final class EventsTest extends TestCase
 
     public function test_calls_of_the_applications_tools_are_events(): void
     {
-        $this->needsTheExtension();
         $seen = [];
         Event::listen(ToolCallFinished::class, function (ToolCallFinished $event) use (&$seen): void {
             $seen[] = [$event->toolName, $event->errorCode];
@@ -45,7 +43,6 @@ final class EventsTest extends TestCase
 
     public function test_lists_of_tools_are_kept_apart_for_tenants(): void
     {
-        $this->needsTheExtension();
         $lists = [];
         Event::listen(ToolsListed::class, function (ToolsListed $event) use (&$lists): void {
             $lists[] = $event->fromCache;
@@ -65,7 +62,6 @@ final class EventsTest extends TestCase
 
     public function test_it_says_goodbye_at_the_end_of_a_request_if_it_shall(): void
     {
-        $this->needsTheExtension();
         $this->configure(['disconnect_on_terminate' => true]);
         $client = Pillion::server('dice')->client();
         self::assertSame($client, Pillion::server('dice')->client());

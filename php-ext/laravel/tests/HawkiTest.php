@@ -56,7 +56,6 @@ final class HawkiTest extends TestCase
 
     public function test_g2_its_words_on_approval_count(): void
     {
-        $this->needsTheExtension();
         $tools = Pillion::forModel('meta-llama-3.3-70b-instruct');
         self::assertSame(15, $tools->call('dmcp_roll_dice', ['dice' => '1d20'])->result['total']);
         self::assertSame('approval_required', $tools->call('my_mcp_tool', ['param1' => 'x'])->errorCode);

@@ -23,7 +23,6 @@ final class ServerTest extends TestCase
 
     public function test_it_calls_tools(): void
     {
-        $this->needsTheExtension();
         $server = Pillion::server('dice');
         self::assertSame(15, $server->callTool('roll', ['dice' => '2d6'])->result['total']);
         $results = $server->callTools([
@@ -37,7 +36,6 @@ final class ServerTest extends TestCase
 
     public function test_the_registry_offers_its_tools_with_the_prefix(): void
     {
-        $this->needsTheExtension();
         $this->configure(['servers.dice.except' => ['slow']]);
         self::assertSame(['dice_roll', 'dice_echo'], array_keys(Pillion::registry()->getMCPTools()));
         self::assertSame(15, Pillion::call('dice_roll', ['dice' => '2d6'])->result['total']);
@@ -47,7 +45,6 @@ final class ServerTest extends TestCase
 
     public function test_a_queued_job_gets_it_by_name(): void
     {
-        $this->needsTheExtension();
         $server = Pillion::forUser('alice')->forTenant('acme')->server('dice');
         $text = serialize(new RollDice($server));
         self::assertStringNotContainsString('s3cret', $text);
@@ -87,7 +84,6 @@ final class ServerTest extends TestCase
 
     public function test_a_server_that_cannot_be_asked_is_left_out_for_a_while(): void
     {
-        $this->needsTheExtension();
         $this->configure(['servers.gone' => ['url' => 'http://127.0.0.1:9/mcp']]);
         self::assertTrue(Pillion::registry()->has('dice_roll'));
         self::assertSame(['gone'], array_keys(Pillion::leftOut()));

@@ -64,11 +64,11 @@ abstract class TestCase extends LaravelTestCase
         }
     }
 
-    /** For tests that speak to an MCP server of their own: the library knows those of the sidecar alone. */
+    /** For tests of credentials: those of a sidecar are its own. */
     protected function needsTheExtension(): void
     {
         if (!extension_loaded('pillion')) {
-            self::markTestSkipped('The library in plain PHP speaks to MCP servers through the sidecar.');
+            self::markTestSkipped('The library in plain PHP speaks to MCP servers through the sidecar, with its credentials.');
         }
     }
 

@@ -2,30 +2,16 @@
 
 declare(strict_types=1);
 
-/*
- * Composer's autoloader where there is one; otherwise Debian's Laravel (php-laravel-framework),
- * the package itself, and the library where the extension is not loaded.
- */
+// Composer's autoloader where there is one; otherwise one of our own.
 
 $installed = __DIR__ . '/../vendor/autoload.php';
 if (is_file($installed)) {
     require $installed;
-    return;
+} else {
+    require __DIR__ . '/autoload.php';
 }
-
-require_once '/usr/share/php/Illuminate/autoload.php';
-if (!extension_loaded('pillion')) {
-    require_once __DIR__ . '/../../library/autoload.php';
+// The library hands to a sidecar what the extension does itself.
+$sidecar = getenv('PILLION');
+if (!extension_loaded('pillion') && $sidecar !== false) {
+    Pillion\Laravel\Tests\Support\Sidecar::start($sidecar);
 }
-spl_autoload_register(static function (string $class): void {
-    $roots = ['Pillion\\Laravel\\Tests\\' => __DIR__ . '/', 'Pillion\\Laravel\\' => __DIR__ . '/../src/'];
-    foreach ($roots as $prefix => $path) {
-        if (str_starts_with($class, $prefix)) {
-            $file = $path . strtr(substr($class, strlen($prefix)), '\\', '/') . '.php';
-            if (is_file($file)) {
-                require $file;
-            }
-            return;
-        }
-    }
-});

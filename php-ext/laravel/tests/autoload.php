@@ -1,0 +1,23 @@
+<?php
+
+declare(strict_types=1);
+
+// Debian's Laravel (php-laravel-framework), the package itself, and the library where the extension
+// is not loaded.
+
+require_once '/usr/share/php/Illuminate/autoload.php';
+if (!extension_loaded('pillion')) {
+    require_once __DIR__ . '/../../library/autoload.php';
+}
+spl_autoload_register(static function (string $class): void {
+    $roots = ['Pillion\\Laravel\\Tests\\' => __DIR__ . '/', 'Pillion\\Laravel\\' => __DIR__ . '/../src/'];
+    foreach ($roots as $prefix => $path) {
+        if (str_starts_with($class, $prefix)) {
+            $file = $path . strtr(substr($class, strlen($prefix)), '\\', '/') . '.php';
+            if (is_file($file)) {
+                require $file;
+            }
+            return;
+        }
+    }
+});
