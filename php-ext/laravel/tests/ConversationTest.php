@@ -69,4 +69,29 @@ final class ConversationTest extends TestCase
         self::assertSame('Well.', $again->run($tools, fn () => self::saying('Well.'))->text());
         self::assertCount(4, $again->messages());
     }
+
+    public function test_h1_each_provider_has_its_own_messages(): void
+    {
+        $cases = [
+            'anthropic' => [['role' => 'assistant', 'stop_reason' => 'end_turn', 'content' => [['type' => 'text', 'text' => 'Hello.']]], 'assistant'],
+            'google' => [['candidates' => [['content' => ['role' => 'model', 'parts' => [['text' => 'Hello.']]]]]], 'model'],
+        ];
+        foreach ($cases as $provider => [$response, $role]) {
+            $tools = Pillion::forModel(['provider' => $provider] + self::MODEL);
+            $conversation = $tools->conversation([['role' => 'user', 'content' => 'Hello']])->run($tools, fn () => $response);
+            self::assertSame('Hello.', $conversation->text());
+            self::assertSame($role, $conversation->messages()[1]['role'], $provider);
+        }
+    }
+
+    public function test_h4_a_model_that_goes_on_calling_is_not_listened_to(): void
+    {
+        $tools = Pillion::forModel(self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'Go on']]);
+        $conversation->run($tools, fn () => self::calling('again'));
+        self::assertSame('', $conversation->text());
+        self::assertSame(5, $conversation->rounds());
+        $messages = $conversation->messages();
+        self::assertArrayNotHasKey('tool_calls', end($messages));
+    }
 }

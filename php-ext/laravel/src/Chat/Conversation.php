@@ -58,7 +58,7 @@ final class Conversation
             // A model that calls tools though it was offered none has had its rounds.
             if ($calls === [] || $this->rounds >= $this->maxRounds) {
                 $this->text = ProviderFormat::text($this->provider, $response);
-                $this->messages[] = ['role' => 'assistant', 'content' => $this->text];
+                $this->messages = [...$this->messages, ...$this->answer($response, $calls)];
                 break;
             }
             $this->messages = [...$this->messages, ...ProviderFormat::assistantMessages($this->provider, $response)];
@@ -113,6 +113,24 @@ final class Conversation
     public function rounds(): int
     {
         return $this->rounds;
+    }
+
+    /**
+     * The answer as messages. Calls that will have no results must not stay in it.
+     *
+     * @param array<string, mixed> $response
+     * @param list<ToolCall>       $calls
+     *
+     * @return list<array<string, mixed>>
+     */
+    private function answer(array $response, array $calls): array
+    {
+        if ($calls === []) {
+            return ProviderFormat::assistantMessages($this->provider, $response);
+        }
+        return [$this->provider === 'google'
+            ? ['role' => 'model', 'parts' => [['text' => (string) $this->text]]]
+            : ['role' => 'assistant', 'content' => (string) $this->text]];
     }
 
     /** Runs what has not run; false when a call waits for approval. */
