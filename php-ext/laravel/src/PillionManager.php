@@ -17,6 +17,7 @@ use Pillion\Laravel\Models\Capabilities;
 use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Models\ModelTools;
 use Pillion\Laravel\Servers\Clients;
+use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\Server;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Testing\PillionFake;
@@ -243,6 +244,7 @@ class PillionManager
             $this->app->make('cache'),
             $this->hooks,
             $this->app->make(EventBridge::class),
+            $this->app->make(OpenClients::class),
             $this->log(),
             $this->user(),
             $this->tenant(),
@@ -323,10 +325,8 @@ class PillionManager
             $this->hooks->fake,
             $this->user(),
         );
-        if (method_exists($executor, 'setEventDispatcher')) { // TEMP
         $executor->setEventDispatcher($this->app->make(EventBridge::class));
         $executor->setLogger($this->log());
-        } // TEMP
         return $executor;
     }
 

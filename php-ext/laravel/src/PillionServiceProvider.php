@@ -4,8 +4,11 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel;
 
+use Illuminate\Container\Container as Application;
 use Illuminate\Contracts\Container\Container;
 use Illuminate\Contracts\Foundation\CachesConfiguration;
+use Illuminate\Queue\Events\JobExceptionOccurred;
+use Illuminate\Queue\Events\JobProcessed;
 use Illuminate\Support\ServiceProvider;
 use InvalidArgumentException;
 use Pillion\Laravel\Approvals\Approvals;
@@ -13,6 +16,7 @@ use Pillion\Laravel\Approvals\CacheApprovalStore;
 use Pillion\Laravel\Approvals\DatabaseApprovalStore;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Models\ModelDirectory;
+use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Tools\ApplicationTools;
 use Pillion\ToolRegistry;
@@ -36,6 +40,7 @@ final class PillionServiceProvider extends ServiceProvider
             PillionManager::class,
             fn (Container $app) => new PillionManager($app, $app->make(Hooks::class)),
         );
+        $this->app->scoped(OpenClients::class);
         $this->app->bind(ApprovalStore::class, fn (Container $app) => self::approvalStore($app));
         $this->app->bind(Approvals::class, fn (Container $app) => new Approvals(
             $app->make(ApprovalStore::class),
@@ -59,12 +64,15 @@ final class PillionServiceProvider extends ServiceProvider
                 Console\ToolsCommand::class,
             ]);
         }
-        $this->app->terminating(function (): void {
-            $app = \Illuminate\Container\Container::getInstance();
-            if ($app->make('config')->get('pillion.disconnect_on_terminate') && $app->resolved(PillionManager::class)) {
-                $app->make(PillionManager::class)->disconnect();
+        $disconnect = static function (): void {
+            $app = Application::getInstance();
+            if ($app->resolved(OpenClients::class)) {
+                $app->make(OpenClients::class)->disconnect();
             }
-        });
+        };
+        // A request (with Octane too) or a command ends; a job of a queue worker does.
+        $this->app->terminating($disconnect);
+        $this->app->make('events')->listen([JobProcessed::class, JobExceptionOccurred::class], $disconnect);
     }
 
     /** Like `mergeConfigFrom()`, but a group of which an application says one thing keeps the others. */

@@ -18,7 +18,7 @@ use Pillion\Laravel\Facades\Pillion;
 final class ApprovalTest extends TestCase
 {
     /** @return array<string, array{string}> */
-    public function stores(): array
+    public static function stores(): array
     {
         return ['cache' => ['cache'], 'database' => ['database']];
     }

@@ -5,10 +5,12 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Illuminate\Support\Facades\Event;
+use Pillion\Event\ServerConnected;
 use Pillion\Event\ToolCallFinished;
 use Pillion\Event\ToolCallStarted;
 use Pillion\Event\ToolsListed;
 use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Tests\Fixtures\RollDice;
 use Pillion\Laravel\Tests\Support\McpServer;
 
 final class EventsTest extends TestCase
@@ -60,12 +62,31 @@ final class EventsTest extends TestCase
         self::assertSame([false, false, true], $lists);
     }
 
-    public function test_it_says_goodbye_at_the_end_of_a_request_if_it_shall(): void
+    public function test_it_says_goodbye_at_the_end_of_a_request_or_job_if_it_shall(): void
     {
-        $this->configure(['disconnect_on_terminate' => true]);
-        $client = Pillion::server('dice')->client();
-        self::assertSame($client, Pillion::server('dice')->client());
+        $seen = [];
+        Event::listen(ServerConnected::class, function () use (&$seen): void {
+            $seen[] = 'connected';
+        });
+        $call = fn (string $user) => Pillion::forUser($user)->server('dice')->callTool('roll', ['dice' => '1d6']);
+        $this->configure(['disconnect_on_terminate' => true, 'servers.dice.options' => ['headers' => ['x-test' => __FUNCTION__]]]);
+        $call('alice');
+        $call('bob');
+        self::assertCount(1, $seen, 'they share a session, since they share a credential');
         $this->app->terminate();
-        self::assertNotSame($client, Pillion::server('dice')->client());
+        $call('alice');
+        self::assertCount(2, $seen);
+        dispatch(new RollDice(Pillion::server('dice')));
+        self::assertCount(2, $seen, 'nobody said goodbye meanwhile');
+        $call('alice');
+        self::assertCount(3, $seen, 'the end of the job did');
+
+        $this->configure(['disconnect_on_terminate' => false]);
+        $this->app->forgetScopedInstances();
+        Pillion::clearResolvedInstances();
+        $call('alice');
+        $this->app->terminate();
+        $call('alice');
+        self::assertCount(3, $seen, 'sessions stay warm');
     }
 }

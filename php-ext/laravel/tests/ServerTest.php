@@ -96,7 +96,7 @@ final class ServerTest extends TestCase
     }
 
     /** @return array<string, array{mixed, string}> */
-    public function badEntries(): array
+    public static function badEntries(): array
     {
         return [
             'no target' => [[], "MCP server 'bad' has neither a url nor a command"],

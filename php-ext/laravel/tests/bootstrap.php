@@ -10,8 +10,8 @@ if (is_file($installed)) {
 } else {
     require __DIR__ . '/autoload.php';
 }
+
 // The library hands to a sidecar what the extension does itself.
-$sidecar = getenv('PILLION');
-if (!extension_loaded('pillion') && $sidecar !== false) {
-    Pillion\Laravel\Tests\Support\Sidecar::start($sidecar);
+if (!extension_loaded('pillion') && getenv('PILLION') !== false) {
+    putenv('PILLION_SOCKET=' . Pillion\Laravel\Tests\Support\Sidecar::socket());
 }

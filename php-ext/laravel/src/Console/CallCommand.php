@@ -11,7 +11,7 @@ final class CallCommand extends Command
 {
     protected $signature = 'pillion:call
         {tool : Its name}
-        {arguments? : A JSON object, such as \'{"expression": "6 * 7"}\'}
+        {arguments? : A JSON object with the arguments}
         {--user= : For whom}
         {--json : The whole result, as JSON}';
 

@@ -25,6 +25,7 @@ final class Clients
         private readonly Cache $cache,
         private readonly Hooks $hooks,
         private readonly EventBridge $events,
+        private readonly OpenClients $open,
         private readonly ?LoggerInterface $log,
         private readonly ?string $user,
         private readonly ?string $tenant,
@@ -60,6 +61,9 @@ final class Clients
         if ($ttl > 0) {
             $store = $this->cache->store($this->config->get('pillion.cache.store'));
             $client->setCache($store, $ttl, $this->scope($server));
+        }
+        if ($this->config->get('pillion.disconnect_on_terminate', false)) {
+            $this->open->add($client);
         }
         return $client;
     }

@@ -11,6 +11,8 @@ final class Sidecar
 
     private readonly string $folder;
 
+    private readonly string $socket;
+
     /** @var resource */
     private $process;
 
@@ -23,7 +25,7 @@ final class Sidecar
             ['dice', 'dmcp'],
         );
         file_put_contents("$this->folder/pillion.toml", implode("\n", $servers));
-        $socket = "$this->folder/run/pillion.sock";
+        $socket = $this->socket = "$this->folder/run/pillion.sock";
         $log = ['file', "$this->folder/log", 'w'];
         $command = [$program, 'serve', '--config', "$this->folder/pillion.toml", '--socket', $socket];
         $process = proc_open($command, [['pipe', 'r'], $log, $log], $pipes);
@@ -34,13 +36,16 @@ final class Sidecar
         for ($tries = 0; !file_exists($socket) && $tries < 1000; $tries++) {
             usleep(10_000);
         }
-        putenv("PILLION_SOCKET=$socket");
     }
 
-    public static function start(string $program): void
+    /** The socket of one; it is started if need be. */
+    public static function socket(): string
     {
-        self::$shared ??= new self($program);
-        register_shutdown_function(static fn () => self::$shared?->stop());
+        if (self::$shared === null) {
+            self::$shared = new self((string) getenv('PILLION'));
+            register_shutdown_function(static fn () => self::$shared?->stop());
+        }
+        return self::$shared->socket;
     }
 
     private function stop(): void
