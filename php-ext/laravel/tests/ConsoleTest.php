@@ -67,16 +67,15 @@ final class ConsoleTest extends TestCase
     public function test_probe(): void
     {
         $this->configure(['servers' => [
-            'dice' => ['url' => McpServer::url(), 'token' => 'secret'],
+            'dice' => ['url' => McpServer::url()],
             'gone' => ['url' => 'http://127.0.0.1:9/mcp', 'token' => 'secret'],
         ]]);
         [$code, $output] = $this->artisanOutput('pillion:probe dice');
         self::assertSame(0, $code, $output);
-        self::assertStringContainsString('4 tools: roll, echo, slow, not a name', $output);
-        self::assertStringContainsString('Connected in ', $output);
+        self::assertMatchesRegularExpression('/tools in \d+ ms: roll, echo, slow/', $output);
         [$code, $output] = $this->artisanOutput('pillion:probe gone');
         self::assertSame(1, $code);
-        self::assertStringContainsString('Connection refused', $output);
+        self::assertMatchesRegularExpression('/Connection refused|sidecar/', $output);
         self::assertStringNotContainsString('secret', $output);
         [$code, $output] = $this->artisanOutput('pillion:probe nope');
         self::assertSame(1, $code);

@@ -54,7 +54,15 @@ final class EventsTest extends TestCase
         }
         self::assertSame([false, true, false, true], $lists);
 
+    }
+
+    public function test_lists_of_tools_are_kept_apart_for_users_with_tokens_of_their_own(): void
+    {
+        $this->needsTheExtension();
         $lists = [];
+        Event::listen(ToolsListed::class, function (ToolsListed $event) use (&$lists): void {
+            $lists[] = $event->fromCache;
+        });
         Pillion::authenticateUsing('dice', fn (?string $user) => 'one token for all');
         Pillion::forTenant('acme')->forUser('alice')->registry();
         Pillion::forTenant('acme')->forUser('bob')->registry();
@@ -64,6 +72,7 @@ final class EventsTest extends TestCase
 
     public function test_it_says_goodbye_at_the_end_of_a_request_or_job_if_it_shall(): void
     {
+        $this->needsTheExtension();
         $seen = [];
         Event::listen(ServerConnected::class, function () use (&$seen): void {
             $seen[] = 'connected';

@@ -16,8 +16,8 @@ final class ModelToolsTest extends TestCase
             'config/model_lists/gwdg_models.php' => <<<'PHP'
                 <?php
                 return [
-                    ['id' => 'meta-llama-3.1-8b-instruct', 'tools' => ['function_calling' => true, 'enabled_tools' => ['calculator', 'dice_roll']]],
-                    ['id' => 'with.dots', 'tools' => ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['dice_roll']]],
+                    ['id' => 'meta-llama-3.1-8b-instruct', 'tools' => ['function_calling' => true, 'enabled_tools' => ['calculator', 'far_roll']]],
+                    ['id' => 'with.dots', 'tools' => ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['far_roll']]],
                     ['id' => 'no-tools', 'tools' => ['function_calling' => false, 'mcp' => true]],
                 ];
                 PHP,
@@ -27,14 +27,14 @@ final class ModelToolsTest extends TestCase
     protected function setUp(): void
     {
         parent::setUp();
-        $this->configure(['servers' => ['dice' => ['url' => 'http://127.0.0.1:9/mcp']]]);
-        Pillion::fake(['dice_roll' => ['total' => 15]]);
+        $this->configure(['servers' => ['far' => ['url' => 'http://127.0.0.1:9/mcp']]]);
+        Pillion::fake(['far_roll' => ['total' => 15]]);
     }
 
     public function test_h2_the_mcp_flag_and_the_list_decide_what_a_model_sees(): void
     {
         self::assertSame(['calculator'], Pillion::forModel('meta-llama-3.1-8b-instruct')->names());
-        self::assertSame(['dice_roll'], Pillion::forModel('with.dots')->names());
+        self::assertSame(['far_roll'], Pillion::forModel('with.dots')->names());
         self::assertSame([], Pillion::forModel('no-tools')->names());
         self::assertSame(
             ['calculator', 'get_time', 'roll_dice'],
@@ -47,17 +47,17 @@ final class ModelToolsTest extends TestCase
 
     public function test_h2_a_model_may_be_an_array_or_an_object(): void
     {
-        self::assertSame(['dice_roll'], Pillion::forModel(
-            ['tools' => ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['dice_roll']]],
+        self::assertSame(['far_roll'], Pillion::forModel(
+            ['tools' => ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['far_roll']]],
         )->names());
         $model = new class {
             /** @return array<string, mixed> */
             public function getTools(): array
             {
-                return ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['dice_roll']];
+                return ['function_calling' => true, 'mcp' => true, 'enabled_tools' => ['far_roll']];
             }
         };
-        self::assertSame(['dice_roll'], Pillion::forModel($model)->names());
+        self::assertSame(['far_roll'], Pillion::forModel($model)->names());
         $this->expectException(InvalidInputException::class);
         Pillion::forModel(['tools' => ['function_calling' => 'yes, please']])->names();
     }
@@ -76,12 +76,12 @@ final class ModelToolsTest extends TestCase
         $tools = Pillion::forModel('meta-llama-3.1-8b-instruct');
         $results = $tools->execute([
             ['id' => 'a', 'name' => 'calculator', 'arguments' => ['expression' => '6 * 7']],
-            ['id' => 'b', 'name' => 'dice_roll', 'arguments' => []],
+            ['id' => 'b', 'name' => 'far_roll', 'arguments' => []],
             ['id' => 'c', 'name' => 'get_time', 'arguments' => []],
         ]);
         self::assertSame(['a', 'b', 'c'], array_column($results, 'toolCallId'));
         self::assertSame([null, 'not_found', 'not_found'], array_column($results, 'errorCode'));
-        Pillion::assertToolNotCalled('dice_roll');
+        Pillion::assertToolNotCalled('far_roll');
     }
 
     public function test_servers_are_not_asked_for_a_model_without_mcp(): void
@@ -91,6 +91,6 @@ final class ModelToolsTest extends TestCase
         Pillion::forModel('meta-llama-3.1-8b-instruct')->names();
         self::assertSame([], Pillion::leftOut());
         Pillion::forModel('with.dots')->names();
-        self::assertSame(['dice'], array_keys(Pillion::leftOut()), 'it does not answer');
+        self::assertSame(['far'], array_keys(Pillion::leftOut()), 'it does not answer');
     }
 }

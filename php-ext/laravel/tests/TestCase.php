@@ -64,11 +64,11 @@ abstract class TestCase extends LaravelTestCase
         }
     }
 
-    /** For tests of credentials: those of a sidecar are its own. */
+    /** For tests of credentials and sessions: those of a sidecar are its own. */
     protected function needsTheExtension(): void
     {
         if (!extension_loaded('pillion')) {
-            self::markTestSkipped('The library in plain PHP speaks to MCP servers through the sidecar, with its credentials.');
+            self::markTestSkipped('The library in plain PHP speaks to MCP servers through the sidecar.');
         }
     }
 

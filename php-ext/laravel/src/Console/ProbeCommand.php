@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Console;
 use Illuminate\Console\Command;
 use Pillion\Exception\PillionException;
 use Pillion\Laravel\PillionManager;
+use Pillion\Laravel\Servers\Server;
 
 final class ProbeCommand extends Command
 {
@@ -23,18 +24,35 @@ final class ProbeCommand extends Command
         $started = microtime(true);
         try {
             $server = $manager->server($this->argument('server'));
-            $info = $server->getServerInfo();
+            $this->line($this->introduction($server));
             $connected = microtime(true);
             $tools = $server->listTools();
-            $listed = microtime(true);
         } catch (PillionException $e) {
             $this->error($e->getMessage() . " ($e->errorCode)");
             return self::FAILURE;
         }
-        $this->line(sprintf('<info>%s</info> %s', $info['name'] ?? 'A server without a name', $info['version'] ?? ''));
-        $this->line(sprintf('Protocol %s over %s', $info['protocol_version'] ?? 'unknown', $info['transport'] ?? 'unknown'));
-        $this->line(sprintf('Connected in %.0f ms, listed in %.0f ms', 1e3 * ($connected - $started), 1e3 * ($listed - $connected)));
-        $this->line(count($tools) . ' tools: ' . implode(', ', array_column($tools, 'name')));
+        $this->line(sprintf('Connected in %.0f ms', 1e3 * ($connected - $started)));
+        $this->line(sprintf(
+            '%d tools in %.0f ms: %s',
+            count($tools),
+            1e3 * (microtime(true) - $connected),
+            implode(', ', array_column($tools, 'name')),
+        ));
         return self::SUCCESS;
+    }
+
+    private function introduction(Server $server): string
+    {
+        if (!extension_loaded('pillion')) {
+            return 'A server behind the sidecar, which does not say more of it';
+        }
+        $info = $server->getServerInfo();
+        return sprintf(
+            '<info>%s</info> %s, protocol %s over %s',
+            $info['name'] ?? 'A server without a name',
+            $info['version'] ?? '',
+            $info['protocol_version'] ?? 'unknown',
+            $info['transport'],
+        );
     }
 }
