@@ -78,7 +78,9 @@ final class Hooks
             return null;
         }
         if (!is_scalar($of) && !$of instanceof \Stringable) {
-            throw new \InvalidArgumentException('A user or tenant is a model, a text or a number, not ' . get_debug_type($of));
+            throw new \InvalidArgumentException(
+                'A user or tenant is a model, a text or a number, not ' . get_debug_type($of)
+            );
         }
         return (string) $of;
     }

@@ -23,6 +23,7 @@ use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Testing\PillionFake;
 use Pillion\Laravel\Testing\ResultSequence;
 use Pillion\Laravel\Tools\Offer;
+use Pillion\Laravel\Tools\RequestRegistry;
 use Pillion\Sidecar;
 use Pillion\ToolCall;
 use Pillion\ToolInterface;
@@ -281,53 +282,39 @@ class PillionManager
 
     private function makeRegistry(bool $withServers): ToolRegistry
     {
-        $registry = new ToolRegistry();
-        foreach ($this->app->make(ToolRegistry::class)->getAll() as $tool) {
-            $registry->register($tool);
-        }
         $fake = $this->hooks->fake;
-        if ($withServers && ($fake === null || $fake->allowsStrayCalls())) {
-            $offer = new Offer(
-                $this->config(),
-                $this->app->make('cache'),
-                $this->directory(),
-                $this->clients(),
-                $this->log(),
-            );
-            $offer->addServers($registry);
-            if ($this->config()->get('pillion.sidecar.register', false)) {
-                $offer->addSidecar($registry, $this->sidecar(), $this->user());
-            }
-            $this->leftOut = $offer->leftOut();
+        $own = $this->app->make(ToolRegistry::class);
+        if (!$withServers || ($fake !== null && !$fake->allowsStrayCalls())) {
+            return RequestRegistry::make($own, $this->config(), null, $fake);
         }
-        $fake?->install($registry);
-        foreach ($this->config()->get('pillion.tools.aliases', []) as $alias => $tool) {
-            if ($registry->has($tool)) {
-                $registry->alias($alias, $tool);
-            }
-        }
+        $offer = new Offer(
+            $this->config(),
+            $this->app->make('cache'),
+            $this->directory(),
+            $this->clients(),
+            $this->log(),
+            $this->config()->get('pillion.sidecar.register', false) ? $this->sidecar() : null,
+            $this->user(),
+        );
+        $registry = RequestRegistry::make($own, $this->config(), $offer, $fake);
+        $this->leftOut = $offer->leftOut();
         return $registry;
     }
 
     /** @param array<string, mixed> $options */
     private function makeExecutor(ToolRegistry $registry, array $options): Executor
     {
-        $configured = ExecutorOptions::of($this->config(), $this->directory(), $registry);
+        $limiter = $this->app->make(RateLimiter::class);
+        $limits = $this->config()->get('pillion.limits.rate_limits', []);
         $executor = new Executor(
             $registry,
-            $options + $configured,
+            $options + ExecutorOptions::of($this->config(), $this->directory(), $registry),
             $this->approvals(),
-            new RateLimits(
-                $this->app->make(RateLimiter::class),
-                $this->config()->get('pillion.limits.rate_limits', []),
-                $this->tenant(),
-            ),
+            new RateLimits($limiter, $limits, $this->tenant()),
             $this->hooks->fake,
             $this->user(),
         );
-        $executor->setEventDispatcher($this->app->make(EventBridge::class));
-        $executor->setLogger($this->log());
-        return $executor;
+        return $executor->setEventDispatcher($this->app->make(EventBridge::class))->setLogger($this->log());
     }
 
     private function user(): ?string

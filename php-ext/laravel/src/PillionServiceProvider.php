@@ -92,7 +92,10 @@ final class PillionServiceProvider extends ServiceProvider
 
     private function publish(): void
     {
-        $this->publishes([__DIR__ . '/../config/pillion.php' => $this->app->configPath('pillion.php')], 'pillion-config');
+        $this->publishes(
+            [__DIR__ . '/../config/pillion.php' => $this->app->configPath('pillion.php')],
+            'pillion-config',
+        );
         $this->publishes(
             [__DIR__ . '/../database/migrations' => $this->app->databasePath('migrations')],
             'pillion-migrations',
@@ -122,7 +125,9 @@ final class PillionServiceProvider extends ServiceProvider
                 $app->make('db')->connection($config->get('pillion.approvals.connection')),
                 $config->get('pillion.approvals.table', 'pillion_approvals'),
             ),
-            default => throw new InvalidArgumentException("pillion.approvals.driver is cache or database, not '$driver'"),
+            default => throw new InvalidArgumentException(
+                "pillion.approvals.driver is cache or database, not '$driver'"
+            ),
         };
     }
 }

@@ -58,7 +58,10 @@ final class Approval implements Arrayable, JsonSerializable
         );
     }
 
-    /** @return array{id: string, tool: string, arguments: array<string, mixed>, user: ?string, status: string, created_at: int, expires_at: int, decided_by: ?string, decided_at: ?int} */
+    /**
+     * @return array{id: string, tool: string, arguments: array<string, mixed>, user: ?string, status: string,
+     *     created_at: int, expires_at: int, decided_by: ?string, decided_at: ?int}
+     */
     public function toArray(): array
     {
         return [

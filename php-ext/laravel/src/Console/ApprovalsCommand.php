@@ -41,7 +41,8 @@ final class ApprovalsCommand extends Command
             $this->error($e->getMessage());
             return self::FAILURE;
         }
-        $this->info(ucfirst($approval->status->value) . ": $approval->tool " . json_encode((object) $approval->arguments));
+        $arguments = json_encode((object) $approval->arguments, JSON_UNESCAPED_SLASHES);
+        $this->info(ucfirst($approval->status->value) . ": $approval->tool $arguments");
         return self::SUCCESS;
     }
 
@@ -56,7 +57,7 @@ final class ApprovalsCommand extends Command
             $this->table(['Id', 'Tool', 'Arguments', 'User', 'Expires'], array_map(fn (Approval $approval) => [
                 substr($approval->id, 0, 12),
                 $approval->tool,
-                mb_strimwidth((string) json_encode((object) $approval->arguments, JSON_UNESCAPED_SLASHES), 0, 60, '…'),
+                mb_strimwidth((string) json_encode((object) $approval->arguments), 0, 60, '…'),
                 $approval->user ?? '',
                 now()->setTimestamp($approval->expiresAt)->diffForHumans(),
             ], $pending));

@@ -29,12 +29,16 @@ final class ToolsCommand extends Command
         ] + ($model === null ? [] : ['visible' => $dropped[$tool->getName()] ?? 'yes']))->values()->all();
 
         if ($this->option('json')) {
-            $this->line((string) json_encode($rows, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE));
+            $flags = JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE;
+            $this->line((string) json_encode($rows, $flags));
         } elseif ($rows === []) {
             $this->info('There are no tools.');
         } else {
-            $rows = array_map(fn (array $row) => array_replace($row, ['description' => self::short($row['description'])]), $rows);
-            $this->table($model === null ? ['Name', 'From', 'Description'] : ['Name', 'From', 'Description', 'Visible'], $rows);
+            $headers = ['Name', 'From', 'Description', ...($model === null ? [] : ['Visible'])];
+            $this->table($headers, array_map(
+                fn (array $row) => array_replace($row, ['description' => self::short($row['description'])]),
+                $rows,
+            ));
         }
         foreach ($pillion->leftOut() as $server => $reason) {
             $this->getOutput()->getErrorStyle()->writeln("<comment>Left out $server: $reason</comment>");
@@ -44,7 +48,9 @@ final class ToolsCommand extends Command
 
     private static function origin(ToolInterface $tool): string
     {
-        return $tool instanceof MCPToolInterface ? (string) ($tool->getMCPServerConfig()['server_label'] ?? 'mcp') : 'application';
+        return $tool instanceof MCPToolInterface
+            ? (string) ($tool->getMCPServerConfig()['server_label'] ?? 'mcp')
+            : 'application';
     }
 
     private static function short(string $text): string

@@ -37,7 +37,7 @@ final class ServerDirectory
             );
         }
         if (!is_array($entry)) {
-            throw new InvalidInputException(sprintf("MCP server '%s' is an array, not %s", $name, get_debug_type($entry)));
+            throw new InvalidInputException("MCP server '$name' is an array, not " . get_debug_type($entry));
         }
         return ServerConfig::fromArray($name, $entry);
     }

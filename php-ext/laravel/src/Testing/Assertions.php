@@ -72,7 +72,8 @@ trait Assertions
     private function whatWasCalled(): string
     {
         $lines = array_map(
-            fn (RecordedCall $call) => "  $call->tool " . json_encode((object) $call->arguments, JSON_PARTIAL_OUTPUT_ON_ERROR),
+            fn (RecordedCall $call) => "  $call->tool "
+                . json_encode((object) $call->arguments, JSON_PARTIAL_OUTPUT_ON_ERROR),
             $this->recorded(),
         );
         return $lines === [] ? '' : "\nCalled were:\n" . implode("\n", $lines);

@@ -39,7 +39,10 @@ final class ApplicationTools
             }
         }
         foreach ($this->config->get('pillion.tools.aliases', []) as $alias => $tool) {
-            $registry->alias($alias, $tool);
+            // One of a server's tool waits for the server, in RequestRegistry.
+            if ($registry->has($tool)) {
+                $registry->alias($alias, $tool);
+            }
         }
         return $registry;
     }

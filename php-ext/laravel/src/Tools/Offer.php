@@ -30,10 +30,12 @@ final class Offer
         private readonly ServerDirectory $servers,
         private readonly Clients $clients,
         private readonly ?LoggerInterface $log,
+        private readonly ?Sidecar $sidecar,
+        private readonly ?string $user,
     ) {
     }
 
-    public function addServers(ToolRegistry $registry): void
+    public function addTo(ToolRegistry $registry): void
     {
         foreach ($this->servers->all() as $server) {
             if ($server->register && $server->class === null) {
@@ -44,24 +46,10 @@ final class Offer
                 );
             }
         }
-    }
-
-    public function addSidecar(ToolRegistry $registry, Sidecar $sidecar, ?string $user): void
-    {
-        $this->attempt('(sidecar)', $sidecar->getSocketPath(), function () use ($registry, $sidecar, $user): void {
-            foreach ($sidecar->listTools() as $tool) {
-                if (!isset($tool['server_label']) || $registry->has($tool['name'])) {
-                    continue;
-                }
-                $definition = new ToolDefinition(
-                    $tool['name'],
-                    $tool['description'],
-                    $tool['parameters'],
-                    category: $tool['category'],
-                );
-                $registry->register(new SidecarTool($sidecar, $definition, $tool['server_label'], $user));
-            }
-        });
+        $sidecar = $this->sidecar;
+        if ($sidecar !== null) {
+            $this->attempt('(sidecar)', $sidecar->getSocketPath(), fn () => $this->addSidecar($registry, $sidecar));
+        }
     }
 
     /** @return array<string, string> reasons by server */
@@ -77,6 +65,23 @@ final class Offer
             if (!$server->offers(substr($name, strlen($server->prefix)))) {
                 $registry->unregister($name);
             }
+        }
+    }
+
+    /** Its tools of MCP servers: the built-in ones are those of the application too. */
+    private function addSidecar(ToolRegistry $registry, Sidecar $sidecar): void
+    {
+        foreach ($sidecar->listTools() as $tool) {
+            if (!isset($tool['server_label']) || $registry->has($tool['name'])) {
+                continue;
+            }
+            $definition = new ToolDefinition(
+                $tool['name'],
+                $tool['description'],
+                $tool['parameters'],
+                category: $tool['category'],
+            );
+            $registry->register(new SidecarTool($sidecar, $definition, $tool['server_label'], $this->user));
         }
     }
 
