@@ -36,7 +36,10 @@ final class Hooks
         $this->tenant = $resolver;
     }
 
-    /** @param callable(?string $user): ?string $resolver returns the user's own token for the server */
+    /**
+     * @param callable(?string $user): ?string $resolver returns the user's own token for the server, which is
+     *        used in place of the configured one
+     */
     public function authenticateUsing(string $server, callable $resolver): void
     {
         $this->tokens[$server] = $resolver;

@@ -82,7 +82,7 @@ final class ServerTest extends TestCase
         $seen = fn (Server $server) => $server->callTool('connection')->result['authorization'];
         self::assertSame('Bearer token-of-alice', $seen(Pillion::forUser('alice')->server('dice')));
         self::assertSame('Bearer token-of-bob', $seen(Pillion::forUser('bob')->server('dice')));
-        self::assertSame('Bearer s3cret', $seen(Pillion::server('dice')), 'that of the configuration');
+        self::assertNull($seen(Pillion::server('dice')), 'not that of the configuration');
     }
 
     public function test_a_server_that_cannot_be_asked_is_left_out_for_a_while(): void

@@ -66,8 +66,8 @@ final class Approvals
     }
 
     /**
-     * What was decided on a call that ended as `approval_required`. A decision is used up by this: it holds for one call. A call
-     * without one becomes pending.
+     * What was decided on a call that ended as `approval_required`. A decision is used up by this: it
+     * holds for one call. A call without one becomes pending.
      */
     public function claim(ToolResult $result, ?string $user): ApprovalStatus
     {

@@ -39,8 +39,9 @@ final class Conversation
      * Goes on until there is an answer or an approval is needed. After `maxRounds` rounds of calls
      * the model is asked once more, without tools.
      *
-     * @param callable(list<array<string, mixed>> $messages, list<array<string, mixed>> $tools): array<string, mixed> $send
-     *        sends a request to the model and returns the decoded body of the response; `tools` may be empty
+     * @param callable(list<array<string, mixed>>, list<array<string, mixed>>): array<string, mixed> $send
+     *        `fn(array $messages, array $tools): array` sends a request to the model and returns the
+     *        decoded body of the response; `$tools` may be empty
      * @param array<string, mixed> $context of the calls: `user`, `channel`, ...
      */
     public function run(ModelTools $tools, callable $send, array $context = []): self

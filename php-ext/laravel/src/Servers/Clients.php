@@ -55,7 +55,11 @@ final class Clients
 
     private function make(ServerConfig $server): McpClient
     {
-        $client = new McpClient($server->target(), $server->options($this->hooks->token($server->name, $this->user)));
+        // Where users have tokens of their own, one without a token has none: never the application's.
+        $token = $this->hooks->hasTokenFor($server->name)
+            ? (string) $this->hooks->token($server->name, $this->user)
+            : null;
+        $client = new McpClient($server->target(), $server->options($token));
         $client->setEventDispatcher($this->events)->setLogger($this->log);
         $ttl = (int) $this->config->get('pillion.cache.ttl', 300);
         if ($ttl > 0) {

@@ -84,6 +84,8 @@ final class ServerConfig
     /**
      * What `McpClient` takes as its options.
      *
+     * @param ?string $token in place of the configured one; an empty one is none
+     *
      * @return array<string, mixed>
      */
     public function options(#[\SensitiveParameter] ?string $token): array
