@@ -186,6 +186,7 @@ return [
 
     'log' => [
         'channel' => env('PILLION_LOG_CHANNEL'),
+        'level' => env('PILLION_LOG_LEVEL', 'info'),    // of the channel `pillion`
     ],
 
     /*

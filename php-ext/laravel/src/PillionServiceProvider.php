@@ -110,7 +110,7 @@ final class PillionServiceProvider extends ServiceProvider
             $config->set('logging.channels.pillion', [
                 'driver' => 'single',
                 'path' => $this->app->storagePath() . '/logs/pillion.log',
-                'level' => $_ENV['PILLION_LOG_LEVEL'] ?? 'info',
+                'level' => $config->get('pillion.log.level', 'info'),
             ]);
         }
     }
