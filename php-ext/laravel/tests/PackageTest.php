@@ -8,6 +8,7 @@ use Illuminate\Foundation\PackageManifest;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\PillionServiceProvider;
+use Pillion\Laravel\Tests\Support\McpServer;
 use Pillion\ToolRegistry;
 
 final class PackageTest extends TestCase
@@ -63,5 +64,31 @@ final class PackageTest extends TestCase
         Pillion::registry();
         $log = (string) file_get_contents(storage_path('logs/pillion.log'));
         self::assertStringContainsString('MCP server left out {"server":"gone"', $log);
+    }
+
+    public function test_a_worker_that_lives_long_does_not_grow(): void
+    {
+        $this->configure([
+            'servers' => ['dice' => ['url' => McpServer::url()]],
+            'approvals.tools' => ['get_time' => 'always-ask'],
+        ]);
+        $request = function (int $number): void {
+            $pillion = $this->app->make(PillionManager::class)->forUser("user-$number");
+            self::assertSame(15, $pillion->call('dice_roll', ['dice' => '1d6'])->result['total']);
+            $id = $pillion->call('get_time')->metadata['approval_id'];
+            Pillion::approvals()->approve($id);
+            $pillion->call('get_time');
+            $this->app->forgetScopedInstances();
+            Pillion::clearResolvedInstances();
+        };
+        $run = function (int $times) use ($request): int {
+            for ($number = 0; $number < $times; $number++) {
+                $request($number);
+            }
+            gc_collect_cycles();
+            return memory_get_usage();
+        };
+        $before = $run(20);
+        self::assertLessThan($before + 100_000, $run(100));
     }
 }
