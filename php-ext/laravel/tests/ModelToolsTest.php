@@ -67,8 +67,8 @@ final class ModelToolsTest extends TestCase
         $model = ['function_calling' => true, 'enabled_tools' => ['calculator']];
         self::assertSame('calculator', Pillion::forModel($model)->format()[0]['function']['name']);
         self::assertArrayHasKey('input_schema', Pillion::forModel($model)->format('anthropic')[0]);
-        $this->configure(['models' => ['claude' => $model + ['provider' => 'anthropic']]]);
-        self::assertArrayHasKey('input_schema', Pillion::forModel('claude')->format()[0]);
+        $this->configure(['models' => ['other-provider' => $model + ['provider' => 'anthropic']]]);
+        self::assertArrayHasKey('input_schema', Pillion::forModel('other-provider')->format()[0]);
     }
 
     public function test_a_model_cannot_call_what_it_does_not_see(): void
