@@ -22,7 +22,7 @@ class MCPSSEClient
     /**
      * Does no I/O.
      *
-     * @param int|float            $timeout seconds for one call, with all it does
+     * @param int|float|null       $timeout seconds for one call, with all it does; 30 unless set
      * @param ?string              $apiKey  goes out as a bearer token
      * @param array<string, mixed> $options see docs/PHP.md
      *
@@ -30,13 +30,13 @@ class MCPSSEClient
      */
     public function __construct(
         string $serverUrl,
-        int|float $timeout = 30,
+        int|float|null $timeout = null,
         #[\SensitiveParameter]
         ?string $apiKey = null,
         #[\SensitiveParameter]
         array $options = [],
     ) {
-        $this->server = new McpServer($serverUrl, $timeout, $apiKey, $options);
+        $this->server = new McpServer($serverUrl, $timeout ?? 30, $apiKey, $options);
     }
 
     /**

@@ -23,15 +23,15 @@ class Sidecar
      * Does no I/O.
      *
      * @param ?string   $socketPath unless set: `$PILLION_SOCKET`, or the default path
-     * @param int|float $timeout    seconds for one call, with all it does
+     * @param int|float|null $timeout seconds for one call, with all it does; 60 unless set
      *
      * @throws Exception\InvalidInputException when the timeout is not valid
      */
-    public function __construct(?string $socketPath = null, int|float $timeout = 60)
+    public function __construct(?string $socketPath = null, int|float|null $timeout = null)
     {
         Argument::texts([1 => $socketPath]);
         $this->socketPath = $socketPath ?? SocketPath::default();
-        $this->api = new SidecarApi($this->socketPath, Argument::seconds('timeout', $timeout));
+        $this->api = new SidecarApi($this->socketPath, Argument::seconds('timeout', $timeout ?? 60));
     }
 
     public function getSocketPath(): string

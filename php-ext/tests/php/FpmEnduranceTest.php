@@ -17,6 +17,8 @@ use PHPUnit\Framework\TestCase;
  * figures go to stderr.
  *
  * @group endurance
+ *
+ * @group extension
  */
 final class FpmEnduranceTest extends TestCase
 {

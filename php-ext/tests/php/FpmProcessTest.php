@@ -8,7 +8,11 @@ use Pillion\Tests\Support\FpmPool;
 use Pillion\Tests\Support\SessionServer;
 use PHPUnit\Framework\TestCase;
 
-/** The life of FPM workers: every kind of pool, every way of ending, a client that leaves. */
+/**
+ * The life of FPM workers: every kind of pool, every way of ending, a client that leaves.
+ *
+ * @group extension
+ */
 final class FpmProcessTest extends TestCase
 {
     private const SCRIPT = __DIR__ . '/fpm/wait.php';

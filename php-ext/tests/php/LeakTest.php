@@ -15,6 +15,7 @@ use PHPUnit\Framework\TestCase;
  * PILLION_LEAK_CALLS=100000 makes it so many of each kind.
  *
  * @group leak
+ * @group extension
  */
 final class LeakTest extends TestCase
 {

@@ -10,7 +10,11 @@ use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SessionServer;
 use PHPUnit\Framework\TestCase;
 
-/** The life of a command-line process: its sessions, its forks, its signals, its end. */
+/**
+ * The life of a command-line process: its sessions, its forks, its signals, its end.
+ *
+ * @group extension
+ */
 final class ProcessTest extends TestCase
 {
     private static SessionServer $server;

@@ -13,7 +13,11 @@ use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
-/** The ini settings, and the table that shows them. */
+/**
+ * The ini settings, and the table that shows them.
+ *
+ * @group extension
+ */
 final class SettingsTest extends TestCase
 {
     protected function tearDown(): void
