@@ -110,6 +110,8 @@ try {
         'nothing' => $page('nothing'),
         'extension' => $page('extension'),
         'curl' => $page('curl'),
+        'extension, 2025-06-18' => $page('extension', ['revision' => '2025-06-18']),
+        'curl, 2025-06-18' => $page('curl', ['revision' => '2025-06-18']),
         'sidecar' => $page('sidecar', ['socket' => $socket, 'tool' => 'http_echo']),
         'sidecar, stdio' => $page('sidecar', ['socket' => $socket, 'tool' => 'stdio_echo']),
     ], $rounds);
@@ -128,6 +130,7 @@ try {
     echo "\n";
     $ratios = [
         'extension / curl with a cached session' => [$all['extension'] / $all['curl'], 0.9],
+        'the same at revision 2025-06-18' => [$all['extension, 2025-06-18'] / $all['curl, 2025-06-18'], 0.9],
         'round trips of 50 ms, extension' => [($all['extension, 50 ms away'] - $all['extension']) / 5e4, 1.1],
         'round trips of 50 ms, curl' => [($all['curl, 50 ms away'] - $all['curl']) / 5e4, null],
         'stdio through the sidecar / spawned' => [$all['sidecar, stdio'] / $all['spawned, stdio'], 0.01],

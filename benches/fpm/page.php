@@ -12,9 +12,9 @@ use Pillion\MCPSSEClient;
 use Pillion\Sidecar;
 
 /** A request as a program without the extension makes it: a new handle, a session id from a file. */
-function post(CurlHandle $curl, string $url, string $session, array $message, ?string &$newSession = null): ?array
+function post(CurlHandle $curl, string $url, string $revision, string $session, array $message, ?string &$newSession = null): ?array
 {
-    $headers = ['Content-Type: application/json', 'Accept: application/json, text/event-stream', 'MCP-Protocol-Version: 2025-11-25'];
+    $headers = ['Content-Type: application/json', 'Accept: application/json, text/event-stream', "MCP-Protocol-Version: $revision"];
     curl_setopt_array($curl, [
         CURLOPT_URL => $url,
         CURLOPT_POSTFIELDS => json_encode(['jsonrpc' => '2.0'] + $message),
@@ -35,18 +35,18 @@ function post(CurlHandle $curl, string $url, string $session, array $message, ?s
     return json_decode($body, true);
 }
 
-function curl_call(string $url, string $tool, array $arguments): array
+function curl_call(string $url, string $revision, string $tool, array $arguments): array
 {
-    $cache = sys_get_temp_dir() . '/pillion-bench-' . md5($url);
+    $cache = sys_get_temp_dir() . '/pillion-bench-' . md5($url . $revision);
     $session = is_file($cache) ? (string) file_get_contents($cache) : '';
     $curl = curl_init();
     if ($session === '') {
-        $info = ['protocolVersion' => '2025-11-25', 'capabilities' => new stdClass(), 'clientInfo' => ['name' => 'curl', 'version' => '1']];
-        post($curl, $url, '', ['id' => 1, 'method' => 'initialize', 'params' => $info], $session);
-        post($curl, $url, $session, ['method' => 'notifications/initialized']);
+        $info = ['protocolVersion' => $revision, 'capabilities' => new stdClass(), 'clientInfo' => ['name' => 'curl', 'version' => '1']];
+        post($curl, $url, $revision, '', ['id' => 1, 'method' => 'initialize', 'params' => $info], $session);
+        post($curl, $url, $revision, $session, ['method' => 'notifications/initialized']);
         file_put_contents($cache, $session);
     }
-    return post($curl, $url, $session, ['id' => 2, 'method' => 'tools/call', 'params' => ['name' => $tool, 'arguments' => $arguments]])['result'];
+    return post($curl, $url, $revision, $session, ['id' => 2, 'method' => 'tools/call', 'params' => ['name' => $tool, 'arguments' => $arguments]])['result'];
 }
 
 /** A server of its own for the request, over its standard streams. */
@@ -70,13 +70,14 @@ function spawn_call(array $command, string $tool, array $arguments): array
 }
 
 $url = $_GET['url'] ?? '';
+$revision = $_GET['revision'] ?? '2025-11-25';
 $hello = ['message' => 'hello'];
 $long = ['name' => 'trigger-long-running-operation', 'arguments' => ['duration' => 0.1, 'steps' => 1]];
 $result = match ($_GET['way']) {
     'nothing' => ['content' => [['text' => 'nothing']]],
-    'extension' => (new MCPSSEClient($url))->callTool('echo', $hello),
-    'curl' => curl_call($url, 'echo', $hello),
-    'sidecar' => ['content' => [['text' => (new Sidecar($_GET['socket']))->execute(['id' => '1', 'name' => $_GET['tool'], 'arguments' => $hello])->result]]],
+    'extension' => (new MCPSSEClient($url, options: ['protocol_version' => $revision]))->callTool('echo', $hello),
+    'curl' => curl_call($url, $revision, 'echo', $hello),
+    'sidecar' => ['content' => [['text' => (new Sidecar($_GET['socket']))->execute(['id' => '1', 'name' => $_GET['tool'], 'arguments' => $hello])->text()]]],
     'spawn' => spawn_call(json_decode($_GET['command'], true), 'echo', $hello),
     'one' => ['content' => [['text' => (new McpClient($url))->callTool($long['name'], $long['arguments'])->text()]]],
     'eight' => ['content' => [['text' => implode('', array_map(fn ($result) => substr($result->text(), 0, 4), (new McpClient($url))->callTools(array_fill(0, 8, $long))))]]],
