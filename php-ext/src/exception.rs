@@ -315,7 +315,10 @@ pub fn into_tool_failure(failure: Failure) -> std::result::Result<ToolFailure, F
 
 fn caught(exception: Object<'_>) -> std::result::Result<ToolFailure, Failure> {
     let message = exception.call("getMessage", [])?;
-    let message = message.string().unwrap_or_default();
+    let message = message
+        .zend_str()
+        .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned())
+        .unwrap_or_default();
     let code = if exception.instance_of(PILLION.get()) {
         let code = exception.get(PILLION.get(), "errorCode")?;
         code.str().and_then(error_code)

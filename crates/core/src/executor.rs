@@ -76,7 +76,8 @@ impl Executor {
         config: ExecutorConfig,
         hooks: ExecutorHooks,
     ) -> Self {
-        let permits = Arc::new(Semaphore::new(config.max_concurrent.get()));
+        let places = config.max_concurrent.get().min(Semaphore::MAX_PERMITS);
+        let permits = Arc::new(Semaphore::new(places));
         let limiter = RateLimiter::new(config.rate_limits.clone());
         Self {
             shared: Arc::new(Shared {

@@ -29,6 +29,7 @@ class MCPSSEClient
      * @throws Exception\InvalidInputException when the URL or an option is not valid
      */
     public function __construct(
+        #[\SensitiveParameter]
         string $serverUrl,
         int|float|null $timeout = null,
         #[\SensitiveParameter]

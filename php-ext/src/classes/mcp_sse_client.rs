@@ -45,7 +45,7 @@ pub(super) fn register() -> ZendResult<()> {
     let class = Class::new(NAME)
         .property(hooks::property())
         .method(Method::new("__construct", construct_client).parameters(&[
-            Parameter::required("serverUrl", Type::STRING),
+            Parameter::required("serverUrl", Type::STRING).sensitive(),
             Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
             Parameter::optional("apiKey", Type::STRING.nullable(), "null").sensitive(),
             Parameter::optional("options", Type::ARRAY, "[]").sensitive(),

@@ -80,7 +80,7 @@ impl Registry {
     /// # Errors
     /// When the process has no runtime.
     pub fn follow_fork(&self) -> Result<(), Failure> {
-        if self.process.replace(std::process::id()) == std::process::id() {
+        if self.process.get() == std::process::id() {
             return Ok(());
         }
         for server in &*self.servers.borrow() {
@@ -97,6 +97,8 @@ impl Registry {
                 }
             }
         }
+        // Only now: what failed is to be done again by the next call.
+        self.process.set(std::process::id());
         Ok(())
     }
 

@@ -56,9 +56,16 @@ impl Drop for Ticket {
 pub struct Mailbox(Mutex<VecDeque<Notification>>);
 
 impl Mailbox {
-    /// The oldest notice.
-    pub fn take(&self) -> Option<Notification> {
-        lock(&self.0).pop_front()
+    /// The notices that wait, the oldest first.
+    pub fn take_all(&self) -> VecDeque<Notification> {
+        std::mem::take(&mut *lock(&self.0))
+    }
+
+    /// Those that could not be delivered, before what has come since.
+    pub fn put_back(&self, mut notices: VecDeque<Notification>) {
+        let mut since = lock(&self.0);
+        notices.append(&mut since);
+        *since = notices;
     }
 
     /// Whether it is the first that waits.

@@ -282,9 +282,15 @@ impl Link {
             let server = self.server.shown_name();
             hooks.dispatch(|| event::tools_changed(&server))?;
         }
-        while let Some(notice) = self.mailbox.take() {
-            let params = readable(&notice.params, EmptyObject::StdClass)?;
-            hooks.call(NOTIFICATION, [string_of(&notice.method), params])?;
+        // Those that are there now: a server that goes on talking must not hold the call.
+        let mut notices = self.mailbox.take_all();
+        while let Some(notice) = notices.pop_front() {
+            let told = readable(&notice.params, EmptyObject::StdClass)
+                .and_then(|params| hooks.call(NOTIFICATION, [string_of(&notice.method), params]));
+            if let Err(failure) = told {
+                self.mailbox.put_back(notices);
+                return Err(failure);
+            }
         }
         Ok(())
     }

@@ -29,6 +29,9 @@ enum Schemes {
 /// Options that are maps.
 const MAPS: [&str; 4] = ["env", "headers", "limits", "egress"];
 
+/// Options that hold credentials, or may.
+const SECRET: [&str; 5] = ["authentication", "oauth", "headers", "env", "api_key"];
+
 /// How long an operation may take where neither the client nor a setting says so.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -162,7 +165,10 @@ impl Server {
             }
         }
         let mut config: ServerConfig = serde_path_to_error::deserialize(Value::Object(entry))
-            .map_err(|error| invalid(&error.path().to_string(), error.inner()))?;
+            .map_err(|error| {
+                let path = error.path().to_string();
+                invalid(&path, why_not(&path, &error.inner().to_string()))
+            })?;
         if let (true, Some(url)) = (allow_http, config.url().cloned()) {
             config.egress.allow_http_to(&url);
         }
@@ -175,6 +181,10 @@ impl Server {
         config
             .validate()
             .map_err(|error| exception::invalid_input(error.to_string()))?;
+        if !is_labelled && config.url().is_some() {
+            // Approvals and limits go by the label: two servers must not share one.
+            config.label = config.display_url();
+        }
         Ok(Self {
             config,
             key,
@@ -287,6 +297,22 @@ fn unknown(key: &str) -> Failure {
 
 fn invalid(key: &str, why: impl std::fmt::Display) -> Failure {
     exception::invalid_input(format!("Invalid MCP server option '{key}': {why}"))
+}
+
+/// What serde says of a wrong value, without the value: it may be a credential. The words
+/// that it does not know are shown where they cannot be part of one.
+fn why_not(path: &str, why: &str) -> String {
+    let expected = why.rsplit_once(", expected ").map(|(_, expected)| expected);
+    let option = path.split(['.', '[']).next().unwrap_or_default();
+    let is_value = ["invalid type: ", "invalid value: ", "invalid length "]
+        .iter()
+        .any(|start| why.starts_with(start));
+    match expected {
+        Some(expected) if is_value || SECRET.contains(&option) => format!("expected {expected}"),
+        None if why.starts_with("missing field") => why.to_owned(),
+        None if is_value || SECRET.contains(&option) => "it is not valid".to_owned(),
+        _ => why.to_owned(),
+    }
 }
 
 /// Puts `pillion.max_response_bytes` in where the options have no limits of their own.

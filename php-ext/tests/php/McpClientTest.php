@@ -399,4 +399,47 @@ final class McpClientTest extends TestCase
         };
         self::assertSame(1, $client->onSampling(fn () => null)->request('echo')['params']['more']);
     }
+
+    /** @return array<string, array{array<string, mixed>}> */
+    public static function wrongCredentials(): array
+    {
+        return [
+            'headers as text' => [['headers' => 'Authorization: Bearer SECRET']],
+            'a header as a list' => [['headers' => ['X' => ['SECRET']]]],
+            'authentication as text' => [['authentication' => 'SECRET']],
+            'an unknown way' => [['authentication' => ['type' => 'SECRET']]],
+            'an unknown key' => [['authentication' => ['type' => 'bearer', 'SECRET' => 1]]],
+            'oauth as text' => [['oauth' => 'SECRET']],
+            'limits as text' => [['limits' => 'SECRET']],
+            'egress as text' => [['egress' => 'SECRET']],
+        ];
+    }
+
+    /**
+     * L1.
+     *
+     * @dataProvider wrongCredentials
+     *
+     * @param array<string, mixed> $options
+     */
+    public function testAWrongOptionIsNamedWithoutItsValue(array $options): void
+    {
+        try {
+            new McpClient('http://127.0.0.1:9/mcp', $options);
+            self::fail('No exception');
+        } catch (InvalidInputException $error) {
+            self::assertStringNotContainsString('SECRET', $error->getMessage());
+            self::assertStringContainsString((string) array_key_first($options), $error->getMessage());
+        }
+    }
+
+    public function testTheURLOfAClientIsNotInTraces(): void
+    {
+        try {
+            new \Pillion\MCPSSEClient('ftp://example.org/?token=SECRET');
+            self::fail('No exception');
+        } catch (InvalidInputException $error) {
+            self::assertStringNotContainsString('SECRET', print_r($error->getTrace(), true) . $error->getMessage());
+        }
+    }
 }

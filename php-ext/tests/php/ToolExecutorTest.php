@@ -360,4 +360,18 @@ final class ToolExecutorTest extends TestCase
         $this->expectExceptionMessage('A call must be a Pillion\ToolCall or an array');
         (new ToolExecutor($this->registry))->executeParallel([5]);
     }
+
+    public function testAnyNumberOfPlacesIsTaken(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $executor = new ToolExecutor($registry, ['max_concurrent' => PHP_INT_MAX]);
+        self::assertSame('4', $executor->execute(['id' => '1', 'name' => 'calculator', 'arguments' => ['expression' => '2+2']])->result);
+    }
+
+    public function testWhatAToolThrowsNeedNotBeUtf8(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(new ToolDefinition('f', 'Throws'), fn () => throw new \RuntimeException("caf\xE9 closed"));
+        self::assertStringContainsString('closed', (string) (new ToolExecutor($registry))->execute(['id' => '1', 'name' => 'f'])->error);
+    }
 }
