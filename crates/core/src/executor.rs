@@ -160,7 +160,15 @@ impl Executor {
         let arguments = arguments::parse(call.arguments)?;
         let arguments = validate::against_schema(&tool, arguments)?;
         let approver = hooks.approver.as_deref();
-        approval::pass(&config.approvals, approver, &tool, &arguments, &context).await?;
+        approval::pass(
+            &config.approvals,
+            registry,
+            approver,
+            &tool,
+            &arguments,
+            &context,
+        )
+        .await?;
         limiter.admit(&tool, context.user.as_deref())?;
         // The result cache belongs here.
         let _permit = permit::acquire(permits, &tool, config.queue_timeout).await?;

@@ -177,6 +177,15 @@ impl ToolRegistry {
             .cloned()
     }
 
+    /// Whether a name is that of this tool, or an alias of it.
+    #[must_use]
+    pub fn means(&self, name: &str, tool: &RegisteredTool) -> bool {
+        name == tool.name().as_str() || {
+            let inner = self.inner.read();
+            !inner.tools.contains_key(name) && inner.aliases.get(name) == Some(tool.name())
+        }
+    }
+
     /// Whether there is a tool with that name or alias.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {

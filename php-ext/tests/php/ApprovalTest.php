@@ -45,6 +45,18 @@ final class ApprovalTest extends TestCase
         self::assertSame(['roll'], $this->ran);
     }
 
+    public function testG1ARuleMayNameAToolByItsAliasAndTheStrictestCounts(): void
+    {
+        $this->registry->alias('dice', 'roll');
+        foreach ([['dice' => 'always-ask'], ['dice' => 'always-ask', 'roll' => 'auto']] as $tools) {
+            foreach (['roll', 'dice'] as $name) {
+                self::assertSame('approval_required', $this->execute(['approvals' => ['tools' => $tools]], $name)->errorCode);
+            }
+        }
+        self::assertTrue($this->execute(['approvals' => ['default' => 'trusted-only', 'trusted_tools' => ['dice']]], 'roll')->success);
+        self::assertSame(['roll'], $this->ran);
+    }
+
     public function testG2AToolThatRequiresConfirmationAsksWhateverThePolicy(): void
     {
         foreach ([[], ['approvals' => ['default' => 'auto', 'tools' => ['delete' => 'never'], 'trusted_tools' => []]]] as $options) {

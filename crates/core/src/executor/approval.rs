@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::registry::RegisteredTool;
+use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
 pub use rules::{ApprovalPolicy, ApprovalRules};
 
@@ -59,12 +59,13 @@ pub trait Approver: Send + Sync + 'static {
 /// else, and a decision in the context over the approver.
 pub(super) async fn pass(
     rules: &ApprovalRules,
+    registry: &ToolRegistry,
     approver: Option<&dyn Approver>,
     tool: &Arc<RegisteredTool>,
     arguments: &JsonObject,
     context: &CallContext,
 ) -> Result<(), ToolFailure> {
-    let asks = rules.asks(tool);
+    let asks = rules.asks(tool, registry);
     if !asks && context.denied.is_empty() {
         return Ok(());
     }

@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 
-use crate::registry::RegisteredTool;
+use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::ToolOrigin;
 
 /// When a call needs approval (G1). The words of server entries are understood too (G2):
@@ -31,7 +31,8 @@ pub enum ApprovalPolicy {
 /// `requires_confirmation`.
 ///
 /// The most exact policy counts: that of the tool, else that of its server, else the
-/// default. A definition with `requires_confirmation` asks in any case.
+/// default. A tool may be named by its aliases too; of several policies for one tool the
+/// strictest counts. A definition with `requires_confirmation` asks in any case.
 #[derive(Debug, Clone, Default)]
 pub struct ApprovalRules {
     /// For tools that neither `tools` nor `servers` names.
@@ -45,20 +46,40 @@ pub struct ApprovalRules {
 }
 
 impl ApprovalRules {
-    /// Whether calls of this tool need approval.
+    /// Whether calls of this tool need approval. The registry knows its aliases.
     #[must_use]
-    pub fn asks(&self, tool: &RegisteredTool) -> bool {
-        let name = tool.name().as_str();
+    pub fn asks(&self, tool: &RegisteredTool, registry: &ToolRegistry) -> bool {
         let of_server = || match tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => self.servers.get(server_label),
             ToolOrigin::Native => None,
         };
-        let policy = self.tools.get(name).or_else(of_server);
+        let named = self
+            .tools
+            .iter()
+            .filter(|(name, _)| registry.means(name, tool))
+            .map(|(_, policy)| policy)
+            .max_by_key(|policy| policy.strictness());
+        let policy = named.or_else(of_server).copied();
+        let is_trusted = || {
+            self.trusted_tools
+                .iter()
+                .any(|name| registry.means(name, tool))
+        };
         tool.definition().requires_confirmation()
-            || match policy.copied().unwrap_or(self.default) {
+            || match policy.unwrap_or(self.default) {
                 ApprovalPolicy::Auto => false,
                 ApprovalPolicy::AlwaysAsk => true,
-                ApprovalPolicy::TrustedOnly => !self.trusted_tools.contains(name),
+                ApprovalPolicy::TrustedOnly => !is_trusted(),
             }
+    }
+}
+
+impl ApprovalPolicy {
+    const fn strictness(self) -> u8 {
+        match self {
+            Self::Auto => 0,
+            Self::TrustedOnly => 1,
+            Self::AlwaysAsk => 2,
+        }
     }
 }

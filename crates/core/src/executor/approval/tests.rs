@@ -293,3 +293,38 @@ async fn bad_arguments_and_unknown_tools_ask_nobody() {
     }
     assert_eq!(asked.lock().len(), 0);
 }
+
+#[tokio::test]
+async fn g1_a_rule_may_name_a_tool_by_its_alias_and_the_strictest_counts() {
+    let registry = registry("games");
+    registry.alias("dice", "roll").unwrap();
+    let cases = [
+        (
+            json!({"default": "auto", "tools": {"dice": "always-ask"}}),
+            false,
+        ),
+        (
+            json!({"default": "auto", "tools": {"dice": "always-ask", "roll": "auto"}}),
+            false,
+        ),
+        (
+            json!({"default": "auto", "tools": {"echo": "always-ask"}}),
+            true,
+        ),
+        (
+            json!({"default": "trusted-only", "trusted": ["dice"]}),
+            true,
+        ),
+    ];
+    for (policy, runs) in cases {
+        let config = ExecutorConfig {
+            approvals: rules(&policy),
+            ..ExecutorConfig::default()
+        };
+        let executor = Executor::new(Arc::clone(&registry), config);
+        for name in ["roll", "dice"] {
+            let result = run(&executor, name, &CallContext::default()).await;
+            assert_eq!(result.success, runs, "{policy} {name}");
+        }
+    }
+}

@@ -8,7 +8,8 @@ use Pillion\Fallback\Registry\Entry;
 
 /**
  * The option `approvals` of an executor. The most exact policy counts: that of the tool, else
- * that of its server, else the default. A definition that requires confirmation asks in any case.
+ * that of its server, else the default. A tool may be named by its aliases too; of several policies
+ * for one tool the strictest counts. A definition that requires confirmation asks in any case.
  *
  * @internal
  */
@@ -34,13 +35,15 @@ final class ApprovalRules
     ) {
     }
 
-    public function asks(Entry $entry): bool
+    /** @param callable(string): bool $means whether a name is that of the tool, or an alias of it */
+    public function asks(Entry $entry, callable $means): bool
     {
-        $name = $entry->definition->name;
+        $named = array_filter($this->tools, $means, ARRAY_FILTER_USE_KEY);
+        $strictest = array_values(array_intersect(['always-ask', 'trusted-only', 'auto'], $named))[0] ?? null;
         $ofServer = $entry->origin === null ? null : $this->servers[$entry->origin->label] ?? null;
-        return $entry->definition->requiresConfirmation || match ($this->tools[$name] ?? $ofServer ?? $this->default) {
+        return $entry->definition->requiresConfirmation || match ($strictest ?? $ofServer ?? $this->default) {
             'auto' => false,
-            'trusted-only' => !in_array($name, $this->trustedTools, true),
+            'trusted-only' => array_filter($this->trustedTools, $means) === [],
             default => true,
         };
     }

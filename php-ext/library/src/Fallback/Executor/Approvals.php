@@ -10,7 +10,7 @@ use Pillion\Fallback\Registry\Entry;
 use Pillion\ToolCall;
 
 /**
- * Which calls need somebody's approval, and who gives it (requirements G1 to G3).
+ * Which calls need somebody's approval, and who gives it.
  *
  * @internal
  */
@@ -24,11 +24,13 @@ final class Approvals
      * Lets a call through that needs no approval or has it. A denial wins over everything
      * else, and a decision in the context over the callable.
      *
+     * @param callable(string): bool $means whether a name is that of the tool, or an alias of it
+     *
      * @throws ToolFailure
      */
-    public function pass(Entry $entry, \stdClass $arguments, ToolCall $call, Context $context): void
+    public function pass(Entry $entry, callable $means, \stdClass $arguments, ToolCall $call, Context $context): void
     {
-        $asks = $this->rules->asks($entry);
+        $asks = $this->rules->asks($entry, $means);
         if (!$asks && $context->denied === []) {
             return;
         }

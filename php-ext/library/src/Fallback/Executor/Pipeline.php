@@ -105,7 +105,8 @@ final class Pipeline
         if ($wrong !== null) {
             throw new ToolFailure('invalid_input', $wrong);
         }
-        $this->options->approvals->pass($entry, $arguments, $call, $context);
+        $means = fn (string $name): bool => $this->entries->find($name) === $entry;
+        $this->options->approvals->pass($entry, $means, $arguments, $call, $context);
         $this->limiter->admit($entry, $context->user);
         return new Prepared($call, $entry, $arguments, $this->options->timeoutOf($entry->definition->name));
     }
