@@ -4,8 +4,10 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use Illuminate\Cache\RateLimiter;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
+use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
 
@@ -52,6 +54,78 @@ final class LimitsTest extends TestCase
         self::assertTrue(Pillion::call('mail')->success);
         $this->nextRequest();
         self::assertSame('rate_limited', Pillion::call('mail')->errorCode);
+    }
+
+    public function test_an_alias_is_no_way_around_the_limits_of_a_tool(): void
+    {
+        $this->configure([
+            'limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]],
+            'tools.aliases' => ['clock' => 'get_time'],
+        ]);
+        self::assertTrue(Pillion::call('clock')->success);
+        self::assertSame('rate_limited', Pillion::call('get_time')->errorCode);
+        self::assertSame('rate_limited', Pillion::call('clock')->errorCode);
+    }
+
+    public function test_a_call_that_does_not_run_does_not_count(): void
+    {
+        $this->configure(['limits.rate_limits' => ['every_tool' => ['per_minute' => 1]]]);
+        self::assertSame('invalid_input', Pillion::call('calculator', ['expression' => 7])->errorCode);
+        self::assertSame('not_found', Pillion::call('calculat')->errorCode);
+        self::assertTrue(Pillion::call('calculator', ['expression' => '6 * 7'])->success);
+        self::assertSame('rate_limited', Pillion::call('calculator', ['expression' => '6 * 7'])->errorCode);
+        self::assertSame('invalid_input', Pillion::call('calculator', ['expression' => 7])->errorCode);
+    }
+
+    public function test_a_call_that_waits_counts_once_it_is_approved(): void
+    {
+        $runs = 0;
+        $this->app->make(ToolRegistry::class)->register(
+            new ToolDefinition('wipe', 'Deletes', requiresConfirmation: true, cooldownSeconds: 60),
+            function () use (&$runs): string {
+                return 'wiped ' . ++$runs;
+            },
+        );
+        $id = Pillion::call('wipe')->metadata['approval_id'];
+        Pillion::approvals()->approve($id);
+        self::assertSame('wiped 1', Pillion::call('wipe')->result);
+        self::assertSame('approval_required', Pillion::call('wipe')->errorCode);
+        Pillion::approvals()->approve($id);
+        self::assertSame('rate_limited', Pillion::call('wipe')->errorCode);
+        self::assertSame('rate_limited', Pillion::executor()->execute(new ToolCall('c', 'wipe', []), ['approved' => [$id]])->errorCode);
+        $this->travel(61)->seconds();
+        self::assertSame('wiped 2', Pillion::call('wipe')->result, 'the approval was kept');
+    }
+
+    public function test_what_an_approver_approves_counts(): void
+    {
+        $this->configure([
+            'limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]],
+            'approvals.tools' => ['get_time' => 'always-ask'],
+        ]);
+        $answers = [false, true, true];
+        $executor = Pillion::executor(['approve' => function () use (&$answers): bool {
+            return array_shift($answers);
+        }]);
+        $call = new ToolCall('c', 'get_time', []);
+        self::assertSame('denied', $executor->execute($call)->errorCode);
+        self::assertTrue($executor->execute($call)->success);
+        self::assertSame('rate_limited', $executor->execute($call)->errorCode);
+    }
+
+    public function test_the_count_after_ones_own_decides(): void
+    {
+        $this->configure(['limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]]]);
+        // Another worker counts between the look and the hit.
+        $limiter = new class ($this->app->make('cache')->store()) extends RateLimiter {
+            public function tooManyAttempts($key, $maxAttempts): bool
+            {
+                parent::hit($key, 60);
+                return false;
+            }
+        };
+        $this->app->instance(RateLimiter::class, $limiter);
+        self::assertSame('rate_limited', Pillion::call('get_time')->errorCode);
     }
 
     public function test_time_limits_of_the_configuration(): void

@@ -27,27 +27,36 @@ final class RateLimits
     ) {
     }
 
-    /** Counts a call. A result is the refusal; null lets it through. */
-    public function refuse(ToolCall $call, ?ToolInterface $tool, ?string $user): ?ToolResult
+    /**
+     * Counts a call that is about to run. A result is the refusal; null lets it through. It is
+     * the count after one's own that decides, so that two workers cannot both be the last.
+     */
+    public function refuse(ToolCall $call, ToolInterface $tool, ?string $user): ?ToolResult
     {
-        $windows = $this->windows($call->name, $tool);
+        $windows = $this->windows($tool);
         $keys = [];
         foreach ($windows as $window => $most) {
-            $key = 'pillion:' . hash('sha256', implode("\0", [$window, $this->tenant ?? '', $user ?? '']));
-            if ($this->limiter->tooManyAttempts($key, $most)) {
-                return self::refusal($call, $window, $this->limiter->availableIn($key));
+            $keys[$window] = 'pillion:'
+                . hash('sha256', implode("\0", [$window, $this->tenant ?? '', $user ?? '']));
+            // A call that one window refuses does not count in the others.
+            if ($this->limiter->tooManyAttempts($keys[$window], $most)) {
+                return $this->refusal($call, $window, $keys[$window]);
             }
-            $keys[$window] = $key;
         }
         foreach ($keys as $window => $key) {
-            $this->limiter->hit($key, (int) substr($window, (int) strrpos($window, ':') + 1));
+            $seconds = (int) substr($window, (int) strrpos($window, ':') + 1);
+            if ($this->limiter->hit($key, $seconds) > $windows[$window]) {
+                return $this->refusal($call, $window, $key);
+            }
         }
         return null;
     }
 
     /** @return array<string, int> how many calls each window takes; the name ends in its seconds */
-    private function windows(string $name, ?ToolInterface $tool): array
+    private function windows(ToolInterface $tool): array
     {
+        // The tool's own: an alias is no way around its limits.
+        $name = $tool->getName();
         $server = $tool instanceof MCPToolInterface ? ($tool->getMCPServerConfig()['server_label'] ?? null) : null;
         $rules = [
             "every_tool:$name" => $this->limits['every_tool'] ?? [],
@@ -62,12 +71,13 @@ final class RateLimits
                 }
             }
         }
-        $cooldown = (int) ceil($tool?->getDefinition()->cooldownSeconds ?? 0);
+        $cooldown = (int) ceil($tool->getDefinition()->cooldownSeconds);
         return $cooldown > 0 ? $windows + ["cooldown:$name:$cooldown" => 1] : $windows;
     }
 
-    private static function refusal(ToolCall $call, string $window, int $seconds): ToolResult
+    private function refusal(ToolCall $call, string $window, string $key): ToolResult
     {
+        $seconds = max(1, $this->limiter->availableIn($key));
         $what = str_starts_with($window, 'cooldown:') ? 'cools down' : 'is called too often';
         return new ToolResult(
             toolCallId: $call->id,
