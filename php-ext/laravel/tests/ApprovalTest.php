@@ -168,5 +168,6 @@ final class ApprovalTest extends TestCase
         self::assertSame('Done.', $conversation->run($tools, $send)->text());
         self::assertSame(['user', 'assistant', 'tool', 'tool', 'assistant'], array_column($conversation->messages(), 'role'));
         Pillion::assertToolCalled('delete', 1);
+        Pillion::assertToolCalled('get_time', 1);
     }
 }

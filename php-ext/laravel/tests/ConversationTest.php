@@ -94,4 +94,46 @@ final class ConversationTest extends TestCase
         $messages = $conversation->messages();
         self::assertArrayNotHasKey('tool_calls', end($messages));
     }
+
+    public function test_what_ran_does_not_run_again_when_the_model_fails(): void
+    {
+        Pillion::fake(['calculator' => 42]);
+        $tools = Pillion::forModel(self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'What is 6 * 7?']]);
+        $responses = [self::calling('a')];
+        try {
+            $conversation->run($tools, function () use (&$responses): array {
+                return array_shift($responses) ?? throw new \RuntimeException('The model is away');
+            });
+            self::fail('The model answered');
+        } catch (\RuntimeException) {
+        }
+        $again = unserialize(serialize($conversation));
+        self::assertFalse($again->isWaiting());
+        self::assertSame('It is 42.', $again->run($tools, fn () => self::saying('It is 42.'))->text());
+        Pillion::assertToolCalled('calculator', 1);
+    }
+
+    public function test_g3_what_waits_can_be_given_up(): void
+    {
+        Pillion::fake(['calculator' => 42]);
+        $this->configure(['approvals.tools' => ['calculator' => 'always-ask']]);
+        $tools = Pillion::forModel(['function_calling' => true]);
+        $response = self::calling('a', 'b');
+        $response['choices'][0]['message']['tool_calls'][1]['function'] = ['name' => 'get_time', 'arguments' => '{}'];
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'What is 6 * 7?']])
+            ->run($tools, fn () => $response);
+        self::assertTrue($conversation->isWaiting());
+
+        self::assertFalse($conversation->abandon()->isWaiting());
+        self::assertSame([], $conversation->waitingFor());
+        $messages = $conversation->messages();
+        self::assertSame(['user', 'assistant', 'tool', 'tool'], array_column($messages, 'role'));
+        self::assertSame(['a', 'b'], array_column(array_slice($messages, 2), 'tool_call_id'));
+        self::assertStringContainsString('was denied', $messages[2]['content']);
+        self::assertStringNotContainsString('denied', $messages[3]['content'], 'what ran stays');
+        self::assertSame('As you like.', $conversation->run($tools, fn () => self::saying('As you like.'))->text());
+        self::assertCount(5, $conversation->abandon()->messages(), 'nothing waits');
+        Pillion::assertToolNotCalled('calculator');
+    }
 }

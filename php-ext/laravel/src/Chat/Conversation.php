@@ -13,7 +13,8 @@ use Pillion\ToolResult;
 /**
  * A conversation with a model that calls tools: goes back and forth until the model has an answer,
  * or until a call waits for somebody's approval. It can be serialised (into a session, a cache, a
- * queued job) and gone on with by {@see run()}.
+ * queued job) and gone on with by {@see run()}, also when run() has thrown: keep it in any case, so
+ * that what has run does not run again.
  */
 final class Conversation
 {
@@ -80,6 +81,24 @@ final class Conversation
         return $this;
     }
 
+    /**
+     * Gives up what waits: the model is told that those calls were denied. What has run stays.
+     * For an approval that has lapsed, or a user who goes on without it; {@see run()} or
+     * {@see say()} goes on.
+     */
+    public function abandon(): self
+    {
+        foreach ($this->calls as $place => $call) {
+            if ($this->isOpen($place)) {
+                $this->results[$place] = self::denied($call);
+            }
+        }
+        if ($this->calls !== []) {
+            $this->endRound();
+        }
+        return $this;
+    }
+
     /** Whether a call waits for approval. */
     public function isWaiting(): bool
     {
@@ -137,22 +156,40 @@ final class Conversation
     /** Runs what has not run; false when a call waits for approval. */
     private function finishRound(ModelTools $tools, array $context): bool
     {
-        $open = array_filter(
-            $this->calls,
-            fn (int $place) => ($this->results[$place]->errorCode ?? 'approval_required') === 'approval_required',
-            ARRAY_FILTER_USE_KEY,
-        );
+        $open = array_filter($this->calls, fn (int $place) => $this->isOpen($place), ARRAY_FILTER_USE_KEY);
         $ran = array_combine(array_keys($open), $tools->execute(array_values($open), $context));
         $this->results = array_replace($this->results, $ran);
         if ($this->waitingFor() !== []) {
             return false;
         }
+        $this->endRound();
+        return true;
+    }
+
+    private function isOpen(int $place): bool
+    {
+        return !isset($this->results[$place]) || $this->results[$place]->errorCode === 'approval_required';
+    }
+
+    private function endRound(): void
+    {
         ksort($this->results);
         $results = array_values($this->results);
         $this->messages = [...$this->messages, ...ProviderFormat::results($this->provider, $results)];
         $this->calls = [];
         $this->results = [];
         $this->rounds++;
-        return true;
+    }
+
+    private static function denied(ToolCall $call): ToolResult
+    {
+        return new ToolResult(
+            $call->id,
+            $call->name,
+            null,
+            success: false,
+            error: "The call of tool '$call->name' was denied: nobody allowed it in time",
+            errorCode: 'denied',
+        );
     }
 }
