@@ -11,11 +11,10 @@ return [
             'only' => ['echo', 'get-sum'],
         ],
     ],
-    'models' => array_filter([
-        // The same model twice: what it may do is said here.
-        'with-mcp' => ['provider' => 'openai', 'function_calling' => true, 'mcp' => true],
-        'without-mcp' => ['provider' => 'openai', 'function_calling' => true, 'mcp' => false],
-        env('LLM_MODEL', '') => ['provider' => 'openai', 'function_calling' => true, 'mcp' => true],
-    ], fn ($name) => $name !== '', ARRAY_FILTER_USE_KEY),
+    'models' => [
+        // The same model twice: what it may do is said here. `upstream` is what its provider calls it.
+        'with-mcp' => ['provider' => 'openai', 'upstream' => env('LLM_MODEL', 'fake'), 'function_calling' => true, 'mcp' => true],
+        'without-mcp' => ['provider' => 'openai', 'upstream' => env('LLM_MODEL', 'fake'), 'function_calling' => true, 'mcp' => false],
+    ],
     'log' => ['channel' => 'pillion'],
 ];

@@ -19,8 +19,8 @@
     <p>
         <label>Model
             <select id="model">
-                @foreach ($models as $model)
-                    <option>{{ $model }}</option>
+                @foreach ($models as $name)
+                    <option @if ($name === $model) selected @endif>{{ $name }}</option>
                 @endforeach
             </select>
         </label>
@@ -80,6 +80,7 @@
         };
         model.onchange = showTools;
         showTools();
+        showAnswer({text: null, waiting: @json($waiting)});
         document.getElementById('say').onsubmit = async (event) => {
             event.preventDefault();
             const message = event.target.message.value;

@@ -9,71 +9,108 @@ use App\Chat\Visitor;
 use Illuminate\Contracts\View\View;
 use Illuminate\Http\JsonResponse;
 use Illuminate\Http\Request;
+use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\Chat\Conversation;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Models\ModelDirectory;
 
 class ChatController
 {
-    public function __construct(private readonly LanguageModel $llm)
+    public function __construct(private readonly LanguageModel $llm, private readonly ModelDirectory $models)
     {
     }
 
-    public function show(ModelDirectory $models): View
+    public function show(): View
     {
-        return view('chat', ['models' => $models->names()]);
+        $kept = $this->conversation((string) session('model'));
+        return view('chat', [
+            'models' => $this->models->names(),
+            'model' => session('model'),
+            'waiting' => $kept === null ? [] : self::waiting($kept),
+        ]);
     }
 
     /** What the model of the query sees. */
     public function tools(Request $request): JsonResponse
     {
-        return response()->json(Pillion::forModel((string) $request->query('model'))->names());
+        return response()->json(Pillion::forModel($this->model($request->query('model')))->names());
     }
 
     /** The user says something. */
     public function say(Request $request): JsonResponse
     {
-        $model = (string) $request->input('model');
+        $model = $this->model($request->input('model'));
         $message = ['role' => 'user', 'content' => (string) $request->input('message')];
         $conversation = $this->conversation($model);
-        if ($conversation !== null && $conversation->isWaiting()) {
+        if ($conversation !== null && self::waiting($conversation) !== []) {
             return response()->json(['error' => 'Approve or deny the call first.'], 409);
         }
-        return $this->goOn($model, $conversation?->say($message) ?? Pillion::forModel($model)->conversation([$message]));
+        // An approval that has lapsed counts as denied.
+        $conversation = $conversation?->abandon()->say($message) ?? Pillion::forModel($model)->conversation([$message]);
+        return $this->goOn($model, $conversation);
     }
 
     /** The user allows a call, or does not. */
     public function decide(Request $request, string $id): JsonResponse
     {
+        $model = (string) session('model');
+        $conversation = $this->conversation($model);
         $approval = Pillion::approvals()->find($id);
+        if ($approval === null && isset($conversation?->waitingFor()[$id])) {
+            // It has lapsed, which counts as denied.
+            return $this->goOn($model, $conversation->abandon());
+        }
         // Whoever made the call decides on it, and nobody else.
         if ($approval === null || $approval->user !== Visitor::id()) {
             return response()->json(['error' => 'There is no such call.'], 404);
         }
-        $request->input('approve') === true
-            ? Pillion::approvals()->approve($id, by: $approval->user)
-            : Pillion::approvals()->deny($id, by: $approval->user);
-        $model = (string) $request->session()->get('model');
-        $conversation = $this->conversation($model);
+        try {
+            $request->input('approve') === true
+                ? Pillion::approvals()->approve($id, by: $approval->user)
+                : Pillion::approvals()->deny($id, by: $approval->user);
+        } catch (NotFoundException) {
+            return response()->json(['error' => 'That has been decided.'], 409);
+        }
         return $conversation === null ? response()->json([]) : $this->goOn($model, $conversation);
     }
 
     private function goOn(string $model, Conversation $conversation): JsonResponse
     {
-        $conversation->run(
-            Pillion::forModel($model),
-            fn (array $messages, array $tools) => $this->llm->complete($model, $messages, $tools),
-        );
-        session(['model' => $model, 'conversation' => base64_encode(serialize($conversation))]);
-        $waiting = [];
-        foreach ($conversation->waitingFor() as $id => $call) {
-            $waiting[] = ['id' => $id, 'tool' => $call->name, 'arguments' => $call->arguments];
+        // What the provider calls it.
+        $upstream = config('pillion.models')[$model]['upstream'] ?? $model;
+        try {
+            $conversation->run(
+                Pillion::forModel($model),
+                fn (array $messages, array $tools) => $this->llm->complete($upstream, $messages, $tools),
+            );
+        } finally {
+            // Also when the model has failed: a tool that has run must not run again.
+            session(['model' => $model, 'conversation' => base64_encode(serialize($conversation))]);
         }
         return response()->json([
             'text' => $conversation->text(),
-            'waiting' => $waiting,
+            'waiting' => self::waiting($conversation),
             'messages' => $conversation->messages(),
         ]);
+    }
+
+    /** One of the configured models: who asks for another would choose what it may do. */
+    private function model(mixed $name): string
+    {
+        abort_unless(is_string($name) && in_array($name, $this->models->names(), true), 422, 'There is no such model.');
+        return $name;
+    }
+
+    /** @return list<array{id: string, tool: string, arguments: mixed}> the calls that can be decided on */
+    private static function waiting(Conversation $conversation): array
+    {
+        $waiting = [];
+        foreach ($conversation->waitingFor() as $id => $call) {
+            if (Pillion::approvals()->find($id)?->isPending()) {
+                $waiting[] = ['id' => $id, 'tool' => $call->name, 'arguments' => $call->arguments];
+            }
+        }
+        return $waiting;
     }
 
     /** The conversation of this session, if it is one with that model. */
