@@ -19,6 +19,7 @@ use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Tools\ApplicationTools;
+use Pillion\Laravel\Tools\LeftOutClasses;
 use Pillion\ToolRegistry;
 
 /** Registers all of the package; Composer's auto-discovery finds it. */
@@ -35,6 +36,10 @@ final class PillionServiceProvider extends ServiceProvider
             ToolRegistry::class,
             fn (Container $app) => $app->make(ApplicationTools::class)->registry(),
         );
+        $this->app->singleton(LeftOutClasses::class, fn (Container $app) => new LeftOutClasses(
+            $app->make('config'),
+            $app->make('log'),
+        ));
         // These read the configuration or hold what belongs to a request: anew for each request and job.
         $this->app->scoped(
             PillionManager::class,

@@ -52,6 +52,36 @@ final class DiscoveryTest extends TestCase
                     }
                 }
                 PHP,
+            'app/Broken/Unresolvable.php' => <<<'PHP'
+                <?php
+                namespace App\Broken;
+                class Unresolvable extends \App\Tools\Counter
+                {
+                    public function __construct(\Countable $nobodyBindsThis) {}
+                }
+                PHP,
+            'app/Broken/Moody.php' => <<<'PHP'
+                <?php
+                namespace App\Broken;
+                use Pillion\ToolDefinition;
+                class Moody extends \App\Tools\Counter
+                {
+                    public static bool $fails = false;
+                    public function __construct() { !self::$fails || throw new \RuntimeException('Not in this request'); }
+                    public function getDefinition(): ToolDefinition { return new ToolDefinition('moody', 'Works at times'); }
+                }
+                PHP,
+            'app/Broken/Described.php' => <<<'PHP'
+                <?php
+                namespace App\Broken;
+                use Pillion\AsTool;
+                #[AsTool(name: 'described', description: 'Is never made', category: 'rare', requiresConfirmation: true)]
+                class Described
+                {
+                    public function __construct(\Countable $nobodyBindsThis) {}
+                    public function __invoke(int $number): int { return $number; }
+                }
+                PHP,
             'app/Tools/NoTool.php' => '<?php namespace App\Tools; class NoTool {}',
             'app/Tools/AbstractTool.php' => '<?php namespace App\Tools; abstract class AbstractTool extends \Pillion\Laravel\Tool {}',
         ];
@@ -94,6 +124,39 @@ final class DiscoveryTest extends TestCase
         self::assertSame(['double'], Pillion::forModel(['function_calling' => true, 'enabled_tools' => ['double']])->names());
         self::assertSame(['count'], Pillion::forModel(['function_calling' => true, 'enabled_tools' => ['count']])->names());
         self::assertSame([], Pillion::forModel(['mcp' => true])->names());
+    }
+
+    public function test_a_class_that_cannot_be_made_is_left_out_and_the_others_stay(): void
+    {
+        $classes = [\App\Broken\Unresolvable::class, \App\Broken\Moody::class, \App\Broken\Described::class];
+        $this->configure(['tools.classes' => $classes, 'log.channel' => 'pillion']);
+        $model = ['function_calling' => true];
+        self::assertSame(['count', 'greet', 'double', 'half', 'moody', 'described'], Pillion::forModel($model)->names());
+        self::assertSame(8, Pillion::call('double', ['number' => 4])->result);
+        self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::leftOut()));
+        self::assertStringContainsString('Countable', Pillion::leftOut()[\App\Broken\Unresolvable::class]);
+        $log = (string) file_get_contents(storage_path('logs/pillion.log'));
+        self::assertSame(1, substr_count($log, 'Tool class left out'));
+        self::assertStringContainsString('Unresolvable', $log);
+
+        \App\Broken\Moody::$fails = true;
+        $this->beforeApplicationDestroyed(fn () => \App\Broken\Moody::$fails = false);
+        self::assertNotContains('moody', Pillion::forModel($model)->names());
+        self::assertContains('count', array_column(array_column(Pillion::forModel($model)->format('openai'), 'function'), 'name'));
+        self::assertSame('internal_error', Pillion::call('moody')->errorCode);
+        self::assertStringContainsString('Not in this request', (string) file_get_contents(storage_path('logs/pillion.log')));
+    }
+
+    public function test_attributes_describe_a_tool_without_an_object(): void
+    {
+        $this->configure(['tools.discover' => [], 'tools.classes' => [\App\Broken\Described::class]]);
+        $definition = Pillion::registry()->get('described')->getDefinition();
+        self::assertSame(['Is never made', 'rare', true], [$definition->description, $definition->category, $definition->requiresConfirmation]);
+        self::assertSame(['described'], Pillion::forModel(['function_calling' => true])->names());
+        self::assertSame([], Pillion::leftOut());
+        $id = Pillion::call('described', ['number' => 1])->metadata['approval_id'];
+        Pillion::approvals()->approve($id);
+        self::assertSame('internal_error', Pillion::call('described', ['number' => 1])->errorCode);
     }
 
     public function test_builtins_and_aliases_of_the_configuration(): void

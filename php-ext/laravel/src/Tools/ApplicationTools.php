@@ -10,6 +10,7 @@ use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
+use Throwable;
 
 /**
  * The registry of the application itself: built-in tools, classes of its own, tool classes of
@@ -21,6 +22,7 @@ final class ApplicationTools
         private readonly Repository $config,
         private readonly ServerDirectory $servers,
         private readonly Discovery $discovery,
+        private readonly LeftOutClasses $leftOut,
     ) {
     }
 
@@ -29,13 +31,19 @@ final class ApplicationTools
         $registry = new ToolRegistry();
         $this->registerBuiltins($registry);
         foreach ($this->classes() as $class) {
-            foreach (ContainerTool::of($class) as $tool) {
-                $registry->register($tool, replace: true);
-            }
+            $this->unlessItFails($class, function () use ($registry, $class): void {
+                foreach (ContainerTool::of($class) as $tool) {
+                    $registry->register($tool, replace: true);
+                }
+            });
         }
         foreach ($this->servers->all() as $server) {
             if ($server->class !== null && $server->register) {
-                $registry->register(self::toolOf($server), replace: true);
+                $class = self::classOf($server);
+                $this->unlessItFails(
+                    $class,
+                    fn () => $registry->register(new $class($server->forToolClass()), replace: true),
+                );
             }
         }
         foreach ($this->config->get('pillion.tools.aliases', []) as $alias => $tool) {
@@ -81,12 +89,23 @@ final class ApplicationTools
         }
     }
 
-    private static function toolOf(ServerConfig $server): ToolInterface
+    /** One class that cannot be made is left out: the others are there all the same. */
+    private function unlessItFails(string $class, \Closure $register): void
     {
-        $class = $server->class;
-        if (!is_a((string) $class, ToolInterface::class, true)) {
+        try {
+            $register();
+        } catch (Throwable $e) {
+            $this->leftOut->add($class, $e);
+        }
+    }
+
+    /** @return class-string<ToolInterface> */
+    private static function classOf(ServerConfig $server): string
+    {
+        $class = (string) $server->class;
+        if (!is_a($class, ToolInterface::class, true)) {
             throw new InvalidInputException("MCP server '$server->name': $class is no class with ToolInterface");
         }
-        return new $class($server->forToolClass());
+        return $class;
     }
 }

@@ -11,23 +11,16 @@ final class ContainerMcpTool extends ContainerTool implements MCPToolInterface
 {
     public function getMCPServerConfig(): array
     {
-        return $this->mcp()->getMCPServerConfig();
+        return $this->ask(fn (MCPToolInterface $tool) => $tool->getMCPServerConfig(), []);
     }
 
     public function getMCPCategory(): string
     {
-        return $this->mcp()->getMCPCategory();
+        return $this->ask(fn (MCPToolInterface $tool) => $tool->getMCPCategory(), $this->getDefinition()->category);
     }
 
     public function isServerAvailable(): bool
     {
-        return $this->mcp()->isServerAvailable();
-    }
-
-    private function mcp(): MCPToolInterface
-    {
-        $tool = $this->tool();
-        assert($tool instanceof MCPToolInterface);
-        return $tool;
+        return $this->ask(fn (MCPToolInterface $tool) => $tool->isServerAvailable(), false);
     }
 }

@@ -5,15 +5,18 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tools;
 
 use Illuminate\Container\Container;
+use Pillion\CallableTool;
 use Pillion\Exception\InvalidInputException;
 use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 use Pillion\ToolResult;
+use Throwable;
 
 /**
  * A tool class of the application, made by the container anew for each call: what its
  * constructor asks for is that of the request or job that calls, in workers that live long too.
+ * Where no object can be made, no model sees the tool, and a call of it alone fails.
  */
 class ContainerTool implements ToolInterface
 {
@@ -33,6 +36,9 @@ class ContainerTool implements ToolInterface
      */
     public static function of(string $class): array
     {
+        if (!is_a($class, ToolInterface::class, true)) {
+            return array_map(fn (ToolDefinition $of) => new self($class, $of), AttributeTools::definitions($class));
+        }
         $tools = [];
         foreach (self::make($class) as $tool) {
             $wrapper = $tool instanceof \Pillion\MCPToolInterface ? ContainerMcpTool::class : self::class;
@@ -58,12 +64,38 @@ class ContainerTool implements ToolInterface
 
     public function isAvailableForProvider(string $providerClass): bool
     {
-        return $this->tool()->isAvailableForProvider($providerClass);
+        return $this->ask(fn (ToolInterface $tool) => $tool->isAvailableForProvider($providerClass), false);
     }
 
     public function isEnabledForModel(array|object $model): bool
     {
-        return $this->tool()->isEnabledForModel($model);
+        return $this->ask(fn (ToolInterface $tool) => $tool->isEnabledForModel($model), false);
+    }
+
+    /**
+     * What the class says of itself. Attributes say it without an object.
+     *
+     * @template T
+     *
+     * @param \Closure(ToolInterface): T $question
+     * @param T                          $otherwise where no object can be made
+     *
+     * @return T
+     */
+    protected function ask(\Closure $question, mixed $otherwise): mixed
+    {
+        if (!is_a($this->class, ToolInterface::class, true)) {
+            return $question(new CallableTool($this->definition, static fn () => null));
+        }
+        $leftOut = Container::getInstance()->make(LeftOutClasses::class);
+        try {
+            $tool = $this->tool();
+        } catch (Throwable $e) {
+            $leftOut->add($this->class, $e);
+            return $otherwise;
+        }
+        $leftOut->remove($this->class);
+        return $question($tool);
     }
 
     /** A new object of the class. */

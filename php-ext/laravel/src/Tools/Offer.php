@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tools;
 
+use Illuminate\Container\Container;
 use Illuminate\Contracts\Cache\Factory as Cache;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\PillionException;
@@ -52,10 +53,10 @@ final class Offer
         }
     }
 
-    /** @return array<string, string> reasons by server */
+    /** @return array<string, string> reasons by server, and by class of the application */
     public function leftOut(): array
     {
-        return $this->leftOut;
+        return $this->leftOut + Container::getInstance()->make(LeftOutClasses::class)->reasons();
     }
 
     private function addServer(ToolRegistry $registry, ServerConfig $server): void
