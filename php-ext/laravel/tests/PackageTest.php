@@ -10,6 +10,7 @@ use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\PillionServiceProvider;
 use Pillion\Laravel\Tests\Support\McpServer;
 use Pillion\ToolRegistry;
+use Symfony\Component\Finder\Finder;
 
 final class PackageTest extends TestCase
 {
@@ -20,6 +21,20 @@ final class PackageTest extends TestCase
         self::assertSame(Pillion::class, $manifest->aliases()['Pillion']);
         self::assertInstanceOf(PillionServiceProvider::class, $this->app->getProvider(PillionServiceProvider::class));
         self::assertSame(['calculator', 'get_time', 'roll_dice'], array_keys(\Pillion::registry()->getAll()));
+    }
+
+    public function test_composer_json_names_every_package_that_the_code_uses(): void
+    {
+        $package = json_decode((string) file_get_contents(__DIR__ . '/../composer.json'), true);
+        $used = [];
+        foreach (Finder::create()->files()->name('*.php')->in(__DIR__ . '/../src') as $file) {
+            preg_match_all('/^use (Illuminate|Symfony\\\\Component)\\\\(\w+)/m', $file->getContents(), $found, PREG_SET_ORDER);
+            foreach ($found as [, $vendor, $part]) {
+                $used[] = ($vendor === 'Illuminate' ? 'illuminate/' : 'symfony/') . strtolower($part);
+            }
+        }
+        self::assertContains('illuminate/support', $used);
+        self::assertSame([], array_values(array_diff(array_unique($used), array_keys($package['require']))));
     }
 
     public function test_config_is_published_and_can_be_cached(): void
