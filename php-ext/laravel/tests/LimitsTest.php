@@ -97,6 +97,21 @@ final class LimitsTest extends TestCase
         self::assertSame('wiped 2', Pillion::call('wipe')->result, 'the approval was kept');
     }
 
+    public function test_a_rule_for_an_alias_asks_before_it_counts(): void
+    {
+        $this->configure([
+            'limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]],
+            'tools.aliases' => ['clock' => 'get_time'],
+            'approvals.tools' => ['clock' => 'always-ask', 'get_time' => 'always'],
+        ]);
+        $id = Pillion::call('clock')->metadata['approval_id'];
+        Pillion::approvals()->approve($id);
+        self::assertTrue(Pillion::call('get_time')->success);
+        Pillion::call('get_time');
+        Pillion::approvals()->approve($id);
+        self::assertSame('rate_limited', Pillion::call('clock')->errorCode);
+    }
+
     public function test_what_an_approver_approves_counts(): void
     {
         $this->configure([

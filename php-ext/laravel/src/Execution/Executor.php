@@ -119,11 +119,15 @@ final class Executor extends ToolExecutor
     private function asks(ToolInterface $tool): bool
     {
         $name = $tool->getName();
+        // A rule may name the tool by an alias.
+        $means = fn (string $rule) => $rule === $name || $this->tools->get($rule)?->getName() === $name;
+        $named = array_filter($this->rules['tools'] ?? [], $means, ARRAY_FILTER_USE_KEY);
+        $strictest = array_values(array_intersect(['always-ask', 'always', 'prompt', 'trusted-only', 'auto', 'never'], $named))[0] ?? null;
         $server = $tool instanceof MCPToolInterface ? ($tool->getMCPServerConfig()['server_label'] ?? '') : '';
-        $policy = $this->rules['tools'][$name] ?? $this->rules['servers'][$server] ?? $this->rules['default'] ?? 'auto';
+        $policy = $strictest ?? $this->rules['servers'][$server] ?? $this->rules['default'] ?? 'auto';
         return $tool->getDefinition()->requiresConfirmation || match ($policy) {
             'auto', 'never' => false,
-            'trusted-only' => !in_array($name, $this->rules['trusted_tools'] ?? [], true),
+            'trusted-only' => array_filter($this->rules['trusted_tools'] ?? [], $means) === [],
             default => true,
         };
     }
