@@ -162,10 +162,14 @@ final class ChatTest extends TestCase
 
     public function test_what_is_decided_cannot_be_decided_again(): void
     {
-        $this->modelSays(self::calling('refund_order', ['order' => 7]));
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
+        $this->modelSays(self::calling('refund_order', ['order' => 7]), ['content' => 'Done.'], ['content' => 'You are welcome.']);
         $id = $this->askForARefund();
         Pillion::approvals()->approve($id);
         $this->postJson("/approvals/$id", ['approve' => false])->assertStatus(409);
+        $this->postJson('/chat', ['model' => 'without-mcp', 'message' => 'Thank you'])
+            ->assertOk()->assertJson(['text' => 'You are welcome.']);
+        Pillion::assertToolCalled('refund_order', 1);
     }
 
     public function test_only_the_configured_models_are_to_be_had_under_their_providers_names(): void

@@ -42,6 +42,9 @@ class ChatController
         $model = $this->model($request->input('model'));
         $message = ['role' => 'user', 'content' => (string) $request->input('message')];
         $conversation = $this->conversation($model);
+        if ($conversation !== null && self::isDecided($conversation)) {
+            $this->run($model, $conversation);
+        }
         if ($conversation !== null && self::waiting($conversation) !== []) {
             return response()->json(['error' => 'Approve or deny the call first.'], 409);
         }
@@ -76,6 +79,16 @@ class ChatController
 
     private function goOn(string $model, Conversation $conversation): JsonResponse
     {
+        $this->run($model, $conversation);
+        return response()->json([
+            'text' => $conversation->text(),
+            'waiting' => self::waiting($conversation),
+            'messages' => $conversation->messages(),
+        ]);
+    }
+
+    private function run(string $model, Conversation $conversation): void
+    {
         // What the provider calls it.
         $upstream = config('pillion.models')[$model]['upstream'] ?? $model;
         try {
@@ -87,11 +100,6 @@ class ChatController
             // Also when the model has failed: a tool that has run must not run again.
             session(['model' => $model, 'conversation' => base64_encode(serialize($conversation))]);
         }
-        return response()->json([
-            'text' => $conversation->text(),
-            'waiting' => self::waiting($conversation),
-            'messages' => $conversation->messages(),
-        ]);
     }
 
     /** One of the configured models: who asks for another would choose what it may do. */
@@ -111,6 +119,13 @@ class ChatController
             }
         }
         return $waiting;
+    }
+
+    /** Whether somebody has decided elsewhere, in the console for example. */
+    private static function isDecided(Conversation $conversation): bool
+    {
+        $approvals = array_map(fn (string $id) => Pillion::approvals()->find($id), array_keys($conversation->waitingFor()));
+        return $approvals !== [] && !in_array(null, $approvals, true) && self::waiting($conversation) === [];
     }
 
     /** The conversation of this session, if it is one with that model. */
