@@ -39,13 +39,13 @@ use Psr\Log\LoggerInterface;
  */
 class PillionManager
 {
-    private ?Clients $clients = null;
+    private const MOST_IDENTITIES = 16;
 
-    /** @var array<string, ToolRegistry> with the servers' tools and without */
-    private array $registries = [];
+    /** @var Recent<Clients> by identity: one user's credentials are for none of another's calls */
+    private readonly Recent $clients;
 
-    /** @var array<string, string> */
-    private array $leftOut = [];
+    /** @var Recent<array{ToolRegistry, array<string, string>}> by identity, with the servers' tools and without */
+    private readonly Recent $registries;
 
     public function __construct(
         private readonly Container $app,
@@ -53,6 +53,8 @@ class PillionManager
         private readonly ?string $user = null,
         private readonly ?string $tenant = null,
     ) {
+        $this->clients = new Recent(self::MOST_IDENTITIES);
+        $this->registries = new Recent(2 * self::MOST_IDENTITIES);
     }
 
     /**
@@ -65,11 +67,16 @@ class PillionManager
         return new Collection($this->registry()->getAll());
     }
 
-    /** @throws \Pillion\Exception\NotFoundException when it is not configured */
+    /**
+     * A server, for the user and tenant of this moment: it stays theirs.
+     *
+     * @throws \Pillion\Exception\NotFoundException when it is not configured
+     */
     public function server(string $name): Server
     {
         $this->directory()->get($name);
-        return new Server($name, $this->user(), $this->tenant(), $this);
+        $identity = $this->identity();
+        return new Server($name, $identity->user, $identity->tenant, $this);
     }
 
     /** @return array<string, Server> */
@@ -117,24 +124,29 @@ class PillionManager
     }
 
     /**
-     * The tools of this request: those of the application (`app(ToolRegistry::class)`), and, unless
-     * they are not wanted, those that the MCP servers list.
+     * The tools of the user and tenant of this moment: those of the application
+     * (`app(ToolRegistry::class)`), and, unless they are not wanted, those that the MCP servers list.
      */
     public function registry(bool $withServers = true): ToolRegistry
     {
-        return $this->registries[$withServers ? 'all' : 'own'] ??= $this->makeRegistry($withServers);
+        return $this->registryOf($this->identity(), $withServers)[0];
     }
 
     /** @return array<string, string> the servers whose tools are not in the registry, and why */
     public function leftOut(): array
     {
-        return $this->leftOut;
+        return $this->registries->peek(self::registryKey($this->identity(), true))[1] ?? [];
     }
 
-    /** @param array<string, mixed> $options of {@see \Pillion\ToolExecutor}, over those of the configuration */
+    /**
+     * An executor for the user and tenant of this moment. A call whose context names another `user` is
+     * run with that user's credentials.
+     *
+     * @param array<string, mixed> $options of {@see \Pillion\ToolExecutor}, over those of the configuration
+     */
     public function executor(array $options = []): Executor
     {
-        return $this->makeExecutor($this->registry(), $options);
+        return $this->makeExecutor($this->identity(), true, $options);
     }
 
     /**
@@ -146,9 +158,15 @@ class PillionManager
     {
         $capabilities = $this->app->make(ModelDirectory::class)->capabilities($model);
         // Nobody is asked for tools that the model would not be shown.
-        $registry = $this->registry(Capabilities::wantsServers($capabilities));
+        $withServers = Capabilities::wantsServers($capabilities);
+        $identity = $this->identity();
         $rounds = (int) $this->config()->get('pillion.limits.max_rounds', 5);
-        return new ModelTools($capabilities, $registry, $this->makeExecutor($registry, []), $rounds);
+        return new ModelTools(
+            $capabilities,
+            $this->registryOf($identity, $withServers)[0],
+            $this->makeExecutor($identity, $withServers, []),
+            $rounds,
+        );
     }
 
     /** @param mixed $user a model or its key; null for nobody */
@@ -181,7 +199,7 @@ class PillionManager
      */
     public function fake(?array $fakes = null): PillionFake
     {
-        $this->registries = [];
+        $this->registries->clear();
         $this->hooks->fake = $this->hooks->fake?->add($fakes) ?? new PillionFake($this->directory(), $fakes);
         return $this->hooks->fake;
     }
@@ -213,9 +231,11 @@ class PillionManager
     /** Says goodbye to the servers that were spoken to. */
     public function disconnect(): void
     {
-        $this->clients?->disconnect();
-        $this->clients = null;
-        $this->registries = [];
+        foreach ($this->clients->all() as $clients) {
+            $clients->disconnect();
+        }
+        $this->clients->clear();
+        $this->registries->clear();
     }
 
     /** @param array<int, mixed> $arguments */
@@ -238,18 +258,18 @@ class PillionManager
     }
 
     /** @internal */
-    public function clients(): Clients
+    public function clients(Identity $identity): Clients
     {
-        return $this->clients ??= new Clients(
+        return $this->clients->get($identity->key(), fn () => new Clients(
             $this->config(),
             $this->app->make('cache'),
             $this->hooks,
             $this->app->make(EventBridge::class),
             $this->app->make(OpenClients::class),
             $this->log(),
-            $this->user(),
-            $this->tenant(),
-        );
+            $identity->user,
+            $identity->tenant,
+        ));
     }
 
     /** @internal */
@@ -280,51 +300,65 @@ class PillionManager
         return Hooks::key($user);
     }
 
-    private function makeRegistry(bool $withServers): ToolRegistry
+    private static function registryKey(Identity $identity, bool $withServers): string
+    {
+        return ($withServers ? 'all:' : 'own:') . $identity->key();
+    }
+
+    /** @return array{ToolRegistry, array<string, string>} the registry, and which servers are left out of it */
+    private function registryOf(Identity $identity, bool $withServers): array
+    {
+        return $this->registries->get(
+            self::registryKey($identity, $withServers),
+            fn () => $this->makeRegistry($identity, $withServers),
+        );
+    }
+
+    /** @return array{ToolRegistry, array<string, string>} */
+    private function makeRegistry(Identity $identity, bool $withServers): array
     {
         $fake = $this->hooks->fake;
         $own = $this->app->make(ToolRegistry::class);
         if (!$withServers || ($fake !== null && !$fake->allowsStrayCalls())) {
-            return RequestRegistry::make($own, $this->config(), null, $fake);
+            return [RequestRegistry::make($own, $this->config(), null, $fake), []];
         }
         $offer = new Offer(
             $this->config(),
             $this->app->make('cache'),
             $this->directory(),
-            $this->clients(),
+            $this->clients($identity),
             $this->log(),
             $this->config()->get('pillion.sidecar.register', false) ? $this->sidecar() : null,
-            $this->user(),
+            $identity->user,
         );
         $registry = RequestRegistry::make($own, $this->config(), $offer, $fake);
-        $this->leftOut = $offer->leftOut();
-        return $registry;
+        return [$registry, $offer->leftOut()];
     }
 
     /** @param array<string, mixed> $options */
-    private function makeExecutor(ToolRegistry $registry, array $options): Executor
+    private function makeExecutor(Identity $identity, bool $withServers, array $options): Executor
     {
+        $registry = $this->registryOf($identity, $withServers)[0];
         $limiter = $this->app->make(RateLimiter::class);
         $limits = $this->config()->get('pillion.limits.rate_limits', []);
         $executor = new Executor(
             $registry,
             $options + ExecutorOptions::of($this->config(), $this->directory(), $registry),
             $this->approvals(),
-            new RateLimits($limiter, $limits, $this->tenant()),
+            new RateLimits($limiter, $limits, $identity->tenant),
             $this->hooks->fake,
-            $this->user(),
+            $identity->user,
+            fn (string $user) => $this->makeExecutor($identity->withUser($user), $withServers, $options),
         );
         return $executor->setEventDispatcher($this->app->make(EventBridge::class))->setLogger($this->log());
     }
 
-    private function user(): ?string
+    /** Who calls now: a user who has logged in since is another. */
+    private function identity(): Identity
     {
-        return $this->user === null ? $this->hooks->user($this->app) : ($this->user === '' ? null : $this->user);
-    }
-
-    private function tenant(): ?string
-    {
-        return $this->tenant === null ? $this->hooks->tenant() : ($this->tenant === '' ? null : $this->tenant);
+        $user = $this->user ?? $this->hooks->user($this->app);
+        $tenant = $this->tenant ?? $this->hooks->tenant();
+        return new Identity($user === '' ? null : $user, $tenant === '' ? null : $tenant);
     }
 
     private function config(): Repository

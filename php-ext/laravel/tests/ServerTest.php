@@ -7,9 +7,12 @@ namespace Pillion\Laravel\Tests;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Identity;
+use Pillion\Laravel\Recent;
 use Pillion\Laravel\Servers\Server;
 use Pillion\Laravel\Tests\Fixtures\RollDice;
 use Pillion\Laravel\Tests\Support\McpServer;
+use Pillion\ToolResult;
 
 final class ServerTest extends TestCase
 {
@@ -83,6 +86,50 @@ final class ServerTest extends TestCase
         self::assertSame('Bearer token-of-alice', $seen(Pillion::forUser('alice')->server('dice')));
         self::assertSame('Bearer token-of-bob', $seen(Pillion::forUser('bob')->server('dice')));
         self::assertNull($seen(Pillion::server('dice')), 'not that of the configuration');
+    }
+
+    public function test_the_token_is_that_of_the_user_of_the_moment(): void
+    {
+        $this->needsTheExtension();
+        $this->configure(['servers.dice.url' => str_replace('/sse', '/everything', McpServer::url())]);
+        $now = 'alice';
+        Pillion::resolveUserUsing(function () use (&$now): ?string {
+            return $now;
+        });
+        Pillion::authenticateUsing('dice', fn (?string $user) => $user === null ? null : "token-of-$user");
+        $of = fn (ToolResult $result) => $result->result['authorization'];
+
+        $ofAlice = Pillion::server('dice');
+        $executor = Pillion::executor();
+        self::assertSame('Bearer token-of-alice', $of($ofAlice->callTool('connection')));
+        self::assertSame('Bearer token-of-alice', $of(Pillion::call('dice_connection')));
+        $now = 'bob';
+        self::assertSame('Bearer token-of-bob', $of(Pillion::call('dice_connection')));
+        self::assertSame('Bearer token-of-bob', $of(Pillion::server('dice')->callTool('connection')));
+        self::assertSame('Bearer token-of-alice', $of($ofAlice->callTool('connection')), 'a server stays whose it is');
+        $now = null;
+        self::assertNull($of(Pillion::call('dice_connection')));
+
+        $call = ['id' => 'c', 'name' => 'dice_connection', 'arguments' => []];
+        self::assertSame('Bearer token-of-alice', $of($executor->execute($call)));
+        self::assertSame('Bearer token-of-carol', $of($executor->execute($call, ['user' => 'carol'])));
+        self::assertSame('Bearer token-of-carol', $of(Pillion::callTools([$call], ['user' => 'carol'])[0]));
+        $tools = Pillion::forModel(['function_calling' => true, 'mcp' => true]);
+        self::assertSame('Bearer token-of-dave', $of($tools->call('dice_connection', context: ['user' => 'dave'])));
+    }
+
+    public function test_what_is_kept_for_users_is_bounded(): void
+    {
+        $recent = new Recent(2);
+        $made = 0;
+        foreach (['1', '2', '1', '3', '1'] as $key) {
+            $recent->get($key, function () use (&$made): int {
+                return ++$made;
+            });
+        }
+        self::assertSame([3, 4], $recent->all());
+        self::assertNull($recent->peek('2'));
+        self::assertNotSame((new Identity(null, null))->key(), (new Identity('', null))->key());
     }
 
     public function test_a_server_that_cannot_be_asked_is_left_out_for_a_while(): void

@@ -28,7 +28,10 @@ final class Executor extends ToolExecutor
     /** @var ?callable */
     private $approver;
 
-    /** @param array<string, mixed> $options those of {@see ToolExecutor} */
+    /**
+     * @param array<string, mixed>       $options  those of {@see ToolExecutor}
+     * @param \Closure(string): self     $forOther the executor of another user, with that user's credentials
+     */
     public function __construct(
         private readonly ToolRegistry $tools,
         array $options,
@@ -36,6 +39,7 @@ final class Executor extends ToolExecutor
         private readonly RateLimits $limits,
         private readonly ?PillionFake $fake,
         private readonly ?string $user,
+        private readonly \Closure $forOther,
     ) {
         $this->approver = $options['approve'] ?? null;
         if (is_callable($this->approver)) {
@@ -52,12 +56,18 @@ final class Executor extends ToolExecutor
 
     public function executeAll(array $calls, array $context = []): array
     {
-        return $this->run($calls, $context, fn (array $calls, array $context) => parent::executeAll($calls, $context));
+        $other = $this->other($context);
+        return $other !== null ? $other->executeAll($calls, $context) : $this->run(
+            $calls,
+            $context,
+            fn (array $calls, array $context) => parent::executeAll($calls, $context),
+        );
     }
 
     public function executeParallel(array $calls, array $context = []): array
     {
-        return $this->run(
+        $other = $this->other($context);
+        return $other !== null ? $other->executeParallel($calls, $context) : $this->run(
             $calls,
             $context,
             fn (array $calls, array $context) => parent::executeParallel($calls, $context),
@@ -197,13 +207,24 @@ final class Executor extends ToolExecutor
     }
 
     /**
+     * The executor of the user whom the context names, when that is somebody else.
+     *
+     * @param array<string, mixed> $context
+     */
+    private function other(array $context): ?self
+    {
+        $user = PillionManager::userKey($context['user'] ?? null);
+        return $user === null || $user === $this->user ? null : ($this->forOther)($user);
+    }
+
+    /**
      * @param array<string, mixed> $context
      *
      * @return array<string, mixed>
      */
     private function context(array $context): array
     {
-        $user = PillionManager::userKey($context['user'] ?? $this->user);
+        $user = PillionManager::userKey($context['user'] ?? null) ?? $this->user;
         return $user === null ? $context : ['user' => $user] + $context;
     }
 }

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Servers;
 
 use Illuminate\Container\Container;
 use JsonSerializable;
+use Pillion\Laravel\Identity;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\Testing\FakeServerCalls;
 use Pillion\McpClient;
@@ -35,7 +36,8 @@ final class Server implements JsonSerializable
 
     public function client(): McpClient
     {
-        return $this->pillion()->clients()->client($this->config());
+        $identity = new Identity($this->user, $this->tenant);
+        return $this->pillion()->clients($identity)->client($this->config());
     }
 
     /**
