@@ -187,9 +187,10 @@ class PillionManager
         return new Sidecar($socket === '' ? null : $socket, $this->config()->get('pillion.sidecar.timeout', 60));
     }
 
+    /** Those of the tenant of this moment. */
     public function approvals(): Approvals
     {
-        return $this->app->make(Approvals::class);
+        return $this->app->make(Approvals::class)->forTenant($this->identity()->tenant);
     }
 
     /**
@@ -344,7 +345,7 @@ class PillionManager
         $executor = new Executor(
             $registry,
             $options + ExecutorOptions::of($this->config(), $this->directory(), $registry),
-            $this->approvals(),
+            $this->app->make(Approvals::class)->forTenant($identity->tenant),
             new RateLimits($limiter, $limits, $identity->tenant),
             $this->hooks->fake,
             $identity->user,

@@ -51,6 +51,7 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make(ApprovalStore::class),
             $app->make('events'),
             (int) $app->make('config')->get('pillion.approvals.expires_after', 3600),
+            $app->make(Hooks::class)->tenant(),
         ));
         $this->app->bind(ModelDirectory::class, fn (Container $app) => new ModelDirectory($app->make('config')));
         $this->app->bind(ServerDirectory::class, fn (Container $app) => new ServerDirectory($app->make('config')));

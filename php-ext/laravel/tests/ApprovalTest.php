@@ -8,6 +8,7 @@ use Illuminate\Support\Facades\Artisan;
 use Illuminate\Support\Facades\Event;
 use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\Approvals\Approval;
+use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Approvals\ApprovalStatus;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Events\ApprovalDecided;
@@ -98,14 +99,48 @@ final class ApprovalTest extends TestCase
         $approval = new Approval('x', 'tool', [], null, ApprovalStatus::Pending, time(), time() + 60);
         self::assertTrue($store->add($approval));
         self::assertFalse($store->add($approval));
-        self::assertEquals($approval, $store->find('x'));
-        self::assertSame('{}', json_encode(json_decode((string) json_encode($store->find('x')))->arguments));
-        self::assertNull($store->take('x'));
-        self::assertNotNull($store->decide('x', ApprovalStatus::Approved, 'me'));
-        self::assertNull($store->decide('x', ApprovalStatus::Denied, 'me'));
-        self::assertSame(ApprovalStatus::Approved, $store->take('x'));
-        self::assertNull($store->take('x'));
-        self::assertNull($store->find('x'));
+        self::assertEquals($approval, $store->find(null, 'x'));
+        self::assertSame('{}', json_encode(json_decode((string) json_encode($store->find(null, 'x')))->arguments));
+        self::assertNull($store->take(null, 'x'));
+        self::assertNotNull($store->decide(null, 'x', ApprovalStatus::Approved, 'me'));
+        self::assertNull($store->decide(null, 'x', ApprovalStatus::Denied, 'me'));
+        self::assertSame(ApprovalStatus::Approved, $store->take(null, 'x'));
+        self::assertNull($store->take(null, 'x'));
+        self::assertNull($store->find(null, 'x'));
+    }
+
+    /** @dataProvider stores */
+    public function test_g3_tenants_share_no_approvals(string $driver): void
+    {
+        $this->use($driver);
+        $now = 'a';
+        Pillion::resolveTenantUsing(function () use (&$now): ?string {
+            return $now;
+        });
+        $call = fn () => Pillion::forUser(1)->call('delete', ['what' => 'all']);
+        $id = $call()->metadata['approval_id'];
+        self::assertSame('a', Pillion::approvals()->find($id)->tenant);
+
+        foreach (['b', null] as $now) {
+            self::assertNull(Pillion::approvals()->find($id));
+            self::assertSame([], Pillion::approvals()->pending());
+            self::assertSame([], app(Approvals::class)->pending());
+            try {
+                Pillion::approvals()->approve($id);
+                self::fail('Another tenant approved it');
+            } catch (NotFoundException) {
+            }
+        }
+        $now = 'a';
+        Pillion::approvals()->approve($id);
+        foreach (['b', null] as $now) {
+            $asked = $call();
+            self::assertSame(['approval_required', $id], [$asked->errorCode, $asked->metadata['approval_id']]);
+            self::assertCount(1, Pillion::approvals()->pending());
+        }
+        Pillion::forTenant('b')->approvals()->deny($id);
+        self::assertSame('deleted', Pillion::forTenant('a')->forUser(1)->call('delete', ['what' => 'all'])->result);
+        self::assertSame('denied', Pillion::forTenant('b')->forUser(1)->call('delete', ['what' => 'all'])->errorCode);
     }
 
     public function test_events(): void

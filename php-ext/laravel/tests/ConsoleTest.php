@@ -98,6 +98,10 @@ final class ConsoleTest extends TestCase
         self::assertSame([0, "Approved: delete {\"what\":\"it\"}\n"], [$code, $output]);
         self::assertSame([0, "deleted\n"], $this->artisanOutput('pillion:call delete \'{"what": "it"}\' --user=alice'));
 
+        Pillion::forTenant('acme')->call('delete');
+        self::assertStringContainsString('No call waits', $this->artisanOutput('pillion:approvals')[1]);
+        self::assertStringContainsString('| delete', $this->artisanOutput('pillion:approvals --tenant=acme')[1]);
+
         self::assertSame(1, $this->artisanOutput('pillion:approvals deny abc')[0]);
         self::assertSame(1, $this->artisanOutput('pillion:approvals deny')[0]);
         self::assertSame(2, $this->artisanOutput('pillion:approvals forget')[0]);

@@ -9,7 +9,11 @@ return new class extends Migration {
     {
         Schema::connection(config('pillion.approvals.connection'))
             ->create(config('pillion.approvals.table', 'pillion_approvals'), function (Blueprint $table): void {
-                $table->string('id', 64)->primary();
+                // Made of tenant and id: users of two tenants may have the same key, and so the same call
+                // the same id; a digest is compared exactly, whatever the collation of the database.
+                $table->string('place', 64)->primary();
+                $table->string('id', 64);
+                $table->string('tenant')->nullable()->index();
                 $table->string('tool', 128);
                 $table->longText('arguments');
                 $table->string('user')->nullable()->index();

@@ -9,7 +9,7 @@ use JsonSerializable;
 
 /**
  * A call that somebody has to allow. Its id stands for the tool, exactly these arguments and the
- * user; it is no secret and gives no right to decide.
+ * user, within one tenant; it is no secret and gives no right to decide.
  *
  * @implements Arrayable<string, mixed>
  */
@@ -19,6 +19,7 @@ final class Approval implements Arrayable, JsonSerializable
      * @param array<string, mixed> $arguments
      * @param int                  $createdAt Unix time in seconds, as the others
      * @param ?string              $decidedBy who approved or denied it
+     * @param ?string              $tenant    whose users and decisions these are; null without tenants
      */
     public function __construct(
         public readonly string $id,
@@ -30,7 +31,14 @@ final class Approval implements Arrayable, JsonSerializable
         public readonly int $expiresAt,
         public readonly ?string $decidedBy = null,
         public readonly ?int $decidedAt = null,
+        public readonly ?string $tenant = null,
     ) {
+    }
+
+    /** @internal What a store finds one by. */
+    public static function place(?string $tenant, string $id): string
+    {
+        return hash('sha256', serialize([$tenant, $id]));
     }
 
     public function isPending(): bool
@@ -55,12 +63,13 @@ final class Approval implements Arrayable, JsonSerializable
             $this->expiresAt,
             $by,
             now()->getTimestamp(),
+            $this->tenant,
         );
     }
 
     /**
      * @return array{id: string, tool: string, arguments: array<string, mixed>, user: ?string, status: string,
-     *     created_at: int, expires_at: int, decided_by: ?string, decided_at: ?int}
+     *     created_at: int, expires_at: int, decided_by: ?string, decided_at: ?int, tenant: ?string}
      */
     public function toArray(): array
     {
@@ -74,6 +83,7 @@ final class Approval implements Arrayable, JsonSerializable
             'expires_at' => $this->expiresAt,
             'decided_by' => $this->decidedBy,
             'decided_at' => $this->decidedAt,
+            'tenant' => $this->tenant,
         ];
     }
 
@@ -90,6 +100,7 @@ final class Approval implements Arrayable, JsonSerializable
             (int) $row['expires_at'],
             $row['decided_by'],
             $row['decided_at'] === null ? null : (int) $row['decided_at'],
+            $row['tenant'],
         );
     }
 

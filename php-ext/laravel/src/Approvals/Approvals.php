@@ -9,11 +9,12 @@ use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Events\ApprovalDecided;
 use Pillion\Laravel\Events\ApprovalRequested;
+use Pillion\Laravel\Hooks;
 use Pillion\Laravel\PillionManager;
 use Pillion\ToolResult;
 
 /**
- * Calls that wait for somebody's decision. Who may decide is for the application to say: check it
+ * Calls of one tenant that wait for somebody's decision. Who may decide is for the application to say: check it
  * before {@see approve()} and {@see deny()}.
  */
 final class Approvals
@@ -22,7 +23,14 @@ final class Approvals
         private readonly ApprovalStore $store,
         private readonly Dispatcher $events,
         private readonly int $expiresAfter,
+        private readonly ?string $tenant = null,
     ) {
+    }
+
+    /** @param mixed $tenant a model or its key; null for an application without tenants */
+    public function forTenant(mixed $tenant): self
+    {
+        return new self($this->store, $this->events, $this->expiresAfter, Hooks::key($tenant));
     }
 
     /**
@@ -32,13 +40,13 @@ final class Approvals
      */
     public function pending(mixed $user = null): array
     {
-        return $this->store->pending(PillionManager::userKey($user));
+        return $this->store->pending($this->tenant, PillionManager::userKey($user));
     }
 
     /** One that has not expired. */
     public function find(string $id): ?Approval
     {
-        return $this->store->find($id);
+        return $this->store->find($this->tenant, $id);
     }
 
     /**
@@ -72,7 +80,7 @@ final class Approvals
     public function claim(ToolResult $result, ?string $user): ApprovalStatus
     {
         $id = $result->metadata['approval_id'];
-        $decision = $this->store->take($id);
+        $decision = $this->store->take($this->tenant, $id);
         if ($decision === null) {
             $this->request($id, $result->toolName, $result->metadata['arguments'] ?? [], $user);
         }
@@ -91,6 +99,7 @@ final class Approvals
             ApprovalStatus::Pending,
             $now,
             $now + $this->expiresAfter,
+            tenant: $this->tenant,
         );
         if ($this->store->add($approval)) {
             $this->events->dispatch(new ApprovalRequested($approval));
@@ -99,7 +108,7 @@ final class Approvals
 
     private function decide(string $id, ApprovalStatus $status, mixed $by): Approval
     {
-        $decided = $this->store->decide($id, $status, PillionManager::userKey($by));
+        $decided = $this->store->decide($this->tenant, $id, $status, PillionManager::userKey($by));
         if ($decided === null) {
             throw new NotFoundException("No approval '$id' is pending: it is unknown, decided or expired");
         }

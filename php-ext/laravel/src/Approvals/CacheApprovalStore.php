@@ -25,50 +25,55 @@ final class CacheApprovalStore implements ApprovalStore
     public function add(Approval $approval): bool
     {
         return $this->change(function (array &$all) use ($approval): bool {
-            if (isset($all[$approval->id])) {
+            $place = Approval::place($approval->tenant, $approval->id);
+            if (isset($all[$place])) {
                 return false;
             }
-            $all[$approval->id] = $approval->toArray();
+            $all[$place] = $approval->toArray();
             return true;
         });
     }
 
-    public function find(string $id): ?Approval
+    public function find(?string $tenant, string $id): ?Approval
     {
-        $row = $this->read()[$id] ?? null;
+        $row = $this->read()[Approval::place($tenant, $id)] ?? null;
         return $row === null ? null : Approval::fromArray($row);
     }
 
-    public function pending(?string $user = null): array
+    public function pending(?string $tenant, ?string $user = null): array
     {
         $all = array_map([Approval::class, 'fromArray'], array_values($this->read()));
         return array_values(array_filter(
             $all,
-            fn (Approval $approval) => $approval->isPending() && ($user === null || $approval->user === $user),
+            fn (Approval $approval) => $approval->isPending()
+                && $approval->tenant === $tenant
+                && ($user === null || $approval->user === $user),
         ));
     }
 
-    public function decide(string $id, ApprovalStatus $status, ?string $by): ?Approval
+    public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
-        return $this->change(function (array &$all) use ($id, $status, $by): ?Approval {
-            $approval = isset($all[$id]) ? Approval::fromArray($all[$id]) : null;
+        $place = Approval::place($tenant, $id);
+        return $this->change(function (array &$all) use ($place, $status, $by): ?Approval {
+            $approval = isset($all[$place]) ? Approval::fromArray($all[$place]) : null;
             if ($approval === null || !$approval->isPending()) {
                 return null;
             }
             $decided = $approval->decided($status, $by);
-            $all[$id] = $decided->toArray();
+            $all[$place] = $decided->toArray();
             return $decided;
         });
     }
 
-    public function take(string $id): ?ApprovalStatus
+    public function take(?string $tenant, string $id): ?ApprovalStatus
     {
-        return $this->change(function (array &$all) use ($id): ?ApprovalStatus {
-            $status = isset($all[$id]) ? ApprovalStatus::from($all[$id]['status']) : null;
+        $place = Approval::place($tenant, $id);
+        return $this->change(function (array &$all) use ($place): ?ApprovalStatus {
+            $status = isset($all[$place]) ? ApprovalStatus::from($all[$place]['status']) : null;
             if ($status === null || $status === ApprovalStatus::Pending) {
                 return null;
             }
-            unset($all[$id]);
+            unset($all[$place]);
             return $status;
         });
     }

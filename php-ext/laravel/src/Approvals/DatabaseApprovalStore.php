@@ -19,37 +19,44 @@ final class DatabaseApprovalStore implements ApprovalStore
 
     public function add(Approval $approval): bool
     {
-        $row = ['arguments' => json_encode((object) $approval->arguments, JSON_THROW_ON_ERROR)] + $approval->toArray();
-        $this->table()->where('id', $approval->id)->where('expires_at', '<=', now()->getTimestamp())->delete();
+        $row = [
+            'arguments' => json_encode((object) $approval->arguments, JSON_THROW_ON_ERROR),
+            'place' => Approval::place($approval->tenant, $approval->id),
+        ] + $approval->toArray();
+        $this->table()->where('place', $row['place'])->where('expires_at', '<=', now()->getTimestamp())->delete();
         return $this->table()->insertOrIgnore($row) === 1;
     }
 
-    public function find(string $id): ?Approval
+    public function find(?string $tenant, string $id): ?Approval
     {
-        $row = $this->live()->where('id', $id)->first();
+        $row = $this->live()->where('place', Approval::place($tenant, $id))->first();
         return $row === null ? null : self::approval($row);
     }
 
-    public function pending(?string $user = null): array
+    public function pending(?string $tenant, ?string $user = null): array
     {
-        $rows = $this->live()->where('status', ApprovalStatus::Pending->value)->orderBy('created_at')->orderBy('id');
+        $rows = $this->live()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant)
+            ->orderBy('created_at')->orderBy('id');
         if ($user !== null) {
             $rows->where('user', $user);
         }
-        return $rows->get()->map([self::class, 'approval'])->values()->all();
+        // The collation of the database may take `A` for `a`.
+        return $rows->get()->map([self::class, 'approval'])->filter(
+            fn (Approval $approval) => $approval->tenant === $tenant && ($user === null || $approval->user === $user),
+        )->values()->all();
     }
 
-    public function decide(string $id, ApprovalStatus $status, ?string $by): ?Approval
+    public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
-        $changed = $this->live()->where('id', $id)->where('status', ApprovalStatus::Pending->value)
+        $changed = $this->live()->where('place', Approval::place($tenant, $id))->where('status', ApprovalStatus::Pending->value)
             ->update(['status' => $status->value, 'decided_by' => $by, 'decided_at' => now()->getTimestamp()]);
-        return $changed === 1 ? $this->find($id) : null;
+        return $changed === 1 ? $this->find($tenant, $id) : null;
     }
 
-    public function take(string $id): ?ApprovalStatus
+    public function take(?string $tenant, string $id): ?ApprovalStatus
     {
         foreach ([ApprovalStatus::Denied, ApprovalStatus::Approved] as $status) {
-            if ($this->live()->where('id', $id)->where('status', $status->value)->delete() === 1) {
+            if ($this->live()->where('place', Approval::place($tenant, $id))->where('status', $status->value)->delete() === 1) {
                 return $status;
             }
         }

@@ -14,6 +14,7 @@ final class ApprovalsCommand extends Command
     protected $signature = 'pillion:approvals
         {action=list : list, approve, deny}
         {id? : The approval, or the beginning of its id}
+        {--tenant= : Those of one tenant}
         {--user= : List those of one user}
         {--by= : Who decides}
         {--json : As JSON}';
@@ -22,6 +23,9 @@ final class ApprovalsCommand extends Command
 
     public function handle(Approvals $approvals): int
     {
+        if ($this->option('tenant') !== null) {
+            $approvals = $approvals->forTenant($this->option('tenant'));
+        }
         $action = $this->argument('action');
         if ($action === 'list') {
             return $this->list($approvals->pending($this->option('user')));
