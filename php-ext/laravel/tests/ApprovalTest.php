@@ -47,7 +47,9 @@ final class ApprovalTest extends TestCase
         self::assertCount(1, $pending);
         self::assertSame($asked->metadata['approval_id'], $pending[0]->id);
         self::assertSame(['delete', ['what' => 'all'], 'alice'], [$pending[0]->tool, $pending[0]->arguments, $pending[0]->user]);
-        self::assertSame([], Pillion::approvals()->pending('bob'));
+        self::assertEquals($pending, Pillion::approvals()->pendingFor('alice'));
+        self::assertSame([], Pillion::approvals()->pendingFor('bob'));
+        self::assertSame([], Pillion::approvals()->pendingFor(null), 'nobody is not everybody');
 
         $approved = Pillion::approvals()->approve($pending[0]->id, by: 'carol');
         self::assertSame(['carol', ApprovalStatus::Approved], [$approved->decidedBy, $approved->status]);
@@ -141,6 +143,17 @@ final class ApprovalTest extends TestCase
         Pillion::forTenant('b')->approvals()->deny($id);
         self::assertSame('deleted', Pillion::forTenant('a')->forUser(1)->call('delete', ['what' => 'all'])->result);
         self::assertSame('denied', Pillion::forTenant('b')->forUser(1)->call('delete', ['what' => 'all'])->errorCode);
+    }
+
+    public function test_pending_for_nobody_lists_nothing(): void
+    {
+        $this->use('cache');
+        Pillion::call('delete');
+        self::assertCount(1, Pillion::approvals()->pending());
+        self::assertSame([], Pillion::approvals()->pendingFor(null));
+        self::assertSame([], Pillion::approvals()->pendingFor(''));
+        $this->expectException(\ArgumentCountError::class);
+        Pillion::approvals()->pending(null);
     }
 
     public function test_events(): void

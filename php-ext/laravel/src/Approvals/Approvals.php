@@ -34,13 +34,30 @@ final class Approvals
     }
 
     /**
-     * @param mixed $user only those of one user: a model or its key
+     * Everybody's, for those who may see all of them.
      *
      * @return list<Approval> the oldest first
      */
-    public function pending(mixed $user = null): array
+    public function pending(): array
     {
-        return $this->store->pending($this->tenant, PillionManager::userKey($user));
+        // An argument would be ignored silently, and show one user the calls of all.
+        if (func_num_args() > 0) {
+            throw new \ArgumentCountError('pending() lists the calls of everybody: use pendingFor($user)');
+        }
+        return $this->store->pending($this->tenant);
+    }
+
+    /**
+     * Those of one user.
+     *
+     * @param mixed $user a model or its key; null, as of a visitor who is not logged in, has none
+     *
+     * @return list<Approval> the oldest first
+     */
+    public function pendingFor(mixed $user): array
+    {
+        $key = PillionManager::userKey($user);
+        return $key === null ? [] : $this->store->pending($this->tenant, $key);
     }
 
     /** One that has not expired. */

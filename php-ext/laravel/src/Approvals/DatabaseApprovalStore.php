@@ -29,7 +29,7 @@ final class DatabaseApprovalStore implements ApprovalStore
 
     public function find(?string $tenant, string $id): ?Approval
     {
-        $row = $this->live()->where('place', Approval::place($tenant, $id))->first();
+        $row = $this->one($tenant, $id)->first();
         return $row === null ? null : self::approval($row);
     }
 
@@ -48,7 +48,7 @@ final class DatabaseApprovalStore implements ApprovalStore
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
-        $changed = $this->live()->where('place', Approval::place($tenant, $id))->where('status', ApprovalStatus::Pending->value)
+        $changed = $this->one($tenant, $id)->where('status', ApprovalStatus::Pending->value)
             ->update(['status' => $status->value, 'decided_by' => $by, 'decided_at' => now()->getTimestamp()]);
         return $changed === 1 ? $this->find($tenant, $id) : null;
     }
@@ -56,7 +56,7 @@ final class DatabaseApprovalStore implements ApprovalStore
     public function take(?string $tenant, string $id): ?ApprovalStatus
     {
         foreach ([ApprovalStatus::Denied, ApprovalStatus::Approved] as $status) {
-            if ($this->live()->where('place', Approval::place($tenant, $id))->where('status', $status->value)->delete() === 1) {
+            if ($this->one($tenant, $id)->where('status', $status->value)->delete() === 1) {
                 return $status;
             }
         }
@@ -73,6 +73,11 @@ final class DatabaseApprovalStore implements ApprovalStore
     private function table(): Builder
     {
         return $this->connection->table($this->table);
+    }
+
+    private function one(?string $tenant, string $id): Builder
+    {
+        return $this->live()->where('place', Approval::place($tenant, $id));
     }
 
     private function live(): Builder

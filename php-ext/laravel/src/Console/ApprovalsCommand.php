@@ -28,7 +28,8 @@ final class ApprovalsCommand extends Command
         }
         $action = $this->argument('action');
         if ($action === 'list') {
-            return $this->list($approvals->pending($this->option('user')));
+            $user = $this->option('user');
+            return $this->list($user === null ? $approvals->pending() : $approvals->pendingFor($user));
         }
         if (!in_array($action, ['approve', 'deny'], true)) {
             $this->error("The action is list, approve or deny, not '$action'.");
