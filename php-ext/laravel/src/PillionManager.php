@@ -223,9 +223,17 @@ class PillionManager
         $this->hooks->resolveTenantUsing($resolver);
     }
 
-    /** @param callable(?string $user): ?string $resolver returns the user's own token for a server */
+    /**
+     * @param callable(?string $user): ?string $resolver returns the user's own token for a server, which
+     *        goes out in place of every credential of its entry
+     *
+     * @throws \Pillion\Exception\InvalidInputException when the server is a command or a tool class
+     */
     public function authenticateUsing(string $server, callable $resolver): void
     {
+        if ($this->directory()->has($server)) {
+            $this->directory()->get($server)->assertTakesTokenOfUser();
+        }
         $this->hooks->authenticateUsing($server, $resolver);
     }
 

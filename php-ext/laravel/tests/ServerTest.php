@@ -10,6 +10,7 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Identity;
 use Pillion\Laravel\Recent;
 use Pillion\Laravel\Servers\Server;
+use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Tests\Fixtures\RollDice;
 use Pillion\Laravel\Tests\Support\McpServer;
 use Pillion\ToolResult;
@@ -86,6 +87,61 @@ final class ServerTest extends TestCase
         self::assertSame('Bearer token-of-alice', $seen(Pillion::forUser('alice')->server('dice')));
         self::assertSame('Bearer token-of-bob', $seen(Pillion::forUser('bob')->server('dice')));
         self::assertNull($seen(Pillion::server('dice')), 'not that of the configuration');
+    }
+
+    public function test_no_credential_of_the_entry_goes_out_beside_a_users_token(): void
+    {
+        $entry = [
+            'url' => 'https://app:s3cret@mcp.example.org/sse?a=b@c',
+            'token' => 's3cret',
+            'api_key' => 's3cret',
+            'options' => [
+                'authentication' => ['type' => 'basic', 'username' => 'app', 'password' => 's3cret'],
+                'oauth' => ['client_secret' => 's3cret'],
+                'api_key' => 's3cret',
+                'token' => 's3cret',
+                'headers' => [
+                    'authorization' => 's3cret', 'Proxy-Authorization' => 's3cret', 'X-API-Key' => 's3cret',
+                    'Cookie' => 's3cret', 'X-Auth-Token' => 's3cret', 'X-Region' => 'eu',
+                ],
+                'transport' => 'http',
+            ],
+        ];
+        $config = ServerConfig::fromArray('x', $entry);
+        $rest = ['label' => 'x', 'transport' => 'http', 'headers' => ['X-Region' => 'eu']];
+        self::assertEquals(['api_key' => 'own'] + $rest, $config->options('own'));
+        self::assertEquals($rest, $config->options(''));
+        self::assertSame('https://mcp.example.org/sse?a=b@c', $config->target(true));
+        self::assertSame('s3cret', $config->options(null)['api_key']);
+        self::assertSame($entry['url'], $config->target());
+    }
+
+    public function test_a_header_of_the_application_is_not_sent_for_a_user(): void
+    {
+        $this->needsTheExtension();
+        $this->configure(['servers.app.url' => McpServer::url()]);
+        $this->configure(['servers.app.options' => ['headers' => ['Authorization' => 'Bearer s3cret']]]);
+        $seen = fn () => Pillion::forUser('x')->server('app')->callTool('connection')->result['authorization'];
+        self::assertSame('Bearer s3cret', $seen());
+        Pillion::disconnect();
+        Pillion::authenticateUsing('app', fn (?string $user) => null);
+        self::assertNull($seen());
+    }
+
+    public function test_commands_and_tool_classes_take_no_token_of_a_user(): void
+    {
+        Pillion::authenticateUsing('later', fn () => 'x');
+        $this->configure(['servers' => ['later' => ['command' => 'true'], 'class' => ['class' => self::class]]]);
+        foreach (['later' => 'command', 'class' => 'tool class'] as $name => $kind) {
+            try {
+                Pillion::authenticateUsing($name, fn () => 'x');
+                self::fail('It was taken');
+            } catch (InvalidInputException $e) {
+                self::assertStringContainsString("'$name' is a $kind", $e->getMessage());
+            }
+        }
+        $this->expectException(InvalidInputException::class);
+        Pillion::server('later')->listTools();
     }
 
     public function test_the_token_is_that_of_the_user_of_the_moment(): void

@@ -56,10 +56,12 @@ final class Clients
     private function make(ServerConfig $server): McpClient
     {
         // Where users have tokens of their own, one without a token has none: never the application's.
-        $token = $this->hooks->hasTokenFor($server->name)
-            ? (string) $this->hooks->token($server->name, $this->user)
-            : null;
-        $client = new McpClient($server->target(), $server->options($token));
+        $ofUser = $this->hooks->hasTokenFor($server->name);
+        if ($ofUser) {
+            $server->assertTakesTokenOfUser();
+        }
+        $token = $ofUser ? (string) $this->hooks->token($server->name, $this->user) : null;
+        $client = new McpClient($server->target($ofUser), $server->options($token));
         $client->setEventDispatcher($this->events)->setLogger($this->log);
         $ttl = (int) $this->config->get('pillion.cache.ttl', 300);
         if ($ttl > 0) {

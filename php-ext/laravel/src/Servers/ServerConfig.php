@@ -20,6 +20,11 @@ final class ServerConfig
         'description',
     ];
 
+    /** Options that say who speaks. */
+    private const CREDENTIALS = ['authentication', 'oauth', 'api_key', 'token'];
+
+    private const CREDENTIAL_HEADERS = '/^\s*(proxy-)?authorization\s*$|^\s*cookie|api[-_]?key|token|secret/i';
+
     /**
      * @param array<string, mixed> $entry   as it is configured
      * @param list<string>         $only    names of tools on the server; empty for all
@@ -74,28 +79,51 @@ final class ServerConfig
     /**
      * What `McpClient` takes as its server.
      *
+     * @param bool $ofUser without the application's credentials
+     *
      * @return string|array<string, mixed>
      */
-    public function target(): string|array
+    public function target(bool $ofUser = false): string|array
     {
+        if ($ofUser && $this->url !== null) {
+            return (string) preg_replace('~^([a-z][a-z0-9+.-]*://)[^/?#]*@~i', '$1', $this->url);
+        }
         return $this->url ?? array_intersect_key($this->entry, array_flip(self::COMMAND_KEYS));
     }
 
     /**
      * What `McpClient` takes as its options.
      *
-     * @param ?string $token in place of the configured one; an empty one is none
+     * @param ?string $token the user's own, in place of every credential of the entry; an empty one is none
      *
      * @return array<string, mixed>
      */
     public function options(#[\SensitiveParameter] ?string $token): array
     {
+        $given = $this->entry['options'] ?? [];
+        $given = $token === null ? $given : self::withoutCredentials($given);
         $token ??= $this->entry['token'] ?? $this->entry['api_key'] ?? null;
-        $options = ($this->entry['options'] ?? []) + ['label' => $this->label()];
+        $options = $given + ['label' => $this->label()];
         if (isset($this->entry['timeout'])) {
             $options += ['timeout' => $this->entry['timeout']];
         }
         return $token === null || $token === '' ? $options : ['api_key' => $token] + $options;
+    }
+
+    /**
+     * A user's token can be sent to a URL: a program is one for all users, and a tool class has its entry.
+     *
+     * @throws InvalidInputException
+     */
+    public function assertTakesTokenOfUser(): void
+    {
+        if ($this->url === null || $this->class !== null) {
+            throw new InvalidInputException(sprintf(
+                "authenticateUsing() is for MCP servers with a url that Pillion speaks to: '%s' is a %s",
+                $this->name,
+                $this->class !== null ? 'tool class' : 'command',
+            ));
+        }
     }
 
     /**
@@ -149,6 +177,24 @@ final class ServerConfig
     public function __serialize(): array
     {
         throw new \LogicException('A server entry may hold credentials and is not serialised: use Pillion::server()');
+    }
+
+    /**
+     * @param array<string, mixed> $options
+     *
+     * @return array<string, mixed>
+     */
+    private static function withoutCredentials(#[\SensitiveParameter] array $options): array
+    {
+        $options = array_diff_key($options, array_flip(self::CREDENTIALS));
+        if (is_array($options['headers'] ?? null)) {
+            $options['headers'] = array_filter(
+                $options['headers'],
+                fn (int|string $name) => preg_match(self::CREDENTIAL_HEADERS, (string) $name) !== 1,
+                ARRAY_FILTER_USE_KEY,
+            );
+        }
+        return $options;
     }
 
     /** @param array<string, mixed> $entry */
