@@ -12,6 +12,7 @@ use Pillion\Laravel\Testing\FakeServerCalls;
 use Pillion\McpClient;
 use Pillion\ToolCall;
 use Pillion\ToolResult;
+use SensitiveParameterValue;
 
 /**
  * A configured MCP server. It is known by its name: in a queued job it is serialised as that, and
@@ -23,7 +24,8 @@ use Pillion\ToolResult;
  */
 final class Server implements JsonSerializable
 {
-    private ?PillionManager $pillion;
+    /** The manager leads to the configuration, which a dump must not show. */
+    private ?SensitiveParameterValue $pillion;
 
     public function __construct(
         public readonly string $name,
@@ -31,7 +33,7 @@ final class Server implements JsonSerializable
         public readonly ?string $tenant = null,
         ?PillionManager $pillion = null,
     ) {
-        $this->pillion = $pillion;
+        $this->pillion = $pillion === null ? null : new SensitiveParameterValue($pillion);
     }
 
     public function client(): McpClient
@@ -135,7 +137,9 @@ final class Server implements JsonSerializable
 
     private function pillion(): PillionManager
     {
-        return $this->pillion ??= Container::getInstance()->make(PillionManager::class)
-            ->forUser($this->user)->forTenant($this->tenant);
+        $this->pillion ??= new SensitiveParameterValue(
+            Container::getInstance()->make(PillionManager::class)->forUser($this->user)->forTenant($this->tenant),
+        );
+        return $this->pillion->getValue();
     }
 }

@@ -5,10 +5,11 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Servers;
 
 use Pillion\Exception\InvalidInputException;
+use SensitiveParameterValue;
 
 /**
- * One entry of `pillion.servers`. It may hold credentials, so it cannot be serialised and
- * shows none when dumped.
+ * One entry of `pillion.servers`. It may hold credentials, so it cannot be serialised, and
+ * keeps what may be one where no dump looks: neither PHP's own nor `dd()`, which reads private properties.
  */
 final class ServerConfig
 {
@@ -26,15 +27,16 @@ final class ServerConfig
     private const CREDENTIAL_HEADERS = '/^\s*(proxy-)?authorization\s*$|^\s*cookie|api[-_]?key|token|secret/i';
 
     /**
-     * @param array<string, mixed> $entry   as it is configured
+     * @param SensitiveParameterValue $entry  array<string, mixed>, as it is configured
+     * @param SensitiveParameterValue $url    ?string; a password may be in it
      * @param list<string>         $only    names of tools on the server; empty for all
      * @param list<string>         $except
      * @param ?class-string        $class   the tool that speaks to the server itself
      */
     private function __construct(
         public readonly string $name,
-        private readonly array $entry,
-        public readonly ?string $url,
+        private readonly SensitiveParameterValue $entry,
+        private readonly SensitiveParameterValue $url,
         public readonly string $prefix,
         public readonly array $only,
         public readonly array $except,
@@ -65,8 +67,8 @@ final class ServerConfig
         }
         return new self(
             $name,
-            $entry,
-            $url,
+            new SensitiveParameterValue($entry),
+            new SensitiveParameterValue($url),
             self::text($name, $entry, 'prefix') ?? $name . '_',
             self::names($name, $entry, 'only'),
             self::names($name, $entry, 'except'),
@@ -85,10 +87,10 @@ final class ServerConfig
      */
     public function target(bool $ofUser = false): string|array
     {
-        if ($ofUser && $this->url !== null) {
-            return (string) preg_replace('~^([a-z][a-z0-9+.-]*://)[^/?#]*@~i', '$1', $this->url);
+        if ($ofUser && $this->url() !== null) {
+            return (string) preg_replace('~^([a-z][a-z0-9+.-]*://)[^/?#]*@~i', '$1', $this->url());
         }
-        return $this->url ?? array_intersect_key($this->entry, array_flip(self::COMMAND_KEYS));
+        return $this->url() ?? array_intersect_key($this->entry(), array_flip(self::COMMAND_KEYS));
     }
 
     /**
@@ -100,12 +102,12 @@ final class ServerConfig
      */
     public function options(#[\SensitiveParameter] ?string $token): array
     {
-        $given = $this->entry['options'] ?? [];
+        $given = $this->entry()['options'] ?? [];
         $given = $token === null ? $given : self::withoutCredentials($given);
-        $token ??= $this->entry['token'] ?? $this->entry['api_key'] ?? null;
+        $token ??= $this->entry()['token'] ?? $this->entry()['api_key'] ?? null;
         $options = $given + ['label' => $this->label()];
-        if (isset($this->entry['timeout'])) {
-            $options += ['timeout' => $this->entry['timeout']];
+        if (isset($this->entry()['timeout'])) {
+            $options += ['timeout' => $this->entry()['timeout']];
         }
         return $token === null || $token === '' ? $options : ['api_key' => $token] + $options;
     }
@@ -117,7 +119,7 @@ final class ServerConfig
      */
     public function assertTakesTokenOfUser(): void
     {
-        if ($this->url === null || $this->class !== null) {
+        if ($this->url() === null || $this->class !== null) {
             throw new InvalidInputException(sprintf(
                 "authenticateUsing() is for MCP servers with a url that Pillion speaks to: '%s' is a %s",
                 $this->name,
@@ -133,9 +135,9 @@ final class ServerConfig
      */
     public function forToolClass(): array
     {
-        $entry = $this->entry + ['type' => 'mcp', 'server_label' => $this->name];
-        if ($this->url !== null) {
-            $entry += ['server_url' => $this->url];
+        $entry = $this->entry() + ['type' => 'mcp', 'server_label' => $this->name];
+        if ($this->url() !== null) {
+            $entry += ['server_url' => $this->url()];
         }
         if (isset($entry['token'])) {
             $entry += ['api_key' => $entry['token']];
@@ -146,18 +148,18 @@ final class ServerConfig
     /** What limits and approvals know it by. */
     public function label(): string
     {
-        $label = $this->entry['server_label'] ?? null;
+        $label = $this->entry()['server_label'] ?? null;
         return is_string($label) && $label !== '' ? $label : $this->name;
     }
 
     /** Where the server is, without credentials. */
     public function shown(): string
     {
-        if ($this->url === null) {
-            $command = (array) ($this->entry['command'] ?? '');
+        if ($this->url() === null) {
+            $command = (array) ($this->entry()['command'] ?? '');
             return basename((string) reset($command));
         }
-        $parts = parse_url($this->url) ?: [];
+        $parts = parse_url($this->url()) ?: [];
         $port = isset($parts['port']) ? ':' . $parts['port'] : '';
         return ($parts['scheme'] ?? '') . '://' . ($parts['host'] ?? '') . $port . ($parts['path'] ?? '');
     }
@@ -195,6 +197,17 @@ final class ServerConfig
             );
         }
         return $options;
+    }
+
+    /** @return array<string, mixed> */
+    private function entry(): array
+    {
+        return $this->entry->getValue();
+    }
+
+    private function url(): ?string
+    {
+        return $this->url->getValue();
     }
 
     /** @param array<string, mixed> $entry */

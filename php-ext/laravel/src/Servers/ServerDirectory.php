@@ -7,18 +7,23 @@ namespace Pillion\Laravel\Servers;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
+use SensitiveParameterValue;
 
 /** The servers of `pillion.servers`. */
 final class ServerDirectory
 {
-    public function __construct(private readonly Repository $config)
+    /** The configuration, of which no dump of what leads here shows anything. */
+    private readonly SensitiveParameterValue $config;
+
+    public function __construct(Repository $config)
     {
+        $this->config = new SensitiveParameterValue($config);
     }
 
     /** @return list<string> */
     public function names(): array
     {
-        return array_map('strval', array_keys($this->config->get('pillion.servers', [])));
+        return array_map('strval', array_keys($this->entries()));
     }
 
     public function has(string $name): bool
@@ -30,7 +35,7 @@ final class ServerDirectory
     public function get(string $name): ServerConfig
     {
         // Not `get("pillion.servers.$name")`: a name may have a dot.
-        $entry = $this->config->get('pillion.servers', [])[$name] ?? null;
+        $entry = $this->entries()[$name] ?? null;
         if ($entry === null) {
             throw new NotFoundException(
                 "No MCP server '$name' in config/pillion.php; there are: " . (implode(', ', $this->names()) ?: 'none')
@@ -50,5 +55,11 @@ final class ServerDirectory
             $all[$name] = $this->get($name);
         }
         return $all;
+    }
+
+    /** @return array<string, mixed> */
+    private function entries(): array
+    {
+        return $this->config->getValue()->get('pillion.servers', []);
     }
 }

@@ -8,6 +8,7 @@ use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\MCPToolInterface;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 use Throwable;
@@ -42,7 +43,7 @@ final class ApplicationTools
                 $class = self::classOf($server);
                 $this->unlessItFails(
                     $class,
-                    fn () => $registry->register(new $class($server->forToolClass()), replace: true),
+                    fn () => $registry->register(self::toolOf($class, $server), replace: true),
                 );
             }
         }
@@ -107,5 +108,12 @@ final class ApplicationTools
             throw new InvalidInputException("MCP server '$server->name': $class is no class with ToolInterface");
         }
         return $class;
+    }
+
+    /** @param class-string<ToolInterface> $class */
+    private static function toolOf(string $class, ServerConfig $server): ToolInterface
+    {
+        $tool = new $class($server->forToolClass());
+        return $tool instanceof MCPToolInterface ? new ServerMcpTool($tool) : new ServerTool($tool);
     }
 }

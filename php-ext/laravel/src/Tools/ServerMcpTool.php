@@ -1,0 +1,33 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tools;
+
+use Pillion\MCPToolInterface;
+
+/** A {@see ServerTool} that does its work on an MCP server. */
+final class ServerMcpTool extends ServerTool implements MCPToolInterface
+{
+    public function getMCPServerConfig(): array
+    {
+        return $this->mcp()->getMCPServerConfig();
+    }
+
+    public function getMCPCategory(): string
+    {
+        return $this->mcp()->getMCPCategory();
+    }
+
+    public function isServerAvailable(): bool
+    {
+        return $this->mcp()->isServerAvailable();
+    }
+
+    private function mcp(): MCPToolInterface
+    {
+        $tool = $this->tool();
+        assert($tool instanceof MCPToolInterface);
+        return $tool;
+    }
+}
