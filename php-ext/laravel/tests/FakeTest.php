@@ -9,6 +9,7 @@ use PHPUnit\Framework\AssertionFailedError;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Testing\RecordedCall;
 use Pillion\Laravel\Testing\StrayToolCallException;
+use Pillion\Laravel\Tests\Support\McpServer;
 use Pillion\ToolResult;
 
 final class FakeTest extends TestCase
@@ -80,6 +81,31 @@ final class FakeTest extends TestCase
         }
         $this->expectException(StrayToolCallException::class);
         Pillion::server('dice')->callTool('roll');
+    }
+
+    public function test_no_method_of_a_server_reaches_it_when_stray_calls_are_prevented(): void
+    {
+        $this->configure(['servers.dice.url' => McpServer::url()]);
+        $server = Pillion::server('dice');
+        Pillion::fake(['roll' => 6]);
+        self::assertNotSame([], $server->listTools());
+        Pillion::preventStrayCalls();
+        $ways = [
+            'client' => fn () => $server->client(),
+            'listTools' => fn () => $server->listTools(),
+            'streamTool' => fn () => $server->streamTool('slow', ['seconds' => 0]),
+            'request' => fn () => $server->request('tools/list'),
+            'setLoggingLevel' => fn () => Pillion::forUser('x')->server('dice')->setLoggingLevel('debug'),
+        ];
+        foreach ($ways as $method => $way) {
+            try {
+                $way();
+                self::fail("$method() reached the server");
+            } catch (StrayToolCallException $e) {
+                self::assertStringContainsString("'dice' with $method()", $e->getMessage());
+            }
+        }
+        self::assertSame(6, $server->onNotification(fn () => null)->callTool('roll')->result);
     }
 
     public function test_calls_of_a_server(): void

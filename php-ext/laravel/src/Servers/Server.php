@@ -9,6 +9,7 @@ use JsonSerializable;
 use Pillion\Laravel\Identity;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\Testing\FakeServerCalls;
+use Pillion\Laravel\Testing\StrayToolCallException;
 use Pillion\McpClient;
 use Pillion\ToolCall;
 use Pillion\ToolResult;
@@ -24,6 +25,12 @@ use SensitiveParameterValue;
  */
 final class Server implements JsonSerializable
 {
+    /** What an application sets up before its calls, which may be faked: nothing of it reaches a server. */
+    private const QUIET = [
+        'onSampling', 'onElicitation', 'onNotification', 'onAuthorization', 'setRoots', 'setTokenStore', 'setLogger',
+        'setEventDispatcher', 'setCache', 'disconnect',
+    ];
+
     /** The manager leads to the configuration, which a dump must not show. */
     private ?SensitiveParameterValue $pillion;
 
@@ -36,10 +43,10 @@ final class Server implements JsonSerializable
         $this->pillion = $pillion === null ? null : new SensitiveParameterValue($pillion);
     }
 
+    /** @throws StrayToolCallException in a test in which no call may reach a server */
     public function client(): McpClient
     {
-        $identity = new Identity($this->user, $this->tenant);
-        return $this->pillion()->clients($identity)->client($this->config());
+        return $this->reach('client');
     }
 
     /**
@@ -93,7 +100,10 @@ final class Server implements JsonSerializable
     /** @param array<int|string, mixed> $arguments */
     public function __call(string $method, array $arguments): mixed
     {
-        $client = $this->client();
+        if (in_array($method, self::QUIET, true) && $this->pillion()->faking()?->allowsStrayCalls() === false) {
+            return $this;
+        }
+        $client = $this->reach($method);
         $result = $client->{$method}(...$arguments);
         return $result === $client ? $this : $result;
     }
@@ -123,6 +133,13 @@ final class Server implements JsonSerializable
     public function __debugInfo(): array
     {
         return $this->jsonSerialize();
+    }
+
+    private function reach(string $method): McpClient
+    {
+        $this->pillion()->faking()?->refuseServer($this->name, $method);
+        $identity = new Identity($this->user, $this->tenant);
+        return $this->pillion()->clients($identity)->client($this->config());
     }
 
     private function config(): ServerConfig

@@ -44,7 +44,7 @@ final class PillionFake
         return $this;
     }
 
-    /** From now on a call of a tool without a fake throws. */
+    /** From now on a call of a tool without a fake throws, and so does all else that would reach a server. */
     public function preventStrayCalls(bool $prevent = true): self
     {
         $this->preventsStrayCalls = $prevent;
@@ -112,6 +112,14 @@ final class PillionFake
             throw StrayToolCallException::of($call->name);
         }
         $this->record($call, $server);
+    }
+
+    /** @internal Refuses what would reach a real server. */
+    public function refuseServer(string $server, string $method): void
+    {
+        if (!$this->allowsStrayCalls()) {
+            throw StrayToolCallException::ofServer($server, $method);
+        }
     }
 
     /** @internal */

@@ -11,4 +11,9 @@ final class StrayToolCallException extends \RuntimeException
     {
         return new self("Attempted to call tool '$tool' without a fake. Add it to Pillion::fake([...]).");
     }
+
+    public static function ofServer(string $server, string $method): self
+    {
+        return new self("Attempted to reach MCP server '$server' with $method(), which no fake stands in for.");
+    }
 }
