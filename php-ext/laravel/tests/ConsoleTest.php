@@ -6,6 +6,8 @@ namespace Pillion\Laravel\Tests;
 
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\McpServer;
+use Pillion\ToolDefinition;
+use Pillion\ToolRegistry;
 
 final class ConsoleTest extends TestCase
 {
@@ -105,6 +107,45 @@ final class ConsoleTest extends TestCase
         self::assertSame(1, $this->artisanOutput('pillion:approvals deny abc')[0]);
         self::assertSame(1, $this->artisanOutput('pillion:approvals deny')[0]);
         self::assertSame(2, $this->artisanOutput('pillion:approvals forget')[0]);
+    }
+
+    public function test_text_of_others_is_shown_as_it_is(): void
+    {
+        $this->configure(['approvals.tools' => ['delete' => 'always-ask']]);
+        $evil = "<fg=black;bg=black>all</> <info>x</info>\e[2K\u{202e}\u{9b}";
+        $seen = '<fg=black;bg=black>all</> <info>x</info>\u001b[2K\u202e\u009b';
+        Pillion::fake(['delete' => 'deleted', 'say' => "$evil\nmore", 'fail' => new \RuntimeException($evil)]);
+
+        self::assertSame([0, "$seen\nmore\n"], $this->artisanOutput('pillion:call say'));
+        self::assertStringContainsString($seen, $this->artisanOutput('pillion:call fail')[1]);
+        $json = $this->artisanOutput('pillion:call say --json')[1];
+        self::assertStringNotContainsString("\u{202e}", $json);
+        self::assertSame("$evil\nmore", json_decode($json, true)['result']);
+
+        $arguments = ['what' => $evil, 'why' => str_repeat('because ', 50) . 'END', 'none' => new \stdClass()];
+        $id = Pillion::forUser("<info>eve</info>\e")->call('delete', $arguments)->metadata['approval_id'];
+        $list = $this->artisanOutput('pillion:approvals')[1];
+        self::assertStringContainsString('<fg=black;bg=black>', $list);
+        self::assertStringContainsString('| <info>eve</info>\u001b |', $list);
+        self::assertStringNotContainsString('END', $list);
+        [$code, $shown] = $this->artisanOutput('pillion:approvals show ' . substr($id, 0, 8));
+        self::assertSame(0, $code);
+        foreach ([$id, $seen, 'END', '<info>eve</info>', 'delete'] as $part) {
+            self::assertStringContainsString($part, $shown);
+        }
+        self::assertDoesNotMatchRegularExpression('/[\e\x{202e}\x{9b}]/u', $list . $shown);
+        $json = json_decode($this->artisanOutput("pillion:approvals show $id --json")[1], true);
+        self::assertSame($evil, $json['arguments']['what']);
+        self::assertStringContainsString($seen, $this->artisanOutput("pillion:approvals approve $id")[1]);
+        self::assertSame(1, $this->artisanOutput("pillion:approvals show $id")[0], 'it is decided');
+
+        $tool = new ToolDefinition('odd', $evil, ['type' => 'object', 'properties' => []]);
+        $this->app->make(ToolRegistry::class)->register($tool, fn () => null);
+        Pillion::fake([]);
+        $tools = $this->artisanOutput('pillion:tools')[1];
+        self::assertStringContainsString($seen, $tools);
+        self::assertDoesNotMatchRegularExpression('/[\e\x{202e}]/u', $tools);
+        self::assertStringContainsString('<info>x</info>', $this->artisanOutput('pillion:probe "<info>x</info>"')[1]);
     }
 
     public function test_make_tool(): void

@@ -12,14 +12,14 @@ use Pillion\Laravel\Approvals\Approvals;
 final class ApprovalsCommand extends Command
 {
     protected $signature = 'pillion:approvals
-        {action=list : list, approve, deny}
+        {action=list : list, show, approve, deny}
         {id? : The approval, or the beginning of its id}
         {--tenant= : Those of one tenant}
         {--user= : List those of one user}
         {--by= : Who decides}
         {--json : As JSON}';
 
-    protected $description = 'List the calls that wait for approval, approve or deny one';
+    protected $description = 'List the calls that wait for approval, show, approve or deny one';
 
     public function handle(Approvals $approvals): int
     {
@@ -31,23 +31,26 @@ final class ApprovalsCommand extends Command
             $user = $this->option('user');
             return $this->list($user === null ? $approvals->pending() : $approvals->pendingFor($user));
         }
-        if (!in_array($action, ['approve', 'deny'], true)) {
-            $this->error("The action is list, approve or deny, not '$action'.");
+        if (!in_array($action, ['show', 'approve', 'deny'], true)) {
+            $this->error(Shown::line("The action is list, show, approve or deny, not '$action'."));
             return self::INVALID;
         }
         $id = $this->fullId($approvals, (string) $this->argument('id'));
         if ($id === null) {
             return self::FAILURE;
         }
+        if ($action === 'show') {
+            return $this->show($approvals->find($id));
+        }
         $by = $this->option('by') ?? 'console';
         try {
             $approval = $action === 'approve' ? $approvals->approve($id, $by) : $approvals->deny($id, $by);
         } catch (NotFoundException $e) {
-            $this->error($e->getMessage());
+            $this->error(Shown::line($e->getMessage()));
             return self::FAILURE;
         }
-        $arguments = json_encode((object) $approval->arguments, JSON_UNESCAPED_SLASHES);
-        $this->info(ucfirst($approval->status->value) . ": $approval->tool $arguments");
+        $arguments = Shown::json((object) $approval->arguments);
+        $this->info(ucfirst($approval->status->value) . ': ' . Shown::line($approval->tool) . " $arguments");
         return self::SUCCESS;
     }
 
@@ -55,18 +58,38 @@ final class ApprovalsCommand extends Command
     private function list(array $pending): int
     {
         if ($this->option('json')) {
-            $this->line((string) json_encode($pending, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES));
+            $this->line(Shown::json($pending, JSON_PRETTY_PRINT));
         } elseif ($pending === []) {
             $this->info('No call waits for approval.');
         } else {
             $this->table(['Id', 'Tool', 'Arguments', 'User', 'Expires'], array_map(fn (Approval $approval) => [
                 substr($approval->id, 0, 12),
-                $approval->tool,
-                mb_strimwidth((string) json_encode((object) $approval->arguments), 0, 60, '…'),
-                $approval->user ?? '',
+                Shown::line($approval->tool),
+                Shown::line(mb_strimwidth((string) json_encode((object) $approval->arguments), 0, 60, '…')),
+                Shown::line($approval->user ?? ''),
                 now()->setTimestamp($approval->expiresAt)->diffForHumans(),
             ], $pending));
         }
+        return self::SUCCESS;
+    }
+
+    /** The whole call: the list cuts its arguments off. */
+    private function show(?Approval $approval): int
+    {
+        if ($approval === null) {
+            $this->error('It has expired.');
+            return self::FAILURE;
+        }
+        if ($this->option('json')) {
+            $this->line(Shown::json($approval, JSON_PRETTY_PRINT));
+            return self::SUCCESS;
+        }
+        $this->line("Id:        $approval->id");
+        $this->line('Tool:      ' . Shown::line($approval->tool));
+        $this->line('User:      ' . Shown::line($approval->user ?? '(nobody)'));
+        $this->line('Tenant:    ' . Shown::line($approval->tenant ?? '(none)'));
+        $this->line('Expires:   ' . now()->setTimestamp($approval->expiresAt)->diffForHumans());
+        $this->line('Arguments: ' . Shown::json((object) $approval->arguments, JSON_PRETTY_PRINT));
         return self::SUCCESS;
     }
 
@@ -81,8 +104,8 @@ final class ApprovalsCommand extends Command
         }
         $this->error(match (true) {
             $start === '' => 'Say which: the id, or its beginning.',
-            $matching === [] => "No approval '$start' is pending: it is unknown, decided or expired.",
-            default => "'$start' begins several ids: write more of it.",
+            $matching === [] => Shown::line("No approval '$start' is pending: it is unknown, decided or expired."),
+            default => Shown::line("'$start' begins several ids: write more of it."),
         });
         return null;
     }

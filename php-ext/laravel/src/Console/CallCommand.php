@@ -27,13 +27,13 @@ final class CallCommand extends Command
         $user = $this->option('user');
         $result = ($user === null ? $pillion : $pillion->forUser($user))->call($this->argument('tool'), $arguments);
 
-        $flags = JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE;
         if ($this->option('json')) {
-            $this->line((string) json_encode($result->toArray(), $flags));
+            $this->line(Shown::json($result->toArray(), JSON_PRETTY_PRINT));
         } elseif ($result->success) {
-            $this->line(is_string($result->result) ? $result->result : (string) json_encode($result->result, $flags));
+            $text = $result->result;
+            $this->line(is_string($text) ? Shown::lines($text) : Shown::json($text, JSON_PRETTY_PRINT));
         } else {
-            $this->error("$result->error ($result->errorCode)");
+            $this->error(Shown::lines("$result->error ($result->errorCode)"));
             if ($result->errorCode === 'approval_required') {
                 $this->line('To allow it: php artisan pillion:approvals approve ' . $result->metadata['approval_id']);
             }

@@ -28,7 +28,7 @@ final class ProbeCommand extends Command
             $connected = microtime(true);
             $tools = $server->listTools();
         } catch (PillionException $e) {
-            $this->error($e->getMessage() . " ($e->errorCode)");
+            $this->error(Shown::lines($e->getMessage() . " ($e->errorCode)"));
             return self::FAILURE;
         }
         $this->line(sprintf('Connected in %.0f ms', 1e3 * ($connected - $started)));
@@ -36,7 +36,7 @@ final class ProbeCommand extends Command
             '%d tools in %.0f ms: %s',
             count($tools),
             1e3 * (microtime(true) - $connected),
-            implode(', ', array_column($tools, 'name')),
+            Shown::line(implode(', ', array_column($tools, 'name'))),
         ));
         return self::SUCCESS;
     }
@@ -49,10 +49,10 @@ final class ProbeCommand extends Command
         $info = $server->getServerInfo();
         return sprintf(
             '<info>%s</info> %s, protocol %s over %s',
-            $info['name'] ?? 'A server without a name',
-            $info['version'] ?? '',
-            $info['protocol_version'] ?? 'unknown',
-            $info['transport'],
+            Shown::line($info['name'] ?? 'A server without a name'),
+            Shown::line($info['version'] ?? ''),
+            Shown::line($info['protocol_version'] ?? 'unknown'),
+            Shown::line($info['transport']),
         );
     }
 }

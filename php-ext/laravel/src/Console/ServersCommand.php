@@ -29,11 +29,14 @@ final class ServersCommand extends Command
             ];
         }
         if ($this->option('json')) {
-            $this->line((string) json_encode($rows, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES));
+            $this->line(Shown::json($rows, JSON_PRETTY_PRINT));
         } elseif ($rows === []) {
             $this->info('No MCP servers are configured: see `servers` in config/pillion.php.');
         } else {
-            $this->table(['Name', 'Server', 'Tools', 'Approval'], $rows);
+            $this->table(['Name', 'Server', 'Tools', 'Approval'], array_map(
+                fn (array $row) => array_map([Shown::class, 'line'], $row),
+                $rows,
+            ));
         }
         return self::SUCCESS;
     }

@@ -29,19 +29,23 @@ final class ToolsCommand extends Command
         ] + ($model === null ? [] : ['visible' => $dropped[$tool->getName()] ?? 'yes']))->values()->all();
 
         if ($this->option('json')) {
-            $flags = JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE;
-            $this->line((string) json_encode($rows, $flags));
+            $this->line(Shown::json($rows, JSON_PRETTY_PRINT));
         } elseif ($rows === []) {
             $this->info('There are no tools.');
         } else {
             $headers = ['Name', 'From', 'Description', ...($model === null ? [] : ['Visible'])];
             $this->table($headers, array_map(
-                fn (array $row) => array_replace($row, ['description' => self::short($row['description'])]),
+                fn (array $row) => array_map(
+                    [Shown::class, 'line'],
+                    array_replace($row, ['description' => self::short($row['description'])]),
+                ),
                 $rows,
             ));
         }
         foreach ($pillion->leftOut() as $server => $reason) {
-            $this->getOutput()->getErrorStyle()->writeln("<comment>Left out $server: $reason</comment>");
+            $this->getOutput()->getErrorStyle()->writeln(
+                '<comment>' . Shown::line("Left out $server: $reason") . '</comment>',
+            );
         }
         return self::SUCCESS;
     }
