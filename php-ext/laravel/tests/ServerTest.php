@@ -84,11 +84,14 @@ final class ServerTest extends TestCase
         $this->configure(['servers.own' => [
             'class' => OwnServerTool::class, 'server_url' => 'https://mcp.example.org/', 'api_key' => 's3cret',
         ]]);
+        $this->configure(['log.channel' => null]);
         $directory = Pillion::getFacadeRoot()->directory();
         $again = unserialize(serialize(Pillion::server('dice')));
         $again->client();
         $things = [...array_values($directory->all()), ...array_values(Pillion::servers()), $directory, $again];
         $things[] = $this->app->make(ApplicationTools::class)->registry()->get('own');
+        $things[] = Pillion::server('dice')->client();
+        $things[] = Pillion::registry()->get('dice_roll');
         foreach ($things as $thing) {
             foreach (self::dumps($thing) as $how => $shown) {
                 self::assertNotSame('', $shown);

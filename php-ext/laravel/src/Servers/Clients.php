@@ -62,11 +62,11 @@ final class Clients
         }
         $token = $ofUser ? (string) $this->hooks->token($server->name, $this->user) : null;
         $client = new McpClient($server->target($ofUser), $server->options($token));
-        $client->setEventDispatcher($this->events)->setLogger($this->log);
+        $client->setEventDispatcher($this->events)->setLogger($this->log === null ? null : new ClientLog($this->log));
         $ttl = (int) $this->config->get('pillion.cache.ttl', 300);
         if ($ttl > 0) {
             $store = $this->cache->store($this->config->get('pillion.cache.store'));
-            $client->setCache($store, $ttl, $this->scope($server));
+            $client->setCache(new ClientCache($store), $ttl, $this->scope($server));
         }
         if ($this->config->get('pillion.disconnect_on_terminate', false)) {
             $this->open->add($client);
