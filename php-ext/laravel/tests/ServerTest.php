@@ -91,7 +91,10 @@ final class ServerTest extends TestCase
         $things = [...array_values($directory->all()), ...array_values(Pillion::servers()), $directory, $again];
         $things[] = $this->app->make(ApplicationTools::class)->registry()->get('own');
         $things[] = Pillion::server('dice')->client();
-        $things[] = Pillion::registry()->get('dice_roll');
+        if (extension_loaded('pillion')) {
+            // The library asks a sidecar for its tools, and takes no token.
+            $things[] = Pillion::registry()->get('dice_roll');
+        }
         foreach ($things as $thing) {
             foreach (self::dumps($thing) as $how => $shown) {
                 self::assertNotSame('', $shown);
