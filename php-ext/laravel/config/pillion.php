@@ -100,7 +100,8 @@ return [
     |
     | `policy`: auto (nobody is asked), always-ask, or trusted-only (asks unless the tool is
     | trusted). `tools` says otherwise for single tools. A definition that requires
-    | confirmation asks in any case, and so does a server with `require_approval`.
+    | confirmation asks in any case; the `require_approval` of a server counts for its tools
+    | unless `tools` names them.
     | An approval holds for one run of that tool with exactly those arguments by that user.
     |
     */

@@ -132,10 +132,11 @@ class PillionManager
         return $this->registryOf($this->identity(), $withServers)[0];
     }
 
-    /** @return array<string, string> the servers whose tools are not in the registry, and why */
+    /** @return array<string, string> the servers and classes whose tools are not in the registry, and why */
     public function leftOut(): array
     {
-        return $this->registries->peek(self::registryKey($this->identity(), true))[1] ?? [];
+        $servers = $this->registries->peek(self::registryKey($this->identity(), true))[1] ?? [];
+        return $this->app->make(LeftOut::class)->reasons() + $servers;
     }
 
     /**

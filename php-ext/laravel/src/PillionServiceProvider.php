@@ -19,7 +19,7 @@ use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Tools\ApplicationTools;
-use Pillion\Laravel\Tools\LeftOutClasses;
+use Pillion\Laravel\LeftOut;
 use Pillion\ToolRegistry;
 
 /** Registers all of the package; Composer's auto-discovery finds it. */
@@ -36,7 +36,7 @@ final class PillionServiceProvider extends ServiceProvider
             ToolRegistry::class,
             fn (Container $app) => $app->make(ApplicationTools::class)->registry(),
         );
-        $this->app->singleton(LeftOutClasses::class, fn (Container $app) => new LeftOutClasses(
+        $this->app->singleton(LeftOut::class, fn (Container $app) => new LeftOut(
             $app->make('config'),
             $app->make('log'),
         ));
@@ -54,7 +54,10 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make(Hooks::class)->tenant(),
         ));
         $this->app->bind(ModelDirectory::class, fn (Container $app) => new ModelDirectory($app->make('config')));
-        $this->app->bind(ServerDirectory::class, fn (Container $app) => new ServerDirectory($app->make('config')));
+        $this->app->bind(ServerDirectory::class, fn (Container $app) => new ServerDirectory(
+            $app->make('config'),
+            $app->make(LeftOut::class),
+        ));
     }
 
     public function boot(): void

@@ -136,7 +136,7 @@ final class DiscoveryTest extends TestCase
         self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::leftOut()));
         self::assertStringContainsString('Countable', Pillion::leftOut()[\App\Broken\Unresolvable::class]);
         $log = (string) file_get_contents(storage_path('logs/pillion.log'));
-        self::assertSame(1, substr_count($log, 'Tool class left out'));
+        self::assertSame(1, substr_count($log, 'Tools left out'));
         self::assertStringContainsString('Unresolvable', $log);
 
         \App\Broken\Moody::$fails = true;
@@ -145,6 +145,22 @@ final class DiscoveryTest extends TestCase
         self::assertContains('count', array_column(array_column(Pillion::forModel($model)->format('openai'), 'function'), 'name'));
         self::assertSame('internal_error', Pillion::call('moody')->errorCode);
         self::assertStringContainsString('Not in this request', (string) file_get_contents(storage_path('logs/pillion.log')));
+    }
+
+    public function test_a_server_entry_that_makes_no_sense_is_left_out_and_the_others_stay(): void
+    {
+        $this->configure(['servers' => ['unset' => ['url' => null], 'odd' => 'https://example.org/mcp'], 'log.channel' => 'pillion']);
+        self::assertSame(8, Pillion::call('double', ['number' => 4])->result);
+        self::assertContains('double', Pillion::forModel(['function_calling' => true])->names());
+        self::assertSame(['unset', 'odd'], array_keys(Pillion::leftOut()));
+        self::assertStringContainsString('neither a url nor a command', Pillion::leftOut()['unset']);
+        self::assertStringContainsString('unset', (string) file_get_contents(storage_path('logs/pillion.log')));
+        [$code, $shown] = $this->artisanOutput('pillion:servers');
+        self::assertSame(0, $code);
+        self::assertStringContainsString('neither a url nor a command', $shown);
+        // Who asks for it by name is told.
+        $this->expectException(\Pillion\Exception\InvalidInputException::class);
+        Pillion::server('unset')->listTools();
     }
 
     public function test_attributes_describe_a_tool_without_an_object(): void

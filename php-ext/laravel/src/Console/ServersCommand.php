@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Console;
 
 use Illuminate\Console\Command;
+use Pillion\Laravel\LeftOut;
 use Pillion\Laravel\Servers\ServerDirectory;
 
 final class ServersCommand extends Command
@@ -13,7 +14,7 @@ final class ServersCommand extends Command
 
     protected $description = 'List the configured MCP servers, without contacting them';
 
-    public function handle(ServerDirectory $servers): int
+    public function handle(ServerDirectory $servers, LeftOut $leftOut): int
     {
         $rows = [];
         foreach ($servers->all() as $server) {
@@ -27,6 +28,9 @@ final class ServersCommand extends Command
                 },
                 'approval' => $server->requireApproval,
             ];
+        }
+        foreach (array_diff($servers->names(), array_column($rows, 'name')) as $name) {
+            $rows[] = ['name' => $name, 'server' => $leftOut->reasons()[$name] ?? '', 'tools' => 'left out', 'approval' => ''];
         }
         if ($this->option('json')) {
             $this->line(Shown::json($rows, JSON_PRETTY_PRINT));

@@ -31,14 +31,19 @@ final class ExecutorOptions
     private static function serverPolicies(ServerDirectory $servers, ToolRegistry $registry): array
     {
         $policies = [];
+        // Of two entries with one label the one that asks counts.
+        $add = function (?string $label, mixed $policy) use (&$policies): void {
+            if ($label !== null && $label !== '' && $policy !== 'never') {
+                $policies[$label] = $policy;
+            }
+        };
         foreach ($registry->getMCPTools() as $tool) {
             $entry = $tool->getMCPServerConfig();
-            $policies[$entry['server_label'] ?? ''] = $entry['require_approval'] ?? 'never';
+            $add($entry['server_label'] ?? null, $entry['require_approval'] ?? 'never');
         }
         foreach ($servers->all() as $server) {
-            $policies[$server->label()] = $server->requireApproval;
+            $add($server->label(), $server->requireApproval);
         }
-        unset($policies['']);
-        return array_filter($policies, fn (mixed $policy) => $policy !== 'never');
+        return $policies;
     }
 }

@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Servers;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
+use Pillion\Laravel\LeftOut;
 use SensitiveParameterValue;
 
 /** The servers of `pillion.servers`. */
@@ -15,7 +16,7 @@ final class ServerDirectory
     /** The configuration, of which no dump of what leads here shows anything. */
     private readonly SensitiveParameterValue $config;
 
-    public function __construct(Repository $config)
+    public function __construct(Repository $config, private readonly LeftOut $leftOut)
     {
         $this->config = new SensitiveParameterValue($config);
     }
@@ -31,7 +32,7 @@ final class ServerDirectory
         return in_array($name, $this->names(), true);
     }
 
-    /** @throws NotFoundException */
+    /** @throws NotFoundException|InvalidInputException */
     public function get(string $name): ServerConfig
     {
         // Not `get("pillion.servers.$name")`: a name may have a dot.
@@ -47,12 +48,21 @@ final class ServerDirectory
         return ServerConfig::fromArray($name, $entry);
     }
 
-    /** @return array<string, ServerConfig> */
+    /**
+     * One that makes no sense is left out, which goes to the log: the others are there all the same.
+     *
+     * @return array<string, ServerConfig>
+     */
     public function all(): array
     {
         $all = [];
         foreach ($this->names() as $name) {
-            $all[$name] = $this->get($name);
+            try {
+                $all[$name] = $this->get($name);
+                $this->leftOut->remove($name);
+            } catch (InvalidInputException $e) {
+                $this->leftOut->add($name, $e);
+            }
         }
         return $all;
     }

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Tools;
 
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\LeftOut;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\MCPToolInterface;
@@ -23,7 +24,7 @@ final class ApplicationTools
         private readonly Repository $config,
         private readonly ServerDirectory $servers,
         private readonly Discovery $discovery,
-        private readonly LeftOutClasses $leftOut,
+        private readonly LeftOut $leftOut,
     ) {
     }
 

@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Tools;
 use Illuminate\Container\Container;
 use Pillion\CallableTool;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\LeftOut;
 use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
@@ -87,7 +88,7 @@ class ContainerTool implements ToolInterface
         if (!is_a($this->class, ToolInterface::class, true)) {
             return $question(new CallableTool($this->definition, static fn () => null));
         }
-        $leftOut = Container::getInstance()->make(LeftOutClasses::class);
+        $leftOut = Container::getInstance()->make(LeftOut::class);
         try {
             $tool = $this->tool();
         } catch (Throwable $e) {

@@ -8,6 +8,7 @@ use Illuminate\Container\Container;
 use Illuminate\Contracts\Cache\Factory as Cache;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\PillionException;
+use Pillion\Laravel\LeftOut;
 use Pillion\Laravel\Servers\Clients;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Servers\ServerDirectory;
@@ -56,7 +57,7 @@ final class Offer
     /** @return array<string, string> reasons by server, and by class of the application */
     public function leftOut(): array
     {
-        return $this->leftOut + Container::getInstance()->make(LeftOutClasses::class)->reasons();
+        return $this->leftOut + Container::getInstance()->make(LeftOut::class)->reasons();
     }
 
     private function addServer(ToolRegistry $registry, ServerConfig $server): void
