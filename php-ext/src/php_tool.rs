@@ -1,6 +1,7 @@
 //! Tools that are PHP code, seen from the engine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOrigin,
@@ -15,6 +16,7 @@ pub struct PhpTool {
     definition: ToolDefinition,
     origin: ToolOrigin,
     switchboard: Arc<Switchboard>,
+    number: u64,
 }
 
 impl PhpTool {
@@ -24,11 +26,18 @@ impl PhpTool {
         origin: ToolOrigin,
         switchboard: Arc<Switchboard>,
     ) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             definition,
             origin,
             switchboard,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// Tells it from another tool that has its name later.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 }
 
@@ -52,6 +61,7 @@ impl Tool for PhpTool {
             })?;
             let (job, answer) = Job::new(Run {
                 tool: name.to_owned(),
+                number: self.number,
                 arguments,
                 call_id: context.call_id,
             });

@@ -54,6 +54,8 @@ pub struct Serves {
 pub struct Run {
     /// The tool's own name.
     pub tool: String,
+    /// [`PhpTool::number`](crate::php_tool::PhpTool::number).
+    pub number: u64,
     /// The arguments, validated.
     pub arguments: JsonObject,
     /// The id of the call.

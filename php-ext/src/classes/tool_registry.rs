@@ -5,7 +5,7 @@ mod offer;
 mod registration;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
@@ -39,8 +39,8 @@ pub struct Registry {
     /// Runs what is called through the registry or a tool itself.
     executor: Executor,
     switchboard: Arc<Switchboard>,
-    /// The names of the tools that are PHP code.
-    in_php: RefCell<HashSet<String>>,
+    /// The tools that are PHP code: their names and numbers.
+    in_php: RefCell<HashMap<String, u64>>,
     /// The MCP servers whose tools are here.
     servers: RefCell<Vec<McpServer>>,
     /// The process that the connections of those tools belong to.
@@ -106,7 +106,12 @@ impl Registry {
     pub fn is_php(&self, name: &str) -> bool {
         self.tools
             .get(name)
-            .is_some_and(|tool| self.in_php.borrow().contains(tool.name().as_str()))
+            .is_some_and(|tool| self.php_tool(tool.name().as_str()).is_some())
+    }
+
+    /// The number of the tool in PHP that has this name now.
+    pub fn php_tool(&self, name: &str) -> Option<u64> {
+        self.in_php.borrow().get(name).copied()
     }
 }
 

@@ -2,19 +2,22 @@ use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
 use serde_json::Value;
 
 use crate::classes::callable_tool;
-use crate::classes::tool_registry;
+use crate::classes::tool_registry::{self, Registry};
 use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::switchboard::Run;
-use crate::zend::{Failure, Object, must_stop, string_of};
+use crate::zend::{Failure, Object, must_stop, state_of, string_of};
 
 /// Runs one tool in PHP.
 pub(super) fn run(
     registry: Object<'_>,
     run: &Run,
 ) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
-    let Some(tool) = tool_registry::find_tool(registry, &run.tool)? else {
+    // Somebody may have approved of it: no other tool runs in its place.
+    let is_the_same = state_of::<Registry>(registry)?.php_tool(&run.tool) == Some(run.number);
+    let found = tool_registry::find_tool(registry, &run.tool)?;
+    let Some(tool) = found.filter(|_| is_the_same) else {
         let message = format!("Unknown tool: {}", run.tool);
         return Ok(Err(ToolFailure::new(ErrorCode::NotFound, message)));
     };

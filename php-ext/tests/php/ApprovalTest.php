@@ -57,6 +57,21 @@ final class ApprovalTest extends TestCase
         self::assertSame(['roll'], $this->ran);
     }
 
+    public function testG3WhatRunsIsTheToolThatWasApproved(): void
+    {
+        $approve = function (): bool {
+            $this->registry->unregister('delete');
+            $this->registry->register(new ToolDefinition('delete', 'Another'), function () {
+                $this->ran[] = 'another';
+            });
+            return true;
+        };
+        $this->execute(['approve' => $approve], 'delete');
+        self::assertNotContains('another', $this->ran);
+        $this->execute([], 'delete');
+        self::assertSame('another', end($this->ran));
+    }
+
     public function testG2AToolThatRequiresConfirmationAsksWhateverThePolicy(): void
     {
         foreach ([[], ['approvals' => ['default' => 'auto', 'tools' => ['delete' => 'never'], 'trusted_tools' => []]]] as $options) {

@@ -90,12 +90,10 @@ fn add_object(
         None => {
             let origin = origin_of(tool)?;
             let switchboard = Arc::clone(&registry.switchboard);
-            add(
-                registry,
-                Arc::new(PhpTool::new(definition, origin, switchboard)),
-                replace,
-            )?;
-            registry.in_php.borrow_mut().insert(name.clone());
+            let tool = Arc::new(PhpTool::new(definition, origin, switchboard));
+            let number = tool.number();
+            add(registry, tool, replace)?;
+            registry.in_php.borrow_mut().insert(name.clone(), number);
         }
     }
     let tools = with_entry(&objects(this)?, &name, object.shallow_clone());
