@@ -95,9 +95,13 @@ impl RateLimiter {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
         for (key, windows, cooldown) in &checks {
-            if let Some(times) = ledger.times.get_mut(key) {
-                cool(times, *cooldown, name, now)?;
-                within(times, windows, now)?;
+            match ledger.times.get_mut(key) {
+                Some(times) => {
+                    cool(times, *cooldown, name, now)?;
+                    within(times, windows, now)?;
+                }
+                // Nobody has called yet: only a limit of zero refuses.
+                None => within(&mut CallTimes::default(), windows, now)?,
             }
         }
         for (key, windows, cooldown) in checks {

@@ -262,6 +262,26 @@ async fn c6_a_cooldown_holds_per_user_and_tool() {
     assert!(run("alice", "one").await.success);
 }
 
+#[tokio::test]
+async fn c7_a_limit_of_zero_lets_nothing_through() {
+    let config = ExecutorConfig {
+        rate_limits: RateLimits {
+            every_tool: RateWindows {
+                per_minute: Some(0),
+                ..RateWindows::default()
+            },
+            ..RateLimits::default()
+        },
+        ..ExecutorConfig::default()
+    };
+    let executor = Executor::new(registry(), config);
+    let context = CallContext::for_user("alice");
+    let result = executor
+        .execute_one(call("c", "who", json!({})), &context)
+        .await;
+    assert_eq!(result.error_code, Some(ErrorCode::RateLimited));
+}
+
 #[tokio::test(start_paused = true)]
 async fn c7_rate_limits_hold_in_any_window() {
     let limits = RateLimits {
