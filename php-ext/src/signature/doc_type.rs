@@ -127,6 +127,8 @@ impl<'a> Parser<'a> {
                 Some(json!({"type": "string", "minLength": 1}))
             }
             "bool" | "boolean" | "true" | "false" => plain("boolean"),
+            "scalar" => Some(json!({"type": ["string", "number", "boolean"]})),
+            "mixed" => Some(anything()),
             "null" => plain("null"),
             "list" => self.list(false),
             "non-empty-list" => self.list(true),
@@ -240,6 +242,11 @@ impl<'a> Parser<'a> {
         (!properties.is_empty())
             .then(|| json!({"type": "object", "properties": properties, "required": required}))
     }
+}
+
+/// Any value of JSON. An empty schema would not survive as a PHP array.
+pub(super) fn anything() -> Value {
+    json!({"type": ["string", "number", "boolean", "object", "array", "null"]})
 }
 
 fn number_literal(word: &str, parser: &mut Parser<'_>) -> Option<Value> {

@@ -3,7 +3,7 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use serde_json::{Value, json};
 
-use super::doc_type::one_of;
+use super::doc_type::{anything, one_of};
 use super::reflection::{Reflected, find_class};
 use crate::json::to_value;
 use crate::zend::{Failure, Outcome, call_callable, string_of};
@@ -91,9 +91,7 @@ impl PhpType {
     /// The schema, where a doc comment may be more exact.
     pub(super) fn schema(self, documented: Option<Value>) -> Value {
         if self.anything {
-            // An empty schema would not survive as a PHP array.
-            let any = json!({"type": ["string", "number", "boolean", "object", "array", "null"]});
-            return documented.unwrap_or(any);
+            return documented.unwrap_or_else(anything);
         }
         let fits = |documented: &Value| {
             self.enumeration.is_none() && types_of(documented).iter().all(|kind| self.takes(kind))

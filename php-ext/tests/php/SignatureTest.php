@@ -26,6 +26,18 @@ function plain(string $text = 'x'): string
 
 final class SignatureTest extends TestCase
 {
+    private const ANY = ['string', 'number', 'boolean', 'object', 'array', 'null'];
+
+    public function testAnEmptyMapIsAMapAsADefaultToo(): void
+    {
+        $registry = new ToolRegistry();
+        $function = /** @param array<string, int> $x */ fn (array $x = []) => count($x);
+        $registry->register(ToolDefinition::fromCallable($function, 'f', 'A test'), $function);
+        $schema = json_encode($registry->getSchemas()[0]['function']['parameters']['properties']['x']);
+        self::assertStringContainsString('"default":{}', (string) $schema);
+        self::assertSame(0, (new ToolExecutor($registry))->execute(['id' => '1', 'name' => 'f'])->result);
+    }
+
     public function testAMethodBecomesADefinition(): void
     {
         $definition = ToolDefinition::fromCallable([new Tools(), 'forecast']);
@@ -143,9 +155,8 @@ final class SignatureTest extends TestCase
 
     public function types(): iterable
     {
-        $any = ['string', 'number', 'boolean', 'object', 'array', 'null'];
-        yield 'nothing' => [fn ($x) => 1, ['type' => $any]];
-        yield 'mixed' => [fn (mixed $x) => 1, ['type' => $any]];
+        yield 'nothing' => [fn ($x) => 1, ['type' => self::ANY]];
+        yield 'mixed' => [fn (mixed $x) => 1, ['type' => self::ANY]];
         yield 'int|string|null' => [fn (int|string|null $x) => 1, ['type' => ['string', 'integer', 'null']]];
         yield 'bool' => [fn (bool $x = false) => 1, ['type' => 'boolean']];
         yield 'array' => [fn (array $x = []) => 1, ['type' => 'array']];
@@ -165,6 +176,9 @@ final class SignatureTest extends TestCase
             ['string[][]', 'array', $list($list(['type' => 'string']))],
             ['array<int, int|float>', 'array', $list(['type' => ['integer', 'number']])],
             ['array<string, int>', 'array', ['type' => 'object', 'additionalProperties' => ['type' => 'integer']]],
+            ['array<string, mixed>', 'array', ['type' => 'object', 'additionalProperties' => ['type' => self::ANY]]],
+            ['list<scalar>', 'array', $list(['type' => ['string', 'number', 'boolean']])],
+            ['array{a: mixed}', 'array', ['type' => 'object', 'properties' => ['a' => ['type' => self::ANY]], 'required' => ['a']]],
             ['non-empty-list<positive-int>', 'array', ['type' => 'array', 'items' => ['type' => 'integer', 'minimum' => 1], 'minItems' => 1]],
             ['array{a: ?string, b?: list<array{c: int}>, ...}', 'array', [
                 'type' => 'object',

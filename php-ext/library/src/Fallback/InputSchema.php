@@ -74,6 +74,11 @@ final class InputSchema
             return null;
         }
         $schema->properties = $properties === [] ? new \stdClass() : $properties;
+        foreach (get_object_vars($schema->properties) as $property) {
+            if ($property instanceof \stdClass && ($property->type ?? null) === 'object' && ($property->default ?? null) === []) {
+                $property->default = new \stdClass();
+            }
+        }
         return $schema;
     }
 

@@ -14,6 +14,9 @@ final class DocType
     /** How deep types may nest. */
     private const DEEPEST = 16;
 
+    /** The types of any value of JSON. */
+    public const ANYTHING = ['string', 'number', 'boolean', 'object', 'array', 'null'];
+
     private int $depth = 0;
 
     private function __construct(private string $rest)
@@ -134,6 +137,8 @@ final class DocType
             'string', 'class-string', 'numeric-string' => ['type' => 'string'],
             'non-empty-string', 'non-falsy-string' => ['type' => 'string', 'minLength' => 1],
             'bool', 'boolean', 'true', 'false' => ['type' => 'boolean'],
+            'scalar' => ['type' => ['string', 'number', 'boolean']],
+            'mixed' => ['type' => self::ANYTHING],
             'null' => ['type' => 'null'],
             'list' => $this->list([]),
             'non-empty-list' => $this->list(['minItems' => 1]),

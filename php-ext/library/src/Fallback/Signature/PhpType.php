@@ -72,7 +72,7 @@ final class PhpType
     public function schema(?array $documented): array
     {
         if ($this->isAnything) {
-            return $documented ?? ['type' => ['string', 'number', 'boolean', 'object', 'array', 'null']];
+            return $documented ?? ['type' => DocType::ANYTHING];
         }
         $fits = $documented !== null && $this->enumeration === null;
         foreach ($fits ? self::typesOf($documented) : [] as $kind) {
