@@ -77,13 +77,13 @@ final class FpmProcessTest extends TestCase
             self::assertSame("Bearer $user", $seen['authorization']);
             $sessions["{$seen['process']} $user"][$seen['session']] = true;
         }
-        // Side by side, so that there is more than one worker.
-        $requests = [];
-        foreach (range(1, 4) as $number) {
-            $requests[] = $this->pool->start(self::SCRIPT, ['url' => $this->server->url, 'user' => 'alice', 'seconds' => '0.3']);
-        }
-        foreach ($requests as $request) {
-            $seen = $this->read($this->pool->finish($request));
+        // While one worker is busy another one has to answer.
+        $started = $this->pool->path('started');
+        $query = ['url' => $this->server->url, 'user' => 'alice', 'seconds' => '3', 'started' => $started];
+        $busy = $this->pool->start(self::SCRIPT, $query);
+        self::assertTrue(FpmPool::waitFor(fn () => file_exists($started)));
+        $other = $this->ask(['user' => 'alice']);
+        foreach ([$other, $this->read($this->pool->finish($busy))] as $seen) {
             $sessions["{$seen['process']} alice"][$seen['session']] = true;
         }
         foreach ($sessions as $whose => $ids) {
