@@ -2,6 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
+use super::McpErrorKind;
+
 /// An end that many may wait for. Waiting takes a part of what it takes with a
 /// `CancellationToken`, which has children and locks them.
 #[derive(Default)]
@@ -26,8 +28,23 @@ impl Ending {
         self.has_come.load(Ordering::Acquire)
     }
 
+    /// Does some work, unless the end comes first or has come.
+    ///
+    /// # Errors
+    /// [`McpErrorKind::Disconnected`] when it has.
+    pub(super) async fn unless_it_comes<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, McpErrorKind> {
+        tokio::select! {
+            biased;
+            () = self.came() => Err(McpErrorKind::Disconnected),
+            done = work => Ok(done),
+        }
+    }
+
     /// Waits for it; not at all where it has come.
-    pub(super) async fn came(&self) {
+    async fn came(&self) {
         // Listened to before the look at the flag, so that it is not missed.
         let coming = self.coming.notified();
         if !self.has_come() {

@@ -228,13 +228,13 @@ pub(crate) fn request(id: &RequestId, method: &str, params: &(impl Serialize + ?
 }
 
 /// A notification as it goes out.
-pub(crate) fn notification(method: &str, params: Option<&Value>) -> Bytes {
+pub(crate) fn notification<P: Serialize + ?Sized>(method: &str, params: Option<&P>) -> Bytes {
     #[derive(Serialize)]
-    struct Notification<'a> {
+    struct Notification<'a, P: ?Sized> {
         jsonrpc: &'static str,
         method: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        params: Option<&'a Value>,
+        params: Option<&'a P>,
     }
     encode(&Notification {
         jsonrpc: "2.0",
@@ -372,7 +372,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":"s1","error":{"code":-32601,"message":"Method not found"}}"#
         );
         assert_eq!(
-            notification("notifications/x", None),
+            notification::<Value>("notifications/x", None),
             r#"{"jsonrpc":"2.0","method":"notifications/x"}"#
         );
     }

@@ -108,11 +108,8 @@ impl Session {
             session: self,
             id: Some(request.id.clone()),
         };
-        let outcome = tokio::select! {
-            biased;
-            () = self.ended.came() => return Err(McpErrorKind::Disconnected),
-            outcome = self.transport.exchange(request) => outcome,
-        };
+        let exchange = self.transport.exchange(request);
+        let outcome = self.ended.unless_it_comes(exchange).await?;
         guard.disarm();
         match outcome {
             Err(McpErrorKind::HttpStatus {
@@ -127,13 +124,9 @@ impl Session {
 
     /// Sends a notification of the caller's.
     pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
-        let params: Value = serde_json::from_str(params.get()).map_err(McpErrorKind::Encode)?;
-        let message = jsonrpc::notification(method, Some(&params));
-        tokio::select! {
-            biased;
-            () = self.ended.came() => Err(McpErrorKind::Disconnected),
-            sent = self.transport.notify(message) => sent,
-        }
+        let message = jsonrpc::notification(method, Some(params));
+        let sent = self.transport.notify(message);
+        self.ended.unless_it_comes(sent).await?
     }
 
     /// Sends a request that belongs to the opening of the session: it is never cancelled,
@@ -246,7 +239,7 @@ impl Session {
         let spoken = initialized.protocol_version.as_deref();
         self.speak(spoken.map_or(offered, ProtocolVersion::closest_to));
         self.introduced(result);
-        let done = jsonrpc::notification("notifications/initialized", None);
+        let done = jsonrpc::notification::<Value>("notifications/initialized", None);
         match tokio::time::timeout(PATIENCE, self.transport.notify(done)).await {
             Ok(Ok(())) => {}
             // Some servers answer it with an error and work all the same.

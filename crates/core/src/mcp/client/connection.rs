@@ -151,19 +151,12 @@ impl Connections {
             return Ok(connected);
         }
         // Boxed because it is seldom, and every exchange would be larger for it.
-        Box::pin(async {
-            tokio::select! {
-                biased;
-                () = self.closed() => Err(McpErrorKind::Disconnected),
-                connected = self.connect() => connected,
-            }
-        })
-        .await
+        Box::pin(async { self.closed().unless_it_comes(self.connect()).await? }).await
     }
 
-    /// Waits until the connection is closed on purpose; not at all where it is.
-    pub(super) async fn closed(&self) {
-        self.closed.came().await;
+    /// The end that is made on purpose.
+    pub(super) fn closed(&self) -> &Ending {
+        &self.closed
     }
 
     async fn connect(&self) -> Result<Arc<Connected>, McpErrorKind> {

@@ -134,12 +134,9 @@ impl McpClient {
                 }),
             }
         });
-        let answers = tokio::select! {
-            biased;
-            // A person may take a while, and there is nobody left to tell.
-            () = self.shared.connections.closed() => return Err(McpErrorKind::Disconnected),
-            answers = try_join_all(answers) => answers?,
-        };
+        // A person may take a while, and there may be nobody left to tell.
+        let closed = self.shared.connections.closed();
+        let answers = closed.unless_it_comes(try_join_all(answers)).await??;
         Ok(answers.into_iter().collect())
     }
 }

@@ -162,11 +162,8 @@ impl McpClient {
                 Err(error @ McpErrorKind::Disconnected) => return Err(error),
                 Err(error) => tracing::debug!(%error, ?pause, "A subscription broke off"),
             }
-            tokio::select! {
-                biased;
-                () = self.shared.connections.closed() => return Err(McpErrorKind::Disconnected),
-                () = tokio::time::sleep(pause) => {}
-            }
+            let closed = self.shared.connections.closed();
+            closed.unless_it_comes(tokio::time::sleep(pause)).await?;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

@@ -127,13 +127,9 @@ impl McpClient {
             follower.answer(&id, questions).await?;
             let poll = task.poll();
             task = loop {
-                tokio::select! {
-                    biased;
-                    () = self.shared.connections.closed() => {
-                        return Err(McpErrorKind::Disconnected);
-                    }
-                    () = tokio::time::sleep(poll.max(follower.pause())) => {}
-                }
+                let pause = tokio::time::sleep(poll.max(follower.pause()));
+                let closed = self.shared.connections.closed();
+                closed.unless_it_comes(pause).await?;
                 if let Some(task) = follower.ask(&id).await? {
                     break task;
                 }
