@@ -17,7 +17,7 @@ pub use call::ToolCall;
 pub use context::CallContext;
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
-pub use handler::{FnTool, Tool, ToolFailure, ToolFuture, ToolOutput};
+pub use handler::{FnTool, Tool, ToolFailure, ToolFuture, ToolOutput, whole_seconds};
 pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::RateLimits;
 use crate::registry::RegisteredTool;
-use crate::tool::{ErrorCode, ToolFailure, ToolOrigin};
+use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, whole_seconds};
 use window::CallTimes;
 
 /// Counts calls per user and tool, and per user and server.
@@ -95,14 +95,11 @@ impl RateLimiter {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
         for (key, windows, cooldown) in &checks {
-            match ledger.times.get_mut(key) {
-                Some(times) => {
-                    cool(times, *cooldown, name, now)?;
-                    within(times, windows, now)?;
-                }
-                // Nobody has called yet: only a limit of zero refuses.
-                None => within(&mut CallTimes::default(), windows, now)?,
-            }
+            // Nobody may have called yet.
+            let mut none = CallTimes::default();
+            let times = ledger.times.get_mut(key).unwrap_or(&mut none);
+            cool(times, *cooldown, name, now)?;
+            within(times, windows, now)?;
         }
         for (key, windows, cooldown) in checks {
             let horizon = windows.longest().max(cooldown);
@@ -163,9 +160,4 @@ fn limited(what: &str, wait: Duration) -> ToolFailure {
         format!("{what} Retry after {seconds} {unit}."),
     )
     .with_retry_after(wait)
-}
-
-/// Whole seconds, rounded up: waiting so long is always enough.
-fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_secs_f64().ceil() as u64
 }

@@ -93,6 +93,13 @@ pub struct ToolFailure {
     pub metadata: Box<JsonObject>,
 }
 
+/// How long to wait, in whole seconds and rounded up: waiting so long is always enough.
+#[must_use]
+pub fn whole_seconds(wait: Duration) -> u64 {
+    let begun = u64::from(wait.subsec_nanos() > 0);
+    wait.as_secs().saturating_add(begun)
+}
+
 impl ToolFailure {
     /// A failure without a result.
     #[must_use]
@@ -131,12 +138,11 @@ impl ToolFailure {
         self
     }
 
-    /// Says when a new try makes sense: `retry_after` in the metadata, in whole seconds,
-    /// rounded up, so that waiting so long is always enough.
+    /// Says when a new try makes sense: `retry_after` in the metadata, in
+    /// [whole seconds](whole_seconds).
     #[must_use]
     pub fn with_retry_after(self, wait: Duration) -> Self {
-        let seconds = wait.as_secs_f64().ceil() as u64;
-        self.with_metadata("retry_after", seconds.into())
+        self.with_metadata("retry_after", whole_seconds(wait).into())
     }
 }
 

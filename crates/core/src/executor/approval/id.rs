@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
 use ring::digest::{SHA256, digest};
-use serde_json::Value;
+use serde_json::json;
 
 use crate::registry::RegisteredTool;
 use crate::tool::{JsonObject, ToolOrigin};
@@ -16,53 +16,17 @@ pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, user: Option<&st
         ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
         ToolOrigin::Native => None,
     };
-    let mut text = String::from("{\"arguments\":");
-    write_object(&mut text, arguments);
-    for (key, value) in [
-        ("server", server),
-        ("tool", Some(tool.name().as_str())),
-        ("user", user),
-    ] {
-        // Writing to a string cannot fail, here and below.
-        let _ = write!(text, ",\"{key}\":{}", Value::from(value));
-    }
-    text.push('}');
-    let hash = digest(&SHA256, text.as_bytes());
+    let mut call = json!({
+        "arguments": arguments,
+        "server": server,
+        "tool": tool.name().as_str(),
+        "user": user,
+    });
+    call.sort_all_objects();
+    let hash = digest(&SHA256, call.to_string().as_bytes());
     hash.as_ref().iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex
     })
-}
-
-fn write_value(text: &mut String, value: &Value) {
-    match value {
-        Value::Object(object) => write_object(text, object),
-        Value::Array(items) => {
-            text.push('[');
-            for (place, item) in items.iter().enumerate() {
-                if place > 0 {
-                    text.push(',');
-                }
-                write_value(text, item);
-            }
-            text.push(']');
-        }
-        scalar => {
-            let _ = write!(text, "{scalar}");
-        }
-    }
-}
-
-fn write_object(text: &mut String, object: &JsonObject) {
-    let mut entries: Vec<_> = object.iter().collect();
-    entries.sort_unstable_by_key(|(key, _)| key.as_bytes());
-    text.push('{');
-    for (place, (key, value)) in entries.into_iter().enumerate() {
-        if place > 0 {
-            text.push(',');
-        }
-        let _ = write!(text, "{}:", Value::from(key.as_str()));
-        write_value(text, value);
-    }
-    text.push('}');
 }

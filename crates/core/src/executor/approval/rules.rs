@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::ToolOrigin;
 
-/// When a call needs approval (G1). The words of server entries are understood too (G2):
+/// When a call needs approval (G1), the less strict first. The words of server entries are understood too (G2):
 /// `never` is `auto`, `always` and `prompt` are `always-ask`.
 ///
 /// ```
@@ -13,18 +13,18 @@ use crate::tool::ToolOrigin;
 /// let policy: ApprovalPolicy = serde_json::from_str("\"prompt\"").unwrap();
 /// assert_eq!(policy, ApprovalPolicy::AlwaysAsk);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalPolicy {
     /// Never.
     #[default]
     #[serde(alias = "never")]
     Auto,
+    /// Unless the tool is one of [`ApprovalRules::trusted_tools`].
+    TrustedOnly,
     /// Always.
     #[serde(alias = "always", alias = "prompt")]
     AlwaysAsk,
-    /// Unless the tool is one of [`ApprovalRules::trusted_tools`].
-    TrustedOnly,
 }
 
 /// Which tools need approval (G1, G2). By default none but those whose definition says
@@ -49,37 +49,20 @@ impl ApprovalRules {
     /// Whether calls of this tool need approval. The registry knows its aliases.
     #[must_use]
     pub fn asks(&self, tool: &RegisteredTool, registry: &ToolRegistry) -> bool {
+        if tool.definition().requires_confirmation() {
+            return true;
+        }
         let of_server = || match tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => self.servers.get(server_label),
             ToolOrigin::Native => None,
         };
-        let named = self
-            .tools
-            .iter()
-            .filter(|(name, _)| registry.means(name, tool))
-            .map(|(_, policy)| policy)
-            .max_by_key(|policy| policy.strictness());
-        let policy = named.or_else(of_server).copied();
-        let is_trusted = || {
-            self.trusted_tools
-                .iter()
-                .any(|name| registry.means(name, tool))
-        };
-        tool.definition().requires_confirmation()
-            || match policy.unwrap_or(self.default) {
-                ApprovalPolicy::Auto => false,
-                ApprovalPolicy::AlwaysAsk => true,
-                ApprovalPolicy::TrustedOnly => !is_trusted(),
-            }
-    }
-}
-
-impl ApprovalPolicy {
-    const fn strictness(self) -> u8 {
-        match self {
-            Self::Auto => 0,
-            Self::TrustedOnly => 1,
-            Self::AlwaysAsk => 2,
+        let means_it = |name: &String| registry.means(name, tool);
+        let named = self.tools.iter().filter(|(name, _)| means_it(name));
+        let strictest = named.map(|(_, policy)| policy).max();
+        match strictest.or_else(of_server).unwrap_or(&self.default) {
+            ApprovalPolicy::Auto => false,
+            ApprovalPolicy::TrustedOnly => !self.trusted_tools.iter().any(means_it),
+            ApprovalPolicy::AlwaysAsk => true,
         }
     }
 }

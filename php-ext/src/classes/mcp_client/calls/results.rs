@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ext_php_rs::types::Zval;
 use pillion_core::mcp::ToolCallResult;
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, whole_seconds};
 
 use crate::classes::mcp_client::EMPTY;
 use crate::classes::tool_result::Parts;
@@ -66,13 +66,9 @@ pub(super) fn failed(
         ..Parts::new(id, name)
     };
     if let Some(wait) = retry_after {
-        parts.metadata = array_of([("retry_after", int_of(whole_seconds(wait)))]);
+        // As the results of an executor have it.
+        let seconds = i64::try_from(whole_seconds(wait)).unwrap_or(i64::MAX);
+        parts.metadata = array_of([("retry_after", int_of(seconds))]);
     }
     parts.into_object()
-}
-
-/// As the results of an executor have it.
-fn whole_seconds(wait: Duration) -> i64 {
-    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    i64::try_from(seconds).unwrap_or(i64::MAX)
 }
