@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::{Recorded, Recorder};
@@ -21,6 +22,8 @@ pub enum Fault {
     Forever(Vec<u8>),
     /// A pause.
     Wait(Duration),
+    /// A pause until the test says that it is over.
+    WaitFor(Arc<Notify>),
     /// Nothing more, with the connection open.
     Hang,
     /// The end of the connection. Without it the next request on it is answered.
@@ -142,6 +145,10 @@ async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
         }
         Fault::Wait(time) => {
             tokio::time::sleep(time).await;
+            true
+        }
+        Fault::WaitFor(notify) => {
+            notify.notified().await;
             true
         }
         Fault::Hang => {

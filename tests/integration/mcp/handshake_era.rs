@@ -8,6 +8,7 @@ use std::time::Duration;
 use pillion_core::mcp::{Callbacks, McpClient, RequestOptions, SubscriptionFilter, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use super::{EVENT_STREAM, JSON, ROLLED, client, config, eventually, roll};
 
@@ -126,8 +127,7 @@ async fn a_call_that_is_given_up_is_cancelled_in_words() {
 
 #[tokio::test]
 async fn a_question_in_the_answer_is_answered_while_the_call_waits() {
-    let answered = Arc::new(std::sync::Mutex::new(None));
-    let answer = Arc::clone(&answered);
+    let answered = Arc::new(Notify::new());
     let server = FaultServer::start(move |request| {
         if request.rpc_method() == "tools/call" {
             let token = &request.json()["params"]["_meta"]["progressToken"];
@@ -137,13 +137,13 @@ async fn a_question_in_the_answer_is_answered_while_the_call_waits() {
             return vec![
                 Fault::head(EVENT_STREAM),
                 Fault::Send(format!("data: {progress}\n\ndata: {question}\n\n").into_bytes()),
-                Fault::Wait(Duration::from_millis(300)),
+                Fault::WaitFor(Arc::clone(&answered)),
                 Fault::Send(format!("data: {response}\n\n").into_bytes()),
                 Fault::Close,
             ];
         }
         if request.rpc_id() == "\"q1\"" {
-            *answer.lock().unwrap() = Some(request.json());
+            answered.notify_one();
         }
         if request.method == "GET" {
             return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
@@ -174,8 +174,9 @@ async fn a_question_in_the_answer_is_answered_while_the_call_waits() {
         initialize["params"]["capabilities"],
         json!({"sampling": {}})
     );
-    let answered = answered.lock().unwrap().take().unwrap();
-    assert_eq!(answered["result"]["model"], "m");
+    let answers = server.requests.all();
+    let answer = answers.iter().find(|sent| sent.rpc_id() == "\"q1\"");
+    assert_eq!(answer.unwrap().json()["result"]["model"], "m");
 }
 
 #[tokio::test]
