@@ -13,10 +13,11 @@
 //! - Sessions are shared by clients of the same server with the same credential, and by no
 //!   others; the list has a limit, and who is on it unused is taken off after a while.
 //! - At the end of the process the servers are told, within a bound of time.
-//! - It has one worker thread, so that connections are served (pings, event streams)
-//!   while PHP runs; a current-thread runtime would stand still between two calls.
-//! - No PHP code ever runs inside `block_on`: see [`wait`](crate::wait).
+//! - PHP's thread drives it while it waits; a thread of ours stands in at other times, so
+//!   that connections are served (pings, event streams) while PHP runs: see [`Engine`].
+//! - No PHP code ever runs inside the runtime: see [`wait`](crate::wait).
 
+mod engine;
 mod recent;
 mod sessions;
 
@@ -26,14 +27,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use engine::{Engine, Unattended};
 use futures_util::future::join_all;
-use nix::sys::signal::{SigSet, SigmaskHow};
 use pillion_client::Client;
 use pillion_core::mcp::McpClient;
 use pillion_core::tool::ErrorCode;
 use recent::Recent;
 use sessions::Sessions;
-use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::mcp::{Connection, Offers, Server};
 use crate::zend::{Failure, note_interrupt};
@@ -45,7 +45,7 @@ const GOODBYE: Duration = Duration::from_millis(500);
 
 /// What belongs to one process, and is forgotten in a forked child.
 struct Process {
-    runtime: Runtime,
+    engine: Arc<Engine>,
     sessions: Sessions,
 }
 
@@ -56,13 +56,13 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     // A panic while the lock is held leaves a valid value behind.
     let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     if slot.as_ref().is_none_or(|process| process.get().is_none()) {
-        let runtime = start()?;
+        let engine = start()?;
         let sessions = Sessions::new(
-            runtime.handle(),
+            engine.handle(),
             settings::max_sessions(),
             settings::session_idle(),
         );
-        *slot = Some(Bound::new(Process { runtime, sessions }));
+        *slot = Some(Bound::new(Process { engine, sessions }));
     }
     let process = slot.as_mut().and_then(Bound::get_mut);
     process
@@ -70,54 +70,32 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
         .ok_or_else(|| Failure::error("Pillion has no runtime"))
 }
 
-fn start() -> Result<Runtime, Failure> {
-    let build = || {
-        Builder::new_multi_thread()
-            .worker_threads(1)
-            .max_blocking_threads(4)
-            .thread_name("pillion")
-            .on_thread_start(leave_signals_to_php)
-            .enable_all()
-            .build()
-    };
-    // A thread inherits what its maker blocks, so that not even its first moment has room
-    // for a signal.
-    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
-    // tokio panics where the system has no more threads.
-    let built = catch_unwind(build);
-    if let Ok(before) = before {
-        let _ = before.thread_set_mask();
-    }
-    let why = match built {
-        Ok(Ok(runtime)) => return Ok(runtime),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "the system has no more of them".to_owned(),
-    };
-    Err(exception::of_code(
-        ErrorCode::Unavailable,
-        format!("Pillion cannot start its thread: {why}"),
-    ))
+fn start() -> Result<Arc<Engine>, Failure> {
+    Engine::start().map_err(|error| {
+        let message = format!("Pillion cannot start its thread: {error}");
+        exception::of_code(ErrorCode::Unavailable, message)
+    })
 }
 
-/// The runtime of this process.
+/// What runs the work of this process.
 ///
 /// # Errors
 /// An `UnavailableException` when the system gives us no threads.
-pub fn handle() -> Result<Handle, Failure> {
-    with_process(|process| process.runtime.handle().clone())
+pub fn engine() -> Result<Arc<Engine>, Failure> {
+    with_process(|process| Arc::clone(&process.engine))
 }
 
 /// The connection of that key, with its session, made if it is not there. The key says the
 /// whole configuration, credentials included: only what is all the same is shared.
 ///
 /// # Errors
-/// As [`handle`].
+/// As [`engine`].
 pub fn mcp_connection(
     key: &str,
     make: impl FnOnce() -> Connection,
 ) -> Result<Arc<Connection>, Failure> {
     with_process(|process| {
-        let _inside = process.runtime.enter();
+        let _inside = process.engine.handle().enter();
         process.sessions.connection(key, || Arc::new(make()))
     })
 }
@@ -125,7 +103,7 @@ pub fn mcp_connection(
 /// The connection of that key, if there is one.
 ///
 /// # Errors
-/// As [`handle`].
+/// As [`engine`].
 pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure> {
     with_process(|process| process.sessions.known(key))
 }
@@ -133,10 +111,10 @@ pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failur
 /// Lets a connection be found under another key from now on.
 ///
 /// # Errors
-/// As [`handle`].
+/// As [`engine`].
 pub fn move_mcp_connection(key: &str, connection: &Arc<Connection>) -> Result<(), Failure> {
     with_process(|process| {
-        let _inside = process.runtime.enter();
+        let _inside = process.engine.handle().enter();
         process.sessions.rename(connection, key);
     })
 }
@@ -147,15 +125,15 @@ pub fn release(connection: Option<Bound<Arc<Connection>>>) {
     let Some(connection) = connection.and_then(Bound::into_inner) else {
         return;
     };
-    let handle = handle().ok();
-    let _inside = handle.as_ref().map(Handle::enter);
+    let engine = engine().ok();
+    let _inside = engine.as_ref().map(|engine| engine.handle().enter());
     drop(connection);
 }
 
 /// The client of an MCP server whose questions nobody answers.
 ///
 /// # Errors
-/// As [`handle`].
+/// As [`engine`].
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
     let tokens = server.oauth().map(|_| Arc::default());
     let make = || Connection::new(server.config().clone(), &Offers::default(), tokens);
@@ -192,7 +170,7 @@ pub fn shut_down() {
         let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         slot.take().and_then(Bound::into_inner)
     };
-    let Some(Process { runtime, sessions }) = process else {
+    let Some(Process { engine, sessions }) = process else {
         return;
     };
     let connections = sessions.take();
@@ -205,13 +183,13 @@ pub fn shut_down() {
         let goodbyes = join_all(remote.into_iter().map(McpClient::disconnect));
         // A panic has been written to the error stream; there is nobody else to tell.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            runtime.block_on(async {
+            engine.drive(async {
                 let _ = tokio::time::timeout(GOODBYE, goodbyes).await;
             });
         }));
     }
     drop(connections);
-    runtime.shutdown_background();
+    engine.stop();
 }
 
 /// The client of the sidecar at `path`, with its kept-alive connections. It needs no care
@@ -232,15 +210,6 @@ pub fn sidecar(path: &Path, timeout: Duration) -> Arc<Client> {
         Arc::new(client.build())
     });
     Arc::clone(client)
-}
-
-/// For threads that start later: what theirs inherit is up to who starts them.
-/// PHP's signal handlers must run on PHP's thread: `pcntl` and the timer behind
-/// `max_execution_time` write to the engine's globals. So ours take no signals.
-fn leave_signals_to_php() {
-    // Without it a signal handler runs on the wrong thread now and then; there is nothing
-    // better to do about a failure here.
-    let _ = SigSet::all().thread_block();
 }
 
 /// A value that only the process that made it may use or drop: anything with connections,

@@ -1,23 +1,25 @@
 //! How a PHP thread waits for the engine.
 //!
-//! The work runs on the runtime's thread; the PHP thread sleeps on a channel, in slices of
-//! 20 ms. Between slices, and outside the runtime, it does what the engine does between
+//! The work is a task of the runtime, which the PHP thread drives in slices of 20 ms. Between
+//! slices, and outside the runtime, it does what PHP's engine does between
 //! opcodes (signal handlers, `max_execution_time`), looks whether the client of the request
 //! is still there, and runs the PHP functions that tools ask for. However the wait ends, the
 //! work ends with it; a panic in it becomes an `Error`.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::timeout;
 
-use crate::runtime::{self, Bound};
+use crate::runtime::{self, Bound, Engine, Unattended};
 use crate::zend::{Failure, check_interrupt};
 
 /// How long a signal may go unnoticed.
@@ -107,7 +109,7 @@ where
     J: Send + 'static,
     W: Future<Output = T> + Send + 'static,
 {
-    let waiting = Waiting::start(work)?;
+    let waiting = Waiting::new(work)?;
     loop {
         match waiting.next()? {
             Event::Done(value) => return Ok(value),
@@ -118,13 +120,19 @@ where
 
 /// Work on the runtime, seen from the PHP thread. When it is dropped the work ends.
 pub struct Waiting<T, J> {
-    /// Bound, because what the runtime's thread was doing with it at a fork stays half done.
-    inbox: Bound<mpsc::Receiver<Event<Result<T, String>, J>>>,
-    _task: Bound<AbortOnDrop>,
+    /// Bound, because what another thread was doing with it at a fork stays half done.
+    inner: Bound<Inner<T, J>>,
+}
+
+struct Inner<T, J> {
+    inbox: RefCell<UnboundedReceiver<Event<Result<T, String>, J>>>,
+    unattended: RefCell<Option<Unattended>>,
+    task: JoinHandle<()>,
+    engine: Arc<Engine>,
 }
 
 impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
-    /// Starts `work` on the runtime.
+    /// Starts `work` on the runtime, which goes on while PHP does something else.
     ///
     /// # Errors
     /// An `UnavailableException` when the system gives us no threads.
@@ -132,20 +140,47 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
     where
         W: Future<Output = T> + Send + 'static,
     {
-        let (events, inbox) = mpsc::channel();
+        let waiting = Self::new(work)?;
+        waiting.leave();
+        Ok(waiting)
+    }
+
+    /// As [`start`](Self::start), for work that PHP waits for at once.
+    fn new<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
+    where
+        W: Future<Output = T> + Send + 'static,
+    {
+        let (events, inbox) = mpsc::unbounded_channel();
         let jobs = events.clone();
         let work = work(Arc::new(move |job| {
             // When nobody listens the job is dropped, and with it the place for its answer.
             let _ = jobs.send(Event::Job(job));
         }));
-        let task = runtime::handle()?.spawn(async move {
+        let engine = runtime::engine()?;
+        let task = engine.handle().spawn(async move {
+            // Nobody may have looked at the connections for a moment: one that has ended
+            // since is noticed before it is used.
+            yield_now().await;
             let done = AssertUnwindSafe(work).catch_unwind().await;
             let _ = events.send(Event::Done(done.map_err(|panic| message_of(&*panic))));
         });
         Ok(Self {
-            inbox: Bound::new(inbox),
-            _task: Bound::new(AbortOnDrop(task)),
+            inner: Bound::new(Inner {
+                inbox: RefCell::new(inbox),
+                unattended: RefCell::default(),
+                task,
+                engine,
+            }),
         })
+    }
+
+    /// PHP does something else now.
+    fn leave(&self) {
+        if let Some(inner) = self.inner.get() {
+            inner
+                .unattended
+                .replace(Some(Unattended::new(&inner.engine)));
+        }
     }
 
     /// Sleeps until there is something to do.
@@ -155,24 +190,46 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
     /// this is a fork, in which nothing goes on.
     pub fn next(&self) -> Result<Event<T, J>, Failure> {
         loop {
-            let Some(inbox) = self.inbox.get() else {
+            let Some(inner) = self.inner.get() else {
                 return Err(Failure::error(
                     "Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call",
                 ));
             };
-            match inbox.recv_timeout(SLICE) {
-                Ok(Event::Job(job)) => return Ok(Event::Job(job)),
-                Ok(Event::Done(Ok(value))) => return Ok(Event::Done(value)),
-                Ok(Event::Done(Err(message))) => {
+            inner.unattended.replace(None);
+            match inner.turn() {
+                Some(Event::Job(job)) => {
+                    self.leave();
+                    return Ok(Event::Job(job));
+                }
+                Some(Event::Done(Ok(value))) => return Ok(Event::Done(value)),
+                Some(Event::Done(Err(message))) => {
                     return Err(Failure::error(format!(
                         "Pillion: internal error: {message}"
                     )));
                 }
-                Err(RecvTimeoutError::Timeout) => check_interrupt()?,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::error("Pillion: the work ended unexpectedly"));
-                }
+                None => check_interrupt()?,
             }
+        }
+    }
+}
+
+impl<T, J> Inner<T, J> {
+    /// Drives the runtime until there is something to do, or for a slice.
+    fn turn(&self) -> Option<Event<Result<T, String>, J>> {
+        let mut inbox = self.inbox.borrow_mut();
+        let received = self
+            .engine
+            .drive(async { timeout(SLICE, inbox.recv()).await })
+            .ok()?;
+        Some(received.unwrap_or_else(|| Event::Done(Err("the work ended".to_owned()))))
+    }
+}
+
+impl<T, J> Drop for Inner<T, J> {
+    fn drop(&mut self) {
+        if !self.task.is_finished() {
+            self.task.abort();
+            self.engine.clear_up();
         }
     }
 }
@@ -181,12 +238,4 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic".to_owned())
-}
-
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

@@ -137,7 +137,7 @@ impl Link {
                 "An authorization that is given later needs setTokenStore()",
             ));
         }
-        runtime::handle()?;
+        runtime::engine()?;
         let offers = Offers {
             deferral: true,
             ..Offers::default()
