@@ -9,15 +9,15 @@
 //!   or that something has left behind ([`Engine::clear_up`]),
 //! - after [`REST`] otherwise: the next call of a busy process finds nobody to relieve.
 //!
-//! While the runtime is driven, the signals of the thread wait: PHP's handlers then run
-//! outside of it, and no thread that tokio starts inherits room for one.
+//! PHP's signal handlers must run on PHP's threads: `pcntl` and the timer behind
+//! `max_execution_time` write to the globals of the engine. So our threads take no signals.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
@@ -67,13 +67,16 @@ impl Engine {
         let runtime = Builder::new_current_thread()
             .max_blocking_threads(4)
             .thread_name("pillion-work")
+            .on_thread_start(|| {
+                let _ = SigSet::all().thread_block();
+            })
             .enable_all()
             .build()?;
         let shift = Arc::new(Shift::new());
         let engine = Arc::new(Self { runtime, shift });
         let stand_in = Arc::clone(&engine);
-        // The thread is born with the mask of its maker.
-        let _signals = Deferred::all();
+        // A thread is born with the mask of its maker.
+        let _signals = Deferred::new(&SigSet::all());
         thread::Builder::new()
             .name("pillion".to_owned())
             .spawn(move || stand_in.stand_in())?;
@@ -87,7 +90,7 @@ impl Engine {
 
     /// Drives the runtime on this thread until `future` is ready. No PHP code may run in it.
     pub fn drive<F: Future>(&self, future: F) -> F::Output {
-        let _signals = Deferred::all();
+        let _signals = Deferred::new(&all_but_those_that_end_a_process());
         let _turn = self.shift.take_turn();
         self.runtime.block_on(future)
     }
@@ -233,16 +236,15 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// While it lives, signals of this thread wait. PHP's handlers must run on PHP's threads:
-/// `pcntl` and the timer behind `max_execution_time` write to the globals of the engine.
+/// While it lives, signals of this thread wait, and no thread that tokio starts on it has
+/// room for one in its first moment.
 struct Deferred(Option<SigSet>);
 
 impl Deferred {
-    fn all() -> Self {
-        let all = SigSet::all();
-        // Without it a signal handler runs in the wrong place now and then; there is nothing
+    fn new(signals: &SigSet) -> Self {
+        // Without it a signal handler runs on the wrong thread now and then; there is nothing
         // better to do about a failure here.
-        Self(all.thread_swap_mask(SigmaskHow::SIG_SETMASK).ok())
+        Self(signals.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok())
     }
 }
 
@@ -252,4 +254,18 @@ impl Drop for Deferred {
             let _ = before.thread_set_mask();
         }
     }
+}
+
+/// Work that blocks must not make a process one that cannot be ended.
+fn all_but_those_that_end_a_process() -> SigSet {
+    let mut signals = SigSet::all();
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        Signal::SIGHUP,
+    ] {
+        signals.remove(signal);
+    }
+    signals
 }

@@ -67,6 +67,25 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy('$client = new Pillion\MCPSSEClient($url); $client->listTools(); $r = new Pillion\ToolRegistry; $r->registerMcpServer($client); echo count($r);', '1'));
     }
 
+    public function testACallGoesOnWhilePhpDoesSomethingElse(): void
+    {
+        $code = <<<'PHP'
+            $opened = fn () => count(json_decode(file_get_contents(str_replace('/mcp', '/seen', $url)), true)['opened']);
+            $before = $opened();
+            foreach ([1, 2] as $round) {
+                $stream = (new Pillion\McpClient($url, ['headers' => ['X-Round' => "$round"]]))->streamTool('who');
+                for ($tries = 0; $opened() < $before + $round && $tries < 500; $tries++) {
+                    usleep(20_000);
+                }
+                echo $opened() - $before;
+                // The thread that stood in is relieved, and stands in again.
+                echo $stream->getResult()->success ? ' ends ' : ' fails ';
+            }
+            PHP;
+        $ran = $this->runPhp($code);
+        self::assertSame(['1 ends 2 ends ', '', 0], [$ran['output'], $ran['errors'], $ran['exit']]);
+    }
+
     public function testAServerThatHangsHoldsUpTheEndOfAScriptForAMoment(): void
     {
         $server = new SessionServer();
