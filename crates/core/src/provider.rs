@@ -77,6 +77,12 @@ pub enum StrictFlag {
 /// `strict` is always there for `OpenAiResponses`, whatever `strict_flag` says: that API
 /// takes its absence for `true` and then makes every optional parameter required.
 ///
+/// OpenAI refuses a request over one strict tool whose schema is not of the form that it wants.
+/// So the schema of a strict tool is brought into that form: every property is required, one
+/// that may be left out may be `null` (the executor takes that for left out), and every object
+/// is closed. `strict` is not claimed for a tool whose schema has no such form: free-form maps,
+/// tuples, `oneOf`, `allOf`, `minLength` and other keywords that OpenAI does not list.
+///
 /// For `Google` the schema is rewritten into the part of OpenAPI 3.0 that Gemini's `Schema`
 /// has; it refuses the whole request over one keyword that it does not know. The rewritten
 /// schema may allow more than the tool does, and the executor still checks the arguments

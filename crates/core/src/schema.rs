@@ -10,22 +10,30 @@
 //! is limited, too.
 
 mod allowance;
+mod alternatives;
 mod counted;
 #[cfg(test)]
 mod hostile;
+mod mend;
 mod patterns;
 mod python_repr;
+mod strict;
+#[cfg(test)]
+mod tests;
 mod violation;
 
 use std::time::Duration;
 
-use jsonschema::PatternOptions;
+use jsonschema::{PatternOptions, ValidationError, ValidationOptions};
 use serde_json::Value;
 
 use crate::tool::JsonObject;
 pub use allowance::Unchecked;
 use allowance::{Limits, Step, within};
+pub use mend::OptionalNull;
+pub(crate) use mend::mend_defaults;
 use patterns::Patterns;
+pub(crate) use strict::strict;
 pub use violation::InvalidArguments;
 
 /// How long a check may take, unless it is said.
@@ -56,8 +64,8 @@ const MOST_BACKTRACKS: usize = 50_000;
 #[derive(Debug)]
 pub struct CompiledSchema {
     validator: jsonschema::Validator,
-    /// The properties in their order, with the default of each.
-    properties: Vec<(String, Option<Value>)>,
+    /// The schema as it was written.
+    schema: Value,
     patterns: Patterns,
 }
 
@@ -81,31 +89,13 @@ impl CompiledSchema {
     /// patterns.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let (counted, patterns) = counted::counted(schema)?;
-        let options = PatternOptions::fancy_regex()
-            .size_limit(MOST_PATTERN_BYTES)
-            .backtrack_limit(MOST_BACKTRACKS);
-        let validator = jsonschema::options()
-            .offline()
-            .with_pattern_options(options)
+        let validator = options()
             .with_keyword(counted::STEP, |_, _, _| Ok(Box::new(Step)))
             .build(&counted)
-            .map_err(|error| SchemaError {
-                path: error.instance_path().as_str().to_owned(),
-                reason: error.to_string(),
-            })?;
-        let properties = schema
-            .get("properties")
-            .and_then(Value::as_object)
-            .map(|properties| {
-                properties
-                    .iter()
-                    .map(|(name, property)| (name.clone(), property.get("default").cloned()))
-                    .collect()
-            })
-            .unwrap_or_default();
+            .map_err(|error| compile_error(schema, &error))?;
         Ok(Self {
             validator,
-            properties,
+            schema: schema.clone(),
             patterns,
         })
     }
@@ -118,30 +108,79 @@ impl CompiledSchema {
         self.patterns.count > 0
     }
 
-    /// Checks `arguments`, then fills in the defaults of what they leave out.
+    /// Checks `arguments`, then fills in the defaults of what they leave out. `[]` is taken
+    /// for `{}` where the schema allows objects and no arrays: PHP does not tell them apart.
     ///
     /// # Errors
     /// The first violation in the order of the parameters; `arguments` is then unchanged.
     /// Arguments that take longer than two seconds to check are refused, too.
     pub fn validate(&self, arguments: &mut JsonObject) -> Result<(), InvalidArguments> {
+        self.validate_reading(arguments, OptionalNull::Wrong)
+    }
+
+    /// As [`validate`](Self::validate), with a say in what `null` means.
+    ///
+    /// ```
+    /// use pillion_core::schema::{CompiledSchema, OptionalNull};
+    /// use serde_json::json;
+    /// let schema = CompiledSchema::compile(&json!({
+    ///     "type": "object",
+    ///     "properties": {"unit": {"type": "string"}},
+    /// }))?;
+    /// let mut arguments = json!({"unit": null}).as_object().cloned().unwrap_or_default();
+    /// schema.validate_reading(&mut arguments, OptionalNull::LeftOut).unwrap();
+    /// assert!(arguments.is_empty());
+    /// # Ok::<(), pillion_core::schema::SchemaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`validate`](Self::validate).
+    pub fn validate_reading(
+        &self,
+        arguments: &mut JsonObject,
+        nulls: OptionalNull,
+    ) -> Result<(), InvalidArguments> {
         let instance = Value::Object(std::mem::take(arguments));
-        let verdict = match self.is_valid_within(&instance, DEFAULT_TIME) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(self.first_violation(&instance)),
-            Err(unchecked) => Err(InvalidArguments::unchecked(unchecked)),
-        };
+        let verdict = self.meant_and_valid(&instance, nulls);
         if let Value::Object(taken) = instance {
             *arguments = taken;
         }
-        verdict?;
-        for (name, default) in &self.properties {
-            if let Some(default) = default.as_ref().filter(|default| !default.is_null())
+        if let Some(Value::Object(meant)) = verdict? {
+            *arguments = meant;
+        }
+        for (name, property) in self.properties() {
+            if let Some(default) = property.get("default").filter(|default| !default.is_null())
                 && !arguments.contains_key(name)
             {
                 arguments.insert(name.clone(), default.clone());
             }
         }
         Ok(())
+    }
+
+    /// What `instance` means, if that is something else and only that fits.
+    fn meant_and_valid(
+        &self,
+        instance: &Value,
+        nulls: OptionalNull,
+    ) -> Result<Option<Value>, InvalidArguments> {
+        let is_valid = |value: &Value| {
+            self.is_valid_within(value, DEFAULT_TIME)
+                .map_err(InvalidArguments::unchecked)
+        };
+        if is_valid(instance)? {
+            return Ok(None);
+        }
+        match mend::mended(&self.schema, instance, nulls) {
+            Some(meant) if is_valid(&meant)? => Ok(Some(meant)),
+            Some(meant) => Err(self.first_violation(&meant)),
+            None => Err(self.first_violation(instance)),
+        }
+    }
+
+    fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        properties.into_iter().flatten()
     }
 
     /// What is wrong with a value of any type, such as a result; none when it fits. One
@@ -170,7 +209,10 @@ impl CompiledSchema {
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "/" } else { &path };
             // Without the value itself, which may be large or nobody's business.
-            Some(format!("at '{place}': {}", error.masked()))
+            Some(format!(
+                "at '{place}': {}",
+                violation::reason(&error, "value")
+            ))
         });
         Ok(words.unwrap_or_else(|_| Some("it does not fit its schema".to_owned())))
     }
@@ -192,10 +234,8 @@ impl CompiledSchema {
 
     fn first_violation(&self, instance: &Value) -> InvalidArguments {
         let rank = |parameter: &str| {
-            self.properties
-                .iter()
-                .position(|(name, _)| name == parameter)
-                .unwrap_or(self.properties.len())
+            let place = self.properties().position(|(name, _)| name == parameter);
+            place.unwrap_or(usize::MAX)
         };
         let first = within(&self.limits(DEFAULT_TIME, MOST_STEPS_FOR_WORDS), || {
             self.validator
@@ -211,119 +251,24 @@ impl CompiledSchema {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn check(schema: &Value, arguments: Value) -> Result<Value, String> {
-        let mut arguments = match arguments {
-            Value::Object(arguments) => arguments,
-            other => panic!("{other} is no object"),
-        };
-        CompiledSchema::compile(schema)
-            .unwrap()
-            .validate(&mut arguments)
-            .map(|()| Value::Object(arguments))
-            .map_err(|violation| violation.to_string())
+/// What is wrong with a schema, found in the counted one. It is told of the schema as it
+/// was written, which has the same fault.
+fn compile_error(schema: &Value, found: &ValidationError<'_>) -> SchemaError {
+    let told = |error: &ValidationError<'_>| SchemaError {
+        path: error.instance_path().as_str().to_owned(),
+        reason: error.to_string(),
+    };
+    match options().build(schema) {
+        Err(error) => told(&error),
+        Ok(_) => told(found),
     }
+}
 
-    fn search() -> Value {
-        json!({"type": "object", "properties": {
-            "query": {"type": "string"},
-            "num_results": {"type": "integer", "default": 5},
-            "format": {"type": "string", "enum": ["full", "date", "time"]},
-            "nested": {"type": "object", "properties": {"list": {"type": "array", "items": {"type": "number"}}}},
-        }, "required": ["query"]})
-    }
-
-    #[test]
-    fn c3_missing_and_wrong_parameters_have_the_seeds_words() {
-        let schema = search();
-        let error = |arguments| check(&schema, arguments).unwrap_err();
-        assert_eq!(error(json!({})), "Missing required parameter: query");
-        assert_eq!(
-            error(json!({"query": "x", "num_results": "5"})),
-            "Invalid type for num_results: expected integer"
-        );
-        assert_eq!(
-            error(json!({"query": "x", "num_results": true})),
-            "Invalid type for num_results: expected integer"
-        );
-        assert_eq!(
-            error(json!({"query": "x", "format": "iso"})),
-            "Invalid value for format: must be one of ['full', 'date', 'time']"
-        );
-        assert_eq!(
-            error(json!({"query": "x", "nested": {"list": [1, "2"]}})),
-            "Invalid type for nested.list[1]: expected number"
-        );
-    }
-
-    #[test]
-    fn c3_the_first_parameter_wins() {
-        let message = check(&search(), json!({"format": "x", "num_results": "y"})).unwrap_err();
-        assert_eq!(message, "Missing required parameter: query");
-        let message = check(
-            &search(),
-            json!({"format": "x", "num_results": "y", "query": "q"}),
-        )
-        .unwrap_err();
-        assert_eq!(message, "Invalid type for num_results: expected integer");
-    }
-
-    #[test]
-    fn c3_whole_floats_are_integers_and_defaults_are_filled_in() {
-        let filled = check(&search(), json!({"query": "x", "num_results": 5.0})).unwrap();
-        assert_eq!(filled["num_results"], json!(5.0));
-        let filled = check(&search(), json!({"query": "x"})).unwrap();
-        assert_eq!(filled["num_results"], json!(5));
-    }
-
-    #[test]
-    fn a5_every_keyword_of_the_subset_holds_at_any_depth() {
-        let schema = json!({"type": "object", "properties": {"order": {
-            "type": "object",
-            "description": "What to deliver",
-            "properties": {"items": {"type": "array", "items": {
-                "type": "object",
-                "properties": {
-                    "size": {"type": "string", "enum": ["s", "l"], "default": "s"},
-                    "count": {"type": "integer"},
-                },
-                "required": ["count"],
-            }}},
-            "required": ["items"],
-        }}, "required": ["order"]});
-        let with = |items| check(&schema, json!({"order": {"items": items}}));
-        assert!(with(json!([{"count": 1}, {"count": 2, "size": "l"}])).is_ok());
-        let error = |items| with(items).unwrap_err();
-        assert_eq!(
-            error(json!([{"count": 1}, {}])),
-            "Missing required parameter: order.items[1].count"
-        );
-        assert_eq!(
-            error(json!([{"count": 1, "size": "m"}])),
-            "Invalid value for order.items[0].size: must be one of ['s', 'l']"
-        );
-        assert_eq!(
-            error(json!({})),
-            "Invalid type for order.items: expected array"
-        );
-    }
-
-    #[test]
-    fn a_remote_reference_is_never_fetched() {
-        for reference in ["http://127.0.0.1:9/schema.json", "file:///etc/hostname"] {
-            let schema = json!({"type": "object", "properties": {"a": {"$ref": reference}}});
-            assert!(CompiledSchema::compile(&schema).is_err(), "{reference}");
-        }
-    }
-
-    #[test]
-    fn a_message_never_repeats_a_long_value() {
-        let long = "x".repeat(100_000);
-        let message = check(&search(), json!({"query": "x", "format": long})).unwrap_err();
-        assert!(message.len() < 300, "{}", message.len());
-    }
+fn options() -> ValidationOptions<'static> {
+    let patterns = PatternOptions::fancy_regex()
+        .size_limit(MOST_PATTERN_BYTES)
+        .backtrack_limit(MOST_BACKTRACKS);
+    jsonschema::options()
+        .offline()
+        .with_pattern_options(patterns)
 }

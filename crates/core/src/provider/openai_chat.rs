@@ -11,8 +11,9 @@ mod tests;
 
 pub(super) fn format_tool(tool: &ToolDefinition, strict_flag: StrictFlag) -> Value {
     let mut schema = tool.to_schema();
-    if strict_flag == StrictFlag::Always {
-        schema["function"]["strict"] = json!(tool.strict());
+    let function = &mut schema["function"];
+    if strict_flag == StrictFlag::Always && function.get("strict").is_none() {
+        function["strict"] = json!(false);
     }
     schema
 }

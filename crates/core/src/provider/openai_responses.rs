@@ -12,12 +12,13 @@ mod tests;
 const CALL: &str = "function_call";
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
+    let (parameters, is_strict) = tool.parameters_for_openai();
     json!({
         "type": "function",
         "name": tool.name(),
         "description": tool.description(),
-        "parameters": tool.parameters_with_required(),
-        "strict": tool.strict(),
+        "parameters": parameters,
+        "strict": is_strict,
     })
 }
 

@@ -84,7 +84,7 @@ pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> 
 }
 
 /// Where a keyword holds schemas.
-enum Holds {
+pub(super) enum Holds {
     Schema,
     List,
     Either,
@@ -93,7 +93,7 @@ enum Holds {
 }
 
 impl Holds {
-    fn of(keyword: &str) -> Self {
+    pub(super) fn of(keyword: &str) -> Self {
         match keyword {
             "additionalItems"
             | "additionalProperties"
@@ -200,6 +200,36 @@ fn count_here(entries: &mut Map<String, Value>) {
     }
 }
 
+/// A part of a counted schema as it was written.
+pub(super) fn as_written(part: &mut Value) {
+    match part {
+        Value::Array(parts) => parts.iter_mut().for_each(as_written),
+        Value::Object(entries) => {
+            entries.values_mut().for_each(as_written);
+            let Some(Value::Array(all_of)) = entries.get_mut("allOf") else {
+                return;
+            };
+            let is_counter = |part: &Value| part.get(STEP).is_some();
+            let Some(counter) = all_of.iter().position(is_counter) else {
+                return;
+            };
+            // Behind the counter there is only what was moved there.
+            let moved = all_of.split_off(counter);
+            if all_of.is_empty() {
+                entries.shift_remove("allOf");
+            }
+            for part in moved {
+                let Value::Object(mut moved) = part else {
+                    continue;
+                };
+                moved.shift_remove(STEP);
+                entries.append(&mut moved);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The place that a reference leads to, if no schema belongs there. A name is looked for in
 /// schemas alone, and the schema of schemas is harmless.
 fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
@@ -249,7 +279,7 @@ fn visit_odd_place(
     visit(target, place, counts)
 }
 
-fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
     }

@@ -4,6 +4,7 @@ use jsonschema::paths::LocationSegment;
 use serde_json::Value;
 
 use super::Unchecked;
+use super::counted::as_written;
 use super::python_repr::python_repr;
 
 /// How arguments break a tool's schema, in the words of requirement C3.
@@ -79,7 +80,7 @@ impl InvalidArguments {
             },
             _ => Self::Other {
                 path: shorten(or_whole(path)),
-                reason: shorten(error.masked_with("the value").to_string()),
+                reason: shorten(reason(error, "the value")),
             },
         }
     }
@@ -106,6 +107,22 @@ impl InvalidArguments {
         | Self::NotAllowed { path, .. }
         | Self::Other { path, .. }) = self;
         path.split(['.', '[']).next().unwrap_or(path)
+    }
+}
+
+/// What the schema asks for, in its own words. `value` stands for the value.
+pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
+    match error.kind() {
+        ValidationErrorKind::Not { schema } => {
+            let mut schema = schema.clone();
+            as_written(&mut schema);
+            format!("{schema} is not allowed for {value}")
+        }
+        // Names are no secret, and no value stands for one.
+        ValidationErrorKind::PropertyNames { error } => {
+            reason(error, &error.instance().to_string())
+        }
+        _ => error.masked_with(value).to_string(),
     }
 }
 

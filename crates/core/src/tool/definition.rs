@@ -1,9 +1,15 @@
+mod builder;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{InvalidToolName, ToolName, ToolParameter};
+use crate::schema::strict;
+pub use builder::ToolDefinitionBuilder;
 
 /// Everything a model and the executor need to know of a tool (requirement A2).
 ///
@@ -66,16 +72,7 @@ impl ToolDefinition {
         name: impl Into<String>,
         description: impl Into<String>,
     ) -> ToolDefinitionBuilder {
-        ToolDefinitionBuilder {
-            name: name.into(),
-            description: description.into(),
-            parameters: Vec::new(),
-            schema: None,
-            category: "general".to_owned(),
-            requires_confirmation: false,
-            cooldown: Duration::ZERO,
-            strict: false,
-        }
+        ToolDefinitionBuilder::new(name.into(), description.into())
     }
 
     /// The tool's name.
@@ -128,18 +125,29 @@ impl ToolDefinition {
 
     /// The schema in the nested form of requirement A3:
     /// `{"type": "function", "function": {"name", "description", "parameters"}}`, with
-    /// `strict` inside `function` only when it is true.
+    /// `strict` inside `function` only when it is true: see
+    /// [`format_tool`](crate::provider::format_tool).
     #[must_use]
     pub fn to_schema(&self) -> Value {
+        let (parameters, is_strict) = self.parameters_for_openai();
         let mut function = json!({
             "name": self.name,
             "description": self.description,
-            "parameters": self.parameters_with_required(),
+            "parameters": parameters,
         });
-        if self.strict {
+        if is_strict {
             function["strict"] = json!(true);
         }
         json!({"type": "function", "function": function})
+    }
+
+    /// The schema of the arguments as OpenAI gets it, and whether `strict` may be said of it.
+    pub(crate) fn parameters_for_openai(&self) -> (Value, bool) {
+        let strict = self.strict.then(|| strict(&self.input_schema)).flatten();
+        match strict {
+            Some(schema) => (schema, true),
+            None => (self.parameters_with_required(), false),
+        }
     }
 
     /// The schema of the arguments with `required`, which a raw schema may lack, in it (A3).
@@ -149,230 +157,5 @@ impl ToolDefinition {
             schema["required"] = json!([]);
         }
         schema
-    }
-}
-
-/// Collects what a [`ToolDefinition`] is made of; [`build`](Self::build) checks it.
-#[derive(Debug, Clone)]
-pub struct ToolDefinitionBuilder {
-    name: String,
-    description: String,
-    parameters: Vec<ToolParameter>,
-    schema: Option<Value>,
-    category: String,
-    requires_confirmation: bool,
-    cooldown: Duration,
-    strict: bool,
-}
-
-impl ToolDefinitionBuilder {
-    /// Adds one parameter after those already there.
-    #[must_use]
-    pub fn parameter(mut self, parameter: ToolParameter) -> Self {
-        self.parameters.push(parameter);
-        self
-    }
-
-    /// Adds several parameters.
-    #[must_use]
-    pub fn parameters(mut self, parameters: impl IntoIterator<Item = ToolParameter>) -> Self {
-        self.parameters.extend(parameters);
-        self
-    }
-
-    /// Takes a raw JSON Schema of type `object` instead of a list of parameters.
-    #[must_use]
-    pub fn schema(mut self, schema: Value) -> Self {
-        self.schema = Some(schema);
-        self
-    }
-
-    /// Lists the tool under `category`.
-    #[must_use]
-    pub fn category(mut self, category: impl Into<String>) -> Self {
-        self.category = category.into();
-        self
-    }
-
-    /// Asks for an approval of each call.
-    #[must_use]
-    pub fn requires_confirmation(mut self, yes: bool) -> Self {
-        self.requires_confirmation = yes;
-        self
-    }
-
-    /// Makes one user wait between two calls.
-    #[must_use]
-    pub fn cooldown(mut self, cooldown: Duration) -> Self {
-        self.cooldown = cooldown;
-        self
-    }
-
-    /// Asks providers to hold the model to the schema exactly.
-    #[must_use]
-    pub fn strict(mut self, strict: bool) -> Self {
-        self.strict = strict;
-        self
-    }
-
-    /// Checks the parts and puts them together.
-    ///
-    /// # Errors
-    /// [`DefinitionError`]: a bad name, a blank description, two parameters with one name,
-    /// or a raw schema that is no object schema (A4).
-    pub fn build(self) -> Result<ToolDefinition, DefinitionError> {
-        let name = ToolName::new(&self.name)?;
-        if self.description.trim().is_empty() {
-            return Err(DefinitionError::EmptyDescription { tool: name });
-        }
-        let mut seen = std::collections::HashSet::new();
-        if !self
-            .parameters
-            .iter()
-            .all(|parameter| seen.insert(&parameter.name))
-        {
-            return Err(DefinitionError::DuplicateParameters { tool: name });
-        }
-        let input_schema = match self.schema {
-            Some(schema) => object_schema(schema)
-                .ok_or_else(|| DefinitionError::SchemaNotAnObject { tool: name.clone() })?,
-            None => schema_of(&self.parameters),
-        };
-        Ok(ToolDefinition {
-            name,
-            description: self.description,
-            parameters: self.parameters,
-            input_schema: Arc::new(input_schema),
-            category: self.category,
-            requires_confirmation: self.requires_confirmation,
-            cooldown: self.cooldown,
-            strict: self.strict,
-        })
-    }
-}
-
-fn schema_of(parameters: &[ToolParameter]) -> Value {
-    let properties: serde_json::Map<_, _> = parameters
-        .iter()
-        .map(|parameter| (parameter.name.clone(), parameter.to_property()))
-        .collect();
-    let required: Vec<_> = parameters
-        .iter()
-        .filter(|parameter| parameter.required)
-        .map(|parameter| parameter.name.as_str())
-        .collect();
-    json!({"type": "object", "properties": properties, "required": required})
-}
-
-/// A raw schema as an object schema: `type` and `properties` are added where they lack.
-/// PHP writes an empty map as `[]`, so that stands for `{}` where a map must be.
-fn object_schema(schema: Value) -> Option<Value> {
-    let mut schema = match schema {
-        Value::Object(schema) => schema,
-        Value::Array(items) if items.is_empty() => serde_json::Map::new(),
-        _ => return None,
-    };
-    match schema.get("type") {
-        None => {
-            schema.insert("type".to_owned(), json!("object"));
-        }
-        Some(Value::String(kind)) if kind == "object" => {}
-        Some(_) => return None,
-    }
-    match schema.get("properties") {
-        Some(Value::Object(_)) => {}
-        Some(Value::Array(items)) if !items.is_empty() => return None,
-        None | Some(Value::Array(_) | Value::Null) => {
-            schema.insert("properties".to_owned(), json!({}));
-        }
-        Some(_) => return None,
-    }
-    Some(Value::Object(schema))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tool::ParameterType;
-
-    #[test]
-    fn a2_both_parameter_forms_give_a_schema() {
-        let raw =
-            json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
-        let definition = ToolDefinition::builder("t", "d")
-            .schema(raw.clone())
-            .build()
-            .unwrap();
-        assert_eq!(definition.input_schema(), &raw);
-        assert_eq!(definition.category(), "general");
-        let from_php = ToolDefinition::builder("t", "d")
-            .schema(json!({"type": "object", "properties": []}))
-            .build()
-            .unwrap();
-        assert_eq!(from_php.input_schema()["properties"], json!({}));
-    }
-
-    #[test]
-    fn a3_falsy_defaults_are_written_and_required_is_always_there() {
-        let definition = ToolDefinition::builder("t", "d")
-            .parameter(ToolParameter::new("n", ParameterType::Integer).default_value(json!(0)))
-            .parameter(ToolParameter::new("b", ParameterType::Boolean).default_value(json!(false)))
-            .parameter(ToolParameter::new("s", ParameterType::String).default_value(json!("")))
-            .parameter(ToolParameter::new("x", ParameterType::String).optional())
-            .build()
-            .unwrap();
-        let parameters = &definition.to_schema()["function"]["parameters"];
-        assert_eq!(parameters["required"], json!([]));
-        assert_eq!(
-            parameters["properties"]["n"],
-            json!({"type": "integer", "default": 0})
-        );
-        assert_eq!(parameters["properties"]["b"]["default"], json!(false));
-        assert_eq!(parameters["properties"]["s"]["default"], json!(""));
-        assert_eq!(parameters["properties"]["x"], json!({"type": "string"}));
-        assert!(definition.to_schema()["function"].get("strict").is_none());
-    }
-
-    #[test]
-    fn a3_required_is_there_in_a_raw_schema_as_well() {
-        let inner = json!({"type": "object", "properties": {"x": {"type": "string"}}});
-        for required in [None, Some(json!(null)), Some(json!([])), Some(json!(["a"]))] {
-            let mut raw = json!({"type": "object", "properties": {"a": inner}});
-            if let Some(required) = &required {
-                raw["required"] = required.clone();
-            }
-            let definition = ToolDefinition::builder("t", "d").schema(raw).build();
-            let parameters = &definition.unwrap().to_schema()["function"]["parameters"];
-            let expected = required.filter(Value::is_array).unwrap_or(json!([]));
-            assert_eq!(parameters["required"], expected);
-            // What is inside stays as it was written.
-            assert_eq!(parameters["properties"]["a"], inner);
-        }
-    }
-
-    #[test]
-    fn a4_bad_definitions_are_refused() {
-        let twice = ToolDefinition::builder("X", "d")
-            .parameter(ToolParameter::new("a", ParameterType::String))
-            .parameter(ToolParameter::new("a", ParameterType::String))
-            .build();
-        assert_eq!(
-            twice.unwrap_err().to_string(),
-            "X: Duplicate parameter names found"
-        );
-        assert!(ToolDefinition::builder("", "d").build().is_err());
-        assert!(ToolDefinition::builder("t", " ").build().is_err());
-        assert!(
-            ToolDefinition::builder("t", "d")
-                .schema(json!({"type": "string"}))
-                .build()
-                .is_err()
-        );
-        assert!(
-            ToolDefinition::builder("t", "d")
-                .schema(json!("x"))
-                .build()
-                .is_err()
-        );
     }
 }

@@ -56,6 +56,9 @@ fn h1_tools_are_nested_and_strict_is_the_callers_choice() {
         if let Some(strict) = strict {
             function["strict"] = json!(strict);
         }
+        if strict == Some(true) {
+            function["parameters"]["additionalProperties"] = json!(false);
+        }
         json!({"type": "function", "function": function})
     };
     assert_eq!(format_tools(CHAT, [&tool(false)]), [schema(None)]);
@@ -66,6 +69,35 @@ fn h1_tools_are_nested_and_strict_is_the_callers_choice() {
             schema(Some(strict))
         );
     }
+}
+
+#[test]
+fn h1_strict_is_claimed_only_of_schemas_that_can_be_strict() {
+    let tool = |property: Value| {
+        let schema = json!({"type": "object", "properties": {"p": property}});
+        let tool = ToolDefinition::builder("t", "d").schema(schema);
+        tool.strict(true).build().unwrap()
+    };
+    let text = tool(json!({"type": "string", "default": "x"}));
+    let function = &format_tool(CHAT, &text, StrictFlag::WhenTrue)["function"];
+    assert_eq!(function["strict"], true);
+    assert_eq!(
+        function["parameters"],
+        json!({"type": "object", "properties": {"p": {"type": ["string", "null"]}},
+               "required": ["p"], "additionalProperties": false})
+    );
+    let map = tool(json!({"type": "object"}));
+    for flag in [StrictFlag::WhenTrue, StrictFlag::Always] {
+        let function = &format_tool(CHAT, &map, flag)["function"];
+        let said = (flag == StrictFlag::Always).then_some(json!(false));
+        assert_eq!(function.get("strict"), said.as_ref());
+        assert_eq!(
+            function["parameters"],
+            json!({"type": "object", "properties": {"p": {"type": "object"}}, "required": []})
+        );
+    }
+    let flat = format_tool(Provider::OpenAiResponses, &map, StrictFlag::WhenTrue);
+    assert_eq!(flat["strict"], false);
 }
 
 #[test]

@@ -43,8 +43,11 @@ fn a3_required_is_there_in_a_raw_schema_as_well() {
 
 #[test]
 fn h1_tools_are_flat_and_always_say_whether_they_are_strict() {
-    let parameters = json!({"type": "object", "properties": {}, "required": []});
     for strict in [false, true] {
+        let mut parameters = json!({"type": "object", "properties": {}, "required": []});
+        if strict {
+            parameters["additionalProperties"] = json!(false);
+        }
         let tool = ToolDefinition::builder("ping", "Says pong")
             .strict(strict)
             .build()

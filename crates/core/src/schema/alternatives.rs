@@ -1,0 +1,271 @@
+//! What a schema says of one place in a value: the ways in which it may be fulfilled there.
+
+use serde_json::{Map, Value};
+
+/// Types of JSON, as bits.
+pub(super) type Types = u8;
+pub(super) const NULL: Types = 1;
+pub(super) const OBJECT: Types = 2;
+pub(super) const ARRAY: Types = 4;
+const BOOLEAN: Types = 8;
+const NUMBER: Types = 16;
+const STRING: Types = 32;
+const ANY: Types = 63;
+
+/// Schemas that hold all at once.
+type Alternative<'s> = Vec<&'s Map<String, Value>>;
+/// Of which one holds, at least.
+type Alternatives<'s> = Vec<Alternative<'s>>;
+
+/// Alternatives of one place at most; where there are more, anything goes.
+const MOST_ALTERNATIVES: usize = 64;
+/// Schemas in schemas of one place, references among them.
+const MOST_LEVELS: usize = 32;
+/// Looks at a schema at most, for one value.
+const MOST_STEPS: u32 = 100_000;
+
+/// Reads one schema. It is careful rather than complete: where it does not understand the
+/// schema (patterns, conditions, names of schemas) it takes it to allow anything.
+pub(super) struct Reader<'s> {
+    root: &'s Value,
+    steps_left: u32,
+}
+
+/// What holds at one place.
+pub(super) struct Place<'s>(Alternatives<'s>);
+
+impl<'s> Reader<'s> {
+    pub(super) fn new(root: &'s Value) -> Self {
+        Self {
+            root,
+            steps_left: MOST_STEPS,
+        }
+    }
+
+    /// A place of which only `schema` speaks.
+    pub(super) fn place(&mut self, schema: &'s Value) -> Place<'s> {
+        Place(self.expand(schema, 0))
+    }
+
+    /// The place of a member of objects that are at `place`.
+    pub(super) fn member(&mut self, place: &Place<'s>, name: &str) -> Place<'s> {
+        self.below(place, |reader, schema| reader.member_by_one(schema, name))
+    }
+
+    /// The place of an element of arrays that are at `place`.
+    pub(super) fn element(&mut self, place: &Place<'s>, index: usize) -> Place<'s> {
+        self.below(place, |reader, schema| {
+            let tuple = schema.get("prefixItems").or(schema.get("items"));
+            let tuple = tuple.and_then(Value::as_array);
+            let own = tuple.and_then(|tuple| tuple.get(index));
+            let others = schema.get("items").filter(|items| !items.is_array());
+            match own.or(others) {
+                Some(schema) => reader.expand(schema, 1),
+                None => anything(),
+            }
+        })
+    }
+
+    fn below(
+        &mut self,
+        place: &Place<'s>,
+        mut by_one: impl FnMut(&mut Self, &'s Map<String, Value>) -> Alternatives<'s>,
+    ) -> Place<'s> {
+        let mut found = Alternatives::new();
+        for alternative in &place.0 {
+            let mut all = anything();
+            for &schema in alternative {
+                let one = by_one(self, schema);
+                all = self.both(&all, &one);
+            }
+            found.extend(all);
+        }
+        Place(few(found))
+    }
+
+    fn member_by_one(&mut self, schema: &'s Map<String, Value>, name: &str) -> Alternatives<'s> {
+        let known = schema.get("properties").and_then(|known| known.get(name));
+        if let Some(known) = known {
+            return self.expand(known, 1);
+        }
+        let mut either = match schema.get("additionalProperties") {
+            Some(others) => self.expand(others, 1),
+            None => anything(),
+        };
+        // Which of them the name matches is not looked at.
+        let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
+        for schema in by_pattern.into_iter().flat_map(Map::values) {
+            either.extend(self.expand(schema, 1));
+        }
+        few(either)
+    }
+
+    fn expand(&mut self, schema: &'s Value, level: usize) -> Alternatives<'s> {
+        let schema = match schema {
+            Value::Object(schema) => schema,
+            Value::Bool(false) => return Alternatives::new(),
+            _ => return anything(),
+        };
+        if level > MOST_LEVELS || !self.step() {
+            return anything();
+        }
+        let mut found = vec![vec![schema]];
+        if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+            let target = match target_of(self.root, reference) {
+                Some(target) => self.expand(target, level + 1),
+                None => anything(),
+            };
+            found = self.both(&found, &target);
+        }
+        for part in list(schema, "allOf").unwrap_or_default() {
+            let part = self.expand(part, level + 1);
+            found = self.both(&found, &part);
+        }
+        for keyword in ["anyOf", "oneOf"] {
+            let Some(parts) = list(schema, keyword) else {
+                continue;
+            };
+            let mut either = Alternatives::new();
+            for part in parts {
+                either.extend(self.expand(part, level + 1));
+            }
+            found = self.both(&found, &few(either));
+        }
+        found
+    }
+
+    fn both(&mut self, one: &Alternatives<'s>, other: &Alternatives<'s>) -> Alternatives<'s> {
+        if one.len() * other.len() > MOST_ALTERNATIVES {
+            return anything();
+        }
+        let mut found = Alternatives::with_capacity(one.len() * other.len());
+        for one in one {
+            for other in other {
+                if !self.step() {
+                    return anything();
+                }
+                found.push(one.iter().chain(other).copied().collect());
+            }
+        }
+        found
+    }
+
+    fn step(&mut self) -> bool {
+        self.steps_left = self.steps_left.saturating_sub(1);
+        self.steps_left > 0
+    }
+}
+
+impl Place<'_> {
+    /// The types that a value may have here.
+    pub(super) fn types(&self) -> Types {
+        let of = |alternative: &Alternative<'_>| {
+            let types = alternative.iter().map(|schema| types_of(schema));
+            types.fold(ANY, |all, one| all & one)
+        };
+        self.0.iter().map(of).fold(0, |all, one| all | one)
+    }
+
+    /// Whether an object here must have that member, whichever way it is fulfilled.
+    pub(super) fn requires(&self, name: &str) -> bool {
+        self.0.iter().any(|alternative| {
+            let mut required = alternative.iter().flat_map(|schema| required(schema));
+            required.any(|other| other == name)
+        })
+    }
+
+    /// Leaves out the ways that this object certainly does not follow, unless it follows none.
+    pub(super) fn narrow(&mut self, value: &Map<String, Value>) {
+        if self.0.len() < 2 {
+            return;
+        }
+        let mut kept = self.0.clone();
+        kept.retain(|alternative| alternative.iter().all(|schema| may_fit(schema, value)));
+        if !kept.is_empty() {
+            self.0 = kept;
+        }
+    }
+}
+
+fn anything<'s>() -> Alternatives<'s> {
+    vec![Alternative::new()]
+}
+
+fn few(alternatives: Alternatives<'_>) -> Alternatives<'_> {
+    if alternatives.len() > MOST_ALTERNATIVES {
+        return anything();
+    }
+    alternatives
+}
+
+fn list<'s>(schema: &'s Map<String, Value>, keyword: &str) -> Option<&'s [Value]> {
+    schema.get(keyword)?.as_array().map(Vec::as_slice)
+}
+
+fn required(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let names = list(schema, "required").unwrap_or_default();
+    names.iter().filter_map(Value::as_str)
+}
+
+fn types_of(schema: &Map<String, Value>) -> Types {
+    let mut types = match schema.get("type") {
+        Some(Value::String(name)) => type_named(name),
+        Some(Value::Array(names)) => names
+            .iter()
+            .filter_map(Value::as_str)
+            .fold(0, |all, name| all | type_named(name)),
+        _ => ANY,
+    };
+    if let Some(value) = schema.get("const") {
+        types &= type_of(value);
+    }
+    if let Some(values) = list(schema, "enum") {
+        types &= values.iter().fold(0, |all, value| all | type_of(value));
+    }
+    types
+}
+
+fn type_named(name: &str) -> Types {
+    match name {
+        "null" => NULL,
+        "object" => OBJECT,
+        "array" => ARRAY,
+        "boolean" => BOOLEAN,
+        "number" | "integer" => NUMBER,
+        "string" => STRING,
+        _ => 0,
+    }
+}
+
+fn type_of(value: &Value) -> Types {
+    match value {
+        Value::Null => NULL,
+        Value::Object(_) => OBJECT,
+        Value::Array(_) => ARRAY,
+        Value::Bool(_) => BOOLEAN,
+        Value::Number(_) => NUMBER,
+        Value::String(_) => STRING,
+    }
+}
+
+/// Whether the object has what is required, and the words that tell the alternatives apart.
+fn may_fit(schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let has_words = properties.into_iter().flatten().all(|(name, property)| {
+        let Some(word @ Value::String(_)) = value.get(name) else {
+            return true;
+        };
+        let is_other = property.get("const").is_some_and(|only| only != word);
+        let allowed = property.get("enum").and_then(Value::as_array);
+        !is_other && allowed.is_none_or(|allowed| allowed.contains(word))
+    });
+    has_words
+        && types_of(schema) & OBJECT != 0
+        && required(schema).all(|name| value.contains_key(name))
+}
+
+/// What a reference into the same document leads to.
+fn target_of<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+    let pointer = super::counted::percent_decoded(reference.strip_prefix('#')?)?;
+    root.pointer(&pointer)
+}

@@ -1,0 +1,135 @@
+//! Values that do not fit their schema as they are written, but say clearly what is meant.
+
+use serde_json::{Map, Value};
+
+use super::alternatives::{ARRAY, NULL, OBJECT, Place, Reader};
+use super::counted::Holds;
+
+/// What `null` means as the value of an optional parameter whose schema does not allow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OptionalNull {
+    /// A value of the wrong type.
+    #[default]
+    Wrong,
+    /// The parameter is left out: with OpenAI's `strict` a model has to write each of them,
+    /// and `null` is how it says that there is none.
+    LeftOut,
+}
+
+/// `value` as it is meant, where that differs from how it is written:
+///
+/// - `[]` is `{}` where the schema allows objects and no arrays: PHP's arrays do not tell
+///   the two apart
+/// - an optional member that may not be `null` is left out, if `nulls` says so
+pub(super) fn mended(schema: &Value, value: &Value, nulls: OptionalNull) -> Option<Value> {
+    let is_odd = |value: &Value| is_empty_list(value) || value.is_null();
+    if !holds(value, &is_odd) {
+        return None;
+    }
+    let mut meant = value.clone();
+    let mut reader = Reader::new(schema);
+    let place = reader.place(schema);
+    mend(&mut reader, place, &mut meant, nulls);
+    (meant != *value).then_some(meant)
+}
+
+/// Reads each `default` in `schema` as [`mended`] reads a value.
+pub(crate) fn mend_defaults(schema: &mut Value) {
+    let mut places = Vec::new();
+    find_defaults(schema, &mut String::new(), &mut places);
+    for place in places {
+        let Some(part) = schema.pointer(&place) else {
+            continue;
+        };
+        let Some(mut meant) = part.get("default").cloned() else {
+            continue;
+        };
+        let mut reader = Reader::new(schema);
+        let place_of_value = reader.place(part);
+        mend(&mut reader, place_of_value, &mut meant, OptionalNull::Wrong);
+        if let Some(part) = schema.pointer_mut(&place) {
+            part["default"] = meant;
+        }
+    }
+}
+
+fn mend<'s>(reader: &mut Reader<'s>, mut place: Place<'s>, value: &mut Value, nulls: OptionalNull) {
+    match value {
+        Value::Array(items) if items.is_empty() => {
+            if place.types() & (OBJECT | ARRAY) == OBJECT {
+                *value = Value::Object(Map::new());
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                let place = reader.element(&place, index);
+                mend(reader, place, item, nulls);
+            }
+        }
+        Value::Object(members) => {
+            place.narrow(members);
+            members.retain(|name, member| {
+                let below = reader.member(&place, name);
+                if nulls == OptionalNull::LeftOut
+                    && member.is_null()
+                    && below.types() & NULL == 0
+                    && !place.requires(name)
+                {
+                    return false;
+                }
+                mend(reader, below, member, nulls);
+                true
+            });
+        }
+        _ => {}
+    }
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty)
+}
+
+fn holds(value: &Value, wanted: &impl Fn(&Value) -> bool) -> bool {
+    wanted(value)
+        || match value {
+            Value::Array(items) => items.iter().any(|item| holds(item, wanted)),
+            Value::Object(members) => members.values().any(|member| holds(member, wanted)),
+            _ => false,
+        }
+}
+
+/// The schemas in `schema` with a default that holds an empty list.
+fn find_defaults(schema: &Value, path: &mut String, places: &mut Vec<String>) {
+    let Value::Object(entries) = schema else {
+        return;
+    };
+    let default = entries.get("default");
+    if default.is_some_and(|default| holds(default, &is_empty_list)) {
+        places.push(path.clone());
+    }
+    let mut below = |keys: &[&str], schema: &Value| {
+        let length = path.len();
+        for key in keys {
+            path.push('/');
+            path.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        }
+        find_defaults(schema, path, places);
+        path.truncate(length);
+    };
+    for (keyword, value) in entries {
+        match (Holds::of(keyword), value) {
+            (Holds::Schema | Holds::Either, Value::Object(_)) => below(&[keyword], value),
+            (Holds::List | Holds::Either, Value::Array(schemas)) => {
+                for (index, schema) in schemas.iter().enumerate() {
+                    below(&[keyword, &index.to_string()], schema);
+                }
+            }
+            (Holds::Named, Value::Object(named)) => {
+                for (name, schema) in named {
+                    below(&[keyword, name], schema);
+                }
+            }
+            _ => {}
+        }
+    }
+}

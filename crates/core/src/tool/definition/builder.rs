@@ -1,0 +1,160 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{DefinitionError, ToolDefinition};
+use crate::schema::mend_defaults;
+use crate::tool::{ToolName, ToolParameter};
+
+/// Collects what a [`ToolDefinition`] is made of; [`build`](Self::build) checks it.
+#[derive(Debug, Clone)]
+pub struct ToolDefinitionBuilder {
+    name: String,
+    description: String,
+    parameters: Vec<ToolParameter>,
+    schema: Option<Value>,
+    category: String,
+    requires_confirmation: bool,
+    cooldown: Duration,
+    strict: bool,
+}
+
+impl ToolDefinitionBuilder {
+    pub(super) fn new(name: String, description: String) -> Self {
+        Self {
+            name,
+            description,
+            parameters: Vec::new(),
+            schema: None,
+            category: "general".to_owned(),
+            requires_confirmation: false,
+            cooldown: Duration::ZERO,
+            strict: false,
+        }
+    }
+
+    /// Adds one parameter after those already there.
+    #[must_use]
+    pub fn parameter(mut self, parameter: ToolParameter) -> Self {
+        self.parameters.push(parameter);
+        self
+    }
+
+    /// Adds several parameters.
+    #[must_use]
+    pub fn parameters(mut self, parameters: impl IntoIterator<Item = ToolParameter>) -> Self {
+        self.parameters.extend(parameters);
+        self
+    }
+
+    /// Takes a raw JSON Schema of type `object` instead of a list of parameters.
+    #[must_use]
+    pub fn schema(mut self, schema: Value) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    /// Lists the tool under `category`.
+    #[must_use]
+    pub fn category(mut self, category: impl Into<String>) -> Self {
+        self.category = category.into();
+        self
+    }
+
+    /// Asks for an approval of each call.
+    #[must_use]
+    pub fn requires_confirmation(mut self, yes: bool) -> Self {
+        self.requires_confirmation = yes;
+        self
+    }
+
+    /// Makes one user wait between two calls.
+    #[must_use]
+    pub fn cooldown(mut self, cooldown: Duration) -> Self {
+        self.cooldown = cooldown;
+        self
+    }
+
+    /// Asks providers to hold the model to the schema exactly.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// Checks the parts and puts them together.
+    ///
+    /// # Errors
+    /// [`DefinitionError`]: a bad name, a blank description, two parameters with one name,
+    /// or a raw schema that is no object schema (A4).
+    pub fn build(self) -> Result<ToolDefinition, DefinitionError> {
+        let name = ToolName::new(&self.name)?;
+        if self.description.trim().is_empty() {
+            return Err(DefinitionError::EmptyDescription { tool: name });
+        }
+        let mut seen = std::collections::HashSet::new();
+        if !self
+            .parameters
+            .iter()
+            .all(|parameter| seen.insert(&parameter.name))
+        {
+            return Err(DefinitionError::DuplicateParameters { tool: name });
+        }
+        let mut input_schema = match self.schema {
+            Some(schema) => object_schema(schema)
+                .ok_or_else(|| DefinitionError::SchemaNotAnObject { tool: name.clone() })?,
+            None => schema_of(&self.parameters),
+        };
+        mend_defaults(&mut input_schema);
+        Ok(ToolDefinition {
+            name,
+            description: self.description,
+            parameters: self.parameters,
+            input_schema: Arc::new(input_schema),
+            category: self.category,
+            requires_confirmation: self.requires_confirmation,
+            cooldown: self.cooldown,
+            strict: self.strict,
+        })
+    }
+}
+
+fn schema_of(parameters: &[ToolParameter]) -> Value {
+    let properties: serde_json::Map<_, _> = parameters
+        .iter()
+        .map(|parameter| (parameter.name.clone(), parameter.to_property()))
+        .collect();
+    let required: Vec<_> = parameters
+        .iter()
+        .filter(|parameter| parameter.required)
+        .map(|parameter| parameter.name.as_str())
+        .collect();
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// A raw schema as an object schema: `type` and `properties` are added where they lack.
+/// PHP writes an empty map as `[]`, so that stands for `{}` where a map must be.
+fn object_schema(schema: Value) -> Option<Value> {
+    let mut schema = match schema {
+        Value::Object(schema) => schema,
+        Value::Array(items) if items.is_empty() => serde_json::Map::new(),
+        _ => return None,
+    };
+    match schema.get("type") {
+        None => {
+            schema.insert("type".to_owned(), json!("object"));
+        }
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(_) => return None,
+    }
+    match schema.get("properties") {
+        Some(Value::Object(_)) => {}
+        Some(Value::Array(items)) if !items.is_empty() => return None,
+        None | Some(Value::Array(_) | Value::Null) => {
+            schema.insert("properties".to_owned(), json!({}));
+        }
+        Some(_) => return None,
+    }
+    Some(Value::Object(schema))
+}

@@ -1,0 +1,111 @@
+use super::*;
+use crate::tool::ParameterType;
+
+#[test]
+fn a2_both_parameter_forms_give_a_schema() {
+    let raw = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
+    let definition = ToolDefinition::builder("t", "d")
+        .schema(raw.clone())
+        .build()
+        .unwrap();
+    assert_eq!(definition.input_schema(), &raw);
+    assert_eq!(definition.category(), "general");
+    let from_php = ToolDefinition::builder("t", "d")
+        .schema(json!({"type": "object", "properties": []}))
+        .build()
+        .unwrap();
+    assert_eq!(from_php.input_schema()["properties"], json!({}));
+}
+
+#[test]
+fn a3_falsy_defaults_are_written_and_required_is_always_there() {
+    let definition = ToolDefinition::builder("t", "d")
+        .parameter(ToolParameter::new("n", ParameterType::Integer).default_value(json!(0)))
+        .parameter(ToolParameter::new("b", ParameterType::Boolean).default_value(json!(false)))
+        .parameter(ToolParameter::new("s", ParameterType::String).default_value(json!("")))
+        .parameter(ToolParameter::new("x", ParameterType::String).optional())
+        .build()
+        .unwrap();
+    let parameters = &definition.to_schema()["function"]["parameters"];
+    assert_eq!(parameters["required"], json!([]));
+    assert_eq!(
+        parameters["properties"]["n"],
+        json!({"type": "integer", "default": 0})
+    );
+    assert_eq!(parameters["properties"]["b"]["default"], json!(false));
+    assert_eq!(parameters["properties"]["s"]["default"], json!(""));
+    assert_eq!(parameters["properties"]["x"], json!({"type": "string"}));
+    assert!(definition.to_schema()["function"].get("strict").is_none());
+}
+
+#[test]
+fn a3_required_is_there_in_a_raw_schema_as_well() {
+    let inner = json!({"type": "object", "properties": {"x": {"type": "string"}}});
+    for required in [None, Some(json!(null)), Some(json!([])), Some(json!(["a"]))] {
+        let mut raw = json!({"type": "object", "properties": {"a": inner}});
+        if let Some(required) = &required {
+            raw["required"] = required.clone();
+        }
+        let definition = ToolDefinition::builder("t", "d").schema(raw).build();
+        let parameters = &definition.unwrap().to_schema()["function"]["parameters"];
+        let expected = required.filter(Value::is_array).unwrap_or(json!([]));
+        assert_eq!(parameters["required"], expected);
+        // What is inside stays as it was written.
+        assert_eq!(parameters["properties"]["a"], inner);
+    }
+}
+
+#[test]
+fn a4_bad_definitions_are_refused() {
+    let twice = ToolDefinition::builder("X", "d")
+        .parameter(ToolParameter::new("a", ParameterType::String))
+        .parameter(ToolParameter::new("a", ParameterType::String))
+        .build();
+    assert_eq!(
+        twice.unwrap_err().to_string(),
+        "X: Duplicate parameter names found"
+    );
+    assert!(ToolDefinition::builder("", "d").build().is_err());
+    assert!(ToolDefinition::builder("t", " ").build().is_err());
+    assert!(
+        ToolDefinition::builder("t", "d")
+            .schema(json!({"type": "string"}))
+            .build()
+            .is_err()
+    );
+    assert!(
+        ToolDefinition::builder("t", "d")
+            .schema(json!("x"))
+            .build()
+            .is_err()
+    );
+}
+
+#[test]
+fn e11_an_empty_list_as_default_of_a_map_is_an_empty_map() {
+    let definition = ToolDefinition::builder("t", "d")
+        .schema(json!({"type": "object", "properties": {
+            "o": {"type": ["object", "null"], "default": []},
+            "l": {"type": ["object", "array"], "default": []},
+            "deep": {"type": "object", "properties": {
+                "": {"$ref": "#/$defs/a~b", "default": {"m": [], "l": []}},
+            }},
+            "default": {"type": "array", "default": []},
+        }, "$defs": {"a~b": {"type": "object", "properties": {
+            "m": {"type": "object", "default": []}, "l": {"type": "array"},
+        }}}}))
+        .build()
+        .unwrap();
+    let properties = &definition.input_schema()["properties"];
+    assert_eq!(properties["o"]["default"], json!({}));
+    assert_eq!(properties["l"]["default"], json!([]));
+    let deep = &properties["deep"]["properties"][""]["default"];
+    assert_eq!(*deep, json!({"m": {}, "l": []}));
+    assert_eq!(properties["default"]["default"], json!([]));
+    let definitions = &definition.input_schema()["$defs"];
+    assert_eq!(definitions["a~b"]["properties"]["m"]["default"], json!({}));
+    let listed = ToolParameter::new("o", ParameterType::Object).default_value(json!([]));
+    let definition = ToolDefinition::builder("t", "d").parameter(listed);
+    let schema = definition.build().unwrap().input_schema().clone();
+    assert_eq!(schema["properties"]["o"]["default"], json!({}));
+}
