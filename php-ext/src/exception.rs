@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::json::{EmptyObject, decode};
 use crate::zend::{
     Class, ClassSlot, Failure, Object, Property, Thrown, Type, empty_array, float_of, int_of,
-    list_of, runtime_exception, string_of, take_exception,
+    legible, list_of, runtime_exception, string_of, take_exception,
 };
 
 /// The root: everything that the extension throws on purpose.
@@ -317,7 +317,7 @@ fn caught(exception: Object<'_>) -> std::result::Result<ToolFailure, Failure> {
     let message = exception.call("getMessage", [])?;
     let message = message
         .zend_str()
-        .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned())
+        .map(|text| legible(text.as_bytes()))
         .unwrap_or_default();
     let code = if exception.instance_of(PILLION.get()) {
         let code = exception.get(PILLION.get(), "errorCode")?;

@@ -5,7 +5,7 @@ pub mod bench;
 mod decode;
 mod encode;
 
-pub use decode::{EmptyObject, decode, decode_value};
+pub use decode::{EmptyObject, decode, decode_exactly, decode_value};
 pub use encode::{encode_arguments, to_value, to_value_as};
 
 /// How deep arrays and objects may nest, in both directions.

@@ -21,8 +21,8 @@ use reflection::attribute_of;
 pub use reflection::attributed;
 pub use target::Target;
 
-/// The parameters of a tool's PHP code, by name, each with the enum that its argument is a
-/// value of.
+/// The parameters of a tool's PHP code, by name, each with what its argument becomes: the
+/// name of an enum, `int` for a whole number, or nothing else.
 pub type Binding = Vec<(String, Option<String>)>;
 
 /// PHP code as a tool.
@@ -41,32 +41,33 @@ pub struct Said<'a> {
 }
 
 impl Signature {
-    /// The binding as a value: names as keys, each with the name of its enum or null.
+    /// The binding as a value: names as keys, each with what its argument becomes or null.
     pub fn binding_value(&self) -> Zval {
-        array_of(self.binding.iter().map(|(name, class)| {
-            let class = class.as_ref().map_or_else(Zval::new, string_of);
-            (name.as_str(), class)
+        array_of(self.binding.iter().map(|(name, kind)| {
+            let kind = kind.as_ref().map_or_else(Zval::new, string_of);
+            (name.as_str(), kind)
         }))
     }
 }
 
 /// Arguments of a call as parameters: in the order of the parameters, without those that
-/// nobody takes, with the enums that values stand for. `binding` is what
-/// [`Signature::binding_value`] gave.
+/// nobody takes, with the enums that values stand for, and with whole numbers as integers
+/// (to JSON Schema `5.0` is one). `binding` is what [`Signature::binding_value`] gave.
 ///
 /// # Errors
-/// What PHP code throws that runs meanwhile, such as an autoloader.
+/// An `InvalidInputException` that names an argument which is no integer of PHP; what PHP code throws that runs meanwhile, such as an autoloader.
 pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
     let mut bound = Vec::new();
     let table = arguments.array();
-    for (name, class) in binding.array().into_iter().flat_map(entries) {
+    for (name, kind) in binding.array().into_iter().flat_map(entries) {
         let Some(name) = name.string() else {
             continue;
         };
         let Some(value) = table.and_then(|table| table.get(name.as_str())) else {
             continue;
         };
-        let value = match class.dereference().str() {
+        let value = match kind.dereference().str() {
+            Some(php_type::WHOLE) => php_type::whole(&name, value)?,
             Some(class) => php_type::case_of(class, value)?,
             None => value.dereference().shallow_clone(),
         };
@@ -161,7 +162,7 @@ fn parameters(
             required.push(Value::from(parameter.name.as_str()));
         }
         properties.insert(parameter.name.clone(), Value::Object(parameter.schema));
-        binding.push((parameter.name, parameter.enumeration));
+        binding.push((parameter.name, parameter.kind));
     }
     let mut schema = json!({"type": "object", "properties": properties, "required": required});
     if strict {

@@ -36,6 +36,6 @@ pub use state::{State, StateClass, construct, new_with_state, state_of};
 pub use table::{Key, entries, is_list};
 pub use types::Type;
 pub use value::{
-    array_of, bool_of, empty_array, float_of, int_of, list_of, string_of, table_of, type_name,
-    undefined, with_entry, without_entry,
+    array_of, bool_of, empty_array, float_of, int_of, legible, list_of, string_of, table_of,
+    type_name, undefined, with_entry, without_entry,
 };

@@ -3,10 +3,10 @@
 use ext_php_rs::error::Result;
 use ext_php_rs::types::{ZendHashTable, Zval};
 use pillion_core::tool::ToolCall;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::exception;
-use crate::json::{EmptyObject, decode_value, encode_arguments, to_value_as};
+use crate::json::{decode_exactly, encode_arguments, to_value_as};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
     create, empty_array, int_of, json_serializable, string_of, type_name,
@@ -78,19 +78,30 @@ fn from_array(call: &mut Call<'_>) -> Outcome {
     create(CLASS.get(), |this| parts.fill(this))
 }
 
-/// A call of the engine as an object of PHP.
+/// A call of the engine as an object of PHP. Somebody may look at its arguments, or send
+/// them on: they stay what they are.
 pub fn new_call(call: &ToolCall) -> Outcome {
     let parts = Parts {
         id: call.id.clone(),
         name: call.name.clone(),
         arguments: match &call.arguments {
             Value::Null => empty_array(),
-            arguments => decode_value(arguments, EmptyObject::Array)?,
+            arguments => exact_arguments(arguments)?,
         },
         kind: call.kind.clone(),
         index: call.index.map(i64::from),
     };
     create(CLASS.get(), |this| parts.fill(this))
+}
+
+/// Arguments that are not to change on their way through PHP: an empty map in them is a
+/// `stdClass`, an integer beyond 64 bits a string of its digits. They are an array also if
+/// they are empty.
+pub fn exact_arguments(arguments: &Value) -> Outcome {
+    if arguments.as_object().is_some_and(Map::is_empty) {
+        return Ok(empty_array());
+    }
+    decode_exactly(arguments)
 }
 
 /// An object of PHP, or an array as `fromArray` takes it, as a call of the engine.
@@ -123,6 +134,11 @@ impl Parts {
         let text = |key: &str| {
             let value = find(key);
             value.and_then(Zval::string).ok_or_else(|| {
+                if value.is_some_and(Zval::is_string) {
+                    return exception::invalid_input(format!(
+                        "The '{key}' of a tool call is not valid UTF-8"
+                    ));
+                }
                 let given = value.map_or_else(|| "nothing".to_owned(), type_name);
                 exception::invalid_input(format!(
                     "A tool call needs a string '{key}', {given} given"

@@ -7,7 +7,7 @@ use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::provider::{Provider, StrictFlag, format_tool};
 use pillion_core::tool::{ToolDefinition, ToolParameter};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
@@ -116,19 +116,9 @@ fn is_parameter_list(raw: &Value) -> bool {
 
 fn with_parameters(
     builder: pillion_core::tool::ToolDefinitionBuilder,
-    mut raw: Value,
+    raw: Value,
 ) -> std::result::Result<pillion_core::tool::ToolDefinitionBuilder, Failure> {
     if !is_parameter_list(&raw) {
-        let properties = raw.get_mut("properties").and_then(Value::as_object_mut);
-        for property in properties.into_iter().flat_map(Map::values_mut) {
-            // PHP writes an empty map as `[]`.
-            let is_map = property["type"] == "object";
-            if let Some(default) = property.get_mut("default").filter(|_| is_map)
-                && *default == json!([])
-            {
-                *default = json!({});
-            }
-        }
         return Ok(builder.schema(raw));
     }
     let parameters: Vec<ToolParameter> = serde_json::from_value(raw).map_err(|error| {

@@ -9,6 +9,7 @@ use ext_php_rs::zend::ClassEntry;
 use pillion_core::tool::{ErrorCode, JsonObject, ToolResult};
 use serde_json::Value;
 
+use crate::classes::tool_call::exact_arguments;
 use crate::exception::error_code;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
@@ -191,8 +192,15 @@ impl Parts {
 pub fn new_result(result: &ToolResult) -> Outcome {
     let value = |value: &Value| decode_value(value, EmptyObject::Array);
     let mut metadata = Vec::with_capacity(result.metadata.len());
+    // Whoever approves of a call has to see what would run.
+    let is_asked = result.error_code == Some(ErrorCode::ApprovalRequired);
     for (key, fact) in &result.metadata {
-        metadata.push((key.as_str(), value(fact)?));
+        let fact = if is_asked && key == "arguments" {
+            exact_arguments(fact)?
+        } else {
+            value(fact)?
+        };
+        metadata.push((key.as_str(), fact));
     }
     let parts = Parts {
         result: value(&result.result)?,

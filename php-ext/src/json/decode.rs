@@ -28,7 +28,7 @@ pub enum EmptyObject {
 pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>, Failure> {
     guarded(|| {
         let mut reader = serde_json::Deserializer::from_str(json);
-        let value = Seed { empty }.deserialize(&mut reader)?;
+        let value = Seed::new(empty).deserialize(&mut reader)?;
         reader.end()?;
         Ok(value)
     })
@@ -39,13 +39,41 @@ pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>
 /// # Errors
 /// A failure of the engine alone.
 pub fn decode_value(value: &Value, empty: EmptyObject) -> Result<Zval, Failure> {
-    guarded(|| Seed { empty }.deserialize(value))?
+    decode_tree(value, Seed::new(empty))
+}
+
+/// A JSON tree as a PHP value that shows all of it: `{}` is a `stdClass`, and an integer
+/// beyond 64 bits a string of its digits, where a float would show another number.
+///
+/// # Errors
+/// A failure of the engine alone.
+pub fn decode_exactly(value: &Value) -> Result<Zval, Failure> {
+    let seed = Seed {
+        keeps_digits: true,
+        ..Seed::new(EmptyObject::StdClass)
+    };
+    decode_tree(value, seed)
+}
+
+fn decode_tree(value: &Value, seed: Seed) -> Result<Zval, Failure> {
+    guarded(|| seed.deserialize(value))?
         .map_err(|error: serde_json::Error| Failure::error(error.to_string()))
 }
 
 #[derive(Clone, Copy)]
 struct Seed {
     empty: EmptyObject,
+    /// Integers beyond 64 bits are strings.
+    keeps_digits: bool,
+}
+
+impl Seed {
+    fn new(empty: EmptyObject) -> Self {
+        Self {
+            empty,
+            keeps_digits: false,
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Seed {
@@ -79,6 +107,7 @@ impl<'de> Visitor<'de> for Seed {
     fn visit_u64<E: Error>(self, number: u64) -> Result<Zval, E> {
         match i64::try_from(number) {
             Ok(number) => self.visit_i64(number),
+            Err(_) if self.keeps_digits => Ok(string_of(number.to_string())),
             Err(_) => self.visit_f64(number as f64),
         }
     }

@@ -7,7 +7,7 @@ use super::php_type::{PhpType, Unfit};
 use super::reflection::{Reflected, attribute_of};
 use crate::classes::attributes;
 use crate::exception;
-use crate::json::to_value;
+use crate::json::{to_value, to_value_as};
 use crate::zend::{Failure, Object};
 
 /// A parameter of a tool's PHP code.
@@ -15,8 +15,8 @@ pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) schema: JsonObject,
     pub(super) required: bool,
-    /// The enum that arguments are values of.
-    pub(super) enumeration: Option<String>,
+    /// What arguments become; see [`PhpType::kind`].
+    pub(super) kind: Option<String>,
 }
 
 /// Reads a `ReflectionParameter`. `function` is what errors call its function.
@@ -44,7 +44,7 @@ pub(super) fn read(
             )));
         }
     };
-    let enumeration = declared.enumeration.clone();
+    let kind = declared.kind();
     let documented = comment.type_of(&name).and_then(doc_type::schema_of);
     let mut schema = match declared.schema(documented) {
         Value::Object(schema) => schema,
@@ -71,7 +71,8 @@ pub(super) fn read(
     }
     let required = !reflected.yes("isOptional")?;
     if !required && reflected.yes("isDefaultValueAvailable")? {
-        let default = to_value(&reflected.call("getDefaultValue", [])?)?;
+        let default = reflected.call("getDefaultValue", [])?;
+        let default = to_value_as(&format!("default of ${name} of {function}"), &default)?;
         if !default.is_null() {
             schema.insert("default".to_owned(), default);
         }
@@ -80,6 +81,6 @@ pub(super) fn read(
         name,
         schema,
         required,
-        enumeration,
+        kind,
     })
 }

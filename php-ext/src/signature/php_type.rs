@@ -5,8 +5,12 @@ use serde_json::{Value, json};
 
 use super::doc_type::{anything, one_of};
 use super::reflection::{Reflected, find_class};
+use crate::exception;
 use crate::json::to_value;
-use crate::zend::{Failure, Outcome, call_callable, string_of};
+use crate::zend::{Failure, Outcome, call_callable, int_of, string_of};
+
+/// The least integer of PHP.
+const LEAST: f64 = -9_223_372_036_854_775_808.0;
 
 /// What a declared type says.
 #[derive(Default)]
@@ -33,6 +37,9 @@ impl From<Failure> for Unfit {
         Self::Failed(failure)
     }
 }
+
+/// What stands in a binding for arguments that are integers.
+pub(super) const WHOLE: &str = "int";
 
 impl PhpType {
     /// Reads a `ReflectionType`; without one anything goes.
@@ -86,6 +93,14 @@ impl PhpType {
         };
         self.schemas.push(json!({ "type": kind }));
         Ok(())
+    }
+
+    /// What an argument becomes: the name of the enum that it is a value of, or [`WHOLE`].
+    pub(super) fn kind(&self) -> Option<String> {
+        let declared = |kind: &str| self.schemas.iter().any(|schema| schema["type"] == kind);
+        let is_whole = declared("integer") && !declared("number") && !self.anything;
+        let whole = || is_whole.then(|| WHOLE.to_owned());
+        self.enumeration.clone().or_else(whole)
     }
 
     /// The schema, where a doc comment may be more exact.
@@ -169,11 +184,34 @@ fn enumeration(name: &str) -> Result<Option<(Value, String)>, Failure> {
     Ok(Some((schema, name.to_owned())))
 }
 
+/// A number as an integer, if it is whole; other types stay as they are.
+pub(super) fn whole(name: &str, value: &Zval) -> Outcome {
+    let value = value.dereference();
+    let Some(number) = value.double() else {
+        return Ok(value.shallow_clone());
+    };
+    integer_of(number).map(int_of).ok_or_else(|| {
+        exception::invalid_input(if number.fract() == 0.0 {
+            format!("Invalid value for {name}: the value is beyond 64 bits")
+        } else {
+            format!("Invalid type for {name}: expected integer")
+        })
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+fn integer_of(number: f64) -> Option<i64> {
+    let fits = number.fract() == 0.0 && (LEAST..-LEAST).contains(&number);
+    fits.then_some(number as i64)
+}
+
 /// The case of an enum that a value stands for, else the value itself, which PHP then
 /// refuses in its own words.
 pub(super) fn case_of(class: &str, value: &Zval) -> Outcome {
-    let value = value.dereference();
     let backing = find_class(class)?.map_or(0, |class| class.enum_backing_type);
+    let whole = value.dereference().double().and_then(integer_of);
+    let whole = whole.filter(|_| backing == IS_LONG).map(int_of);
+    let value = &whole.unwrap_or_else(|| value.dereference().shallow_clone());
     let fits = match backing {
         IS_LONG => value.is_long(),
         IS_STRING => value.is_string(),

@@ -4,10 +4,15 @@ use ext_php_rs::zend::ClassEntry;
 use crate::classes::attributes;
 use crate::exception;
 use crate::signature::Target;
-use crate::zend::{Failure, Object, Outcome, create, entries, guarded, int_of, list_of, string_of};
+use crate::zend::{
+    Failure, Object, Outcome, create, entries, guarded, int_of, legible, list_of, string_of,
+};
 
 /// `ReflectionAttribute::IS_INSTANCEOF`: subclasses of an attribute count too.
 const IS_INSTANCEOF: i64 = 2;
+
+/// Longest text that a message repeats, in characters.
+const LONGEST: usize = 200;
 
 /// An object of PHP's Reflection.
 pub(super) struct Reflected(Zval);
@@ -32,8 +37,21 @@ impl Reflected {
             .call(method, arguments)
     }
 
+    /// What a method says.
+    ///
+    /// # Errors
+    /// An `InvalidInputException` for text that is not UTF-8, which no JSON can hold.
     pub(super) fn text(&self, method: &str) -> Result<Option<String>, Failure> {
-        Ok(self.call(method, [])?.string())
+        let text = self.call(method, [])?;
+        match text.zend_str() {
+            Some(bytes) if bytes.as_str().is_err() => {
+                let beginning: String = legible(bytes.as_bytes()).chars().take(LONGEST).collect();
+                Err(exception::invalid_input(format!(
+                    "PHP code cannot be a tool: '{beginning}' is not valid UTF-8"
+                )))
+            }
+            _ => Ok(text.string()),
+        }
     }
 
     pub(super) fn name(&self) -> Result<String, Failure> {

@@ -34,6 +34,9 @@ impl Target {
                 Self::class(given)
             };
         }
+        if !is_utf8(given) {
+            return Err(not_utf8());
+        }
         if let Some(name) = given.str() {
             if let Some((class, method)) = name.split_once("::") {
                 return Self::named(&string_of(class), method);
@@ -51,6 +54,9 @@ impl Target {
         let parts: Vec<_> = given.array().into_iter().flat_map(entries).collect();
         if let [(_, on), (_, method)] = parts.as_slice() {
             let on = on.dereference();
+            if !is_utf8(on) || !is_utf8(method.dereference()) {
+                return Err(not_utf8());
+            }
             let method = method.dereference().str();
             if let (true, Some(method)) = (on.is_object() || on.is_string(), method) {
                 return Self::named(on, method);
@@ -175,6 +181,14 @@ impl Target {
 fn class_of(callable: &Zval) -> Zval {
     let on = callable.array().and_then(|callable| callable.get_index(0));
     on.map_or_else(Zval::new, Zval::shallow_clone)
+}
+
+fn is_utf8(value: &Zval) -> bool {
+    value.zend_str().is_none_or(|text| text.as_str().is_ok())
+}
+
+fn not_utf8() -> Failure {
+    exception::invalid_input("Argument #1 ($callable) is not valid UTF-8")
 }
 
 /// `RollDice` as `roll_dice`: what tools are called by custom.

@@ -14,6 +14,19 @@ pub fn type_name(value: &Zval) -> String {
     name.to_string_lossy().into_owned()
 }
 
+/// A string of PHP as text. Bytes that are no UTF-8 are written as `\xE9`, so that
+/// nothing is lost.
+pub fn legible(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02X}"));
+        }
+    }
+    text
+}
+
 /// A string value.
 pub fn string_of(text: impl AsRef<[u8]>) -> Zval {
     let mut value = Zval::new();

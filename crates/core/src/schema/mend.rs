@@ -54,12 +54,10 @@ pub(crate) fn mend_defaults(schema: &mut Value) {
 }
 
 fn mend<'s>(reader: &mut Reader<'s>, mut place: Place<'s>, value: &mut Value, nulls: OptionalNull) {
+    if is_empty_list(value) && place.types() & (OBJECT | ARRAY) == OBJECT {
+        *value = Value::Object(Map::new());
+    }
     match value {
-        Value::Array(items) if items.is_empty() => {
-            if place.types() & (OBJECT | ARRAY) == OBJECT {
-                *value = Value::Object(Map::new());
-            }
-        }
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 let place = reader.element(&place, index);

@@ -187,7 +187,7 @@ impl Writer {
             name.as_str()
                 .is_some_and(|name| properties.contains_key(name))
         };
-        if !is_closed || !required.iter().all(|name| is_known(name)) {
+        if !is_closed || !required.iter().all(is_known) {
             return None;
         }
         self.properties += properties.len();

@@ -17,8 +17,8 @@ use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
 use crate::signature::{self, Said};
 use crate::zend::{
-    Call, Failure, Object, Outcome, bool_of, empty_array, list_of, new_with_state, state_of,
-    string_of, with_entry, without_entry,
+    Call, Failure, Object, Outcome, bool_of, empty_array, legible, list_of, new_with_state,
+    state_of, string_of, with_entry, without_entry,
 };
 
 /// A new registry with the built-in tools (B3).
@@ -216,9 +216,10 @@ fn definition_of(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
         .ok_or_else(|| exception::invalid_input("getDefinition() returned no ToolDefinition"))?;
     let name = tool.call("getName", [])?;
     if name.str() != Some(definition.name().as_str()) {
+        let name = name.zend_str().map(|name| legible(name.as_bytes()));
         return Err(exception::invalid_input(format!(
             "Tool '{}' has a definition of the name '{}'",
-            name.string().unwrap_or_default(),
+            name.unwrap_or_default(),
             definition.name()
         )));
     }
