@@ -48,8 +48,12 @@ class ToolCall implements \JsonSerializable
         $find = static fn (string $key): mixed => $inner[$key] ?? $call[$key] ?? null;
         $text = static function (string $key) use ($find): string {
             $value = $find($key);
-            if (!is_string($value) || !Argument::isUtf8($value)) {
-                throw Failure::invalidInput("A tool call needs a string '$key'");
+            if (!is_string($value)) {
+                $given = $value === null ? 'nothing' : get_debug_type($value);
+                throw Failure::invalidInput("A tool call needs a string '$key', $given given");
+            }
+            if (!Argument::isUtf8($value)) {
+                throw Failure::invalidInput("The '$key' of a tool call is not valid UTF-8");
             }
             return $value;
         };

@@ -2,6 +2,7 @@
 
 mod answer;
 
+use std::iter::repeat_with;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use pillion_client::{Caller, Client, ClientError};
 use pillion_core::tool::{ErrorCode, ToolCall};
 use serde_json::Value;
 
-use super::tool_call::call_of;
+use super::tool_call::{call_of, exact_arguments};
 use super::tool_executor::calls_of;
 use super::{tool_definition, tool_result};
 use crate::context::context_argument;
@@ -198,9 +199,35 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: BatchMode) -> Result<Vec<Zva
     let results: Vec<_> = names
         .into_iter()
         .zip(answers)
-        .map(|((id, name), (_, answer))| Answer::of(answer).into_result(id, name))
+        .zip(
+            asked_arguments(&body)?
+                .into_iter()
+                .chain(repeat_with(|| None)),
+        )
+        .map(|(((id, name), (_, answer)), asked)| {
+            Answer::of(answer).asking_for(asked).into_result(id, name)
+        })
         .collect::<Result<_, _>>()?;
     Ok(results)
+}
+
+/// The arguments of the calls that need approval, as they are: whoever approves of one has to
+/// see what would run. Most batches have none, and are not read twice.
+fn asked_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
+    let code = ErrorCode::ApprovalRequired.as_str().as_bytes();
+    if !body.windows(code.len()).any(|part| part == code) {
+        return Ok(Vec::new());
+    }
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let results = answer["results"].as_array().into_iter().flatten();
+    let asked = results.map(|answer| {
+        let outcome = answer.get("result").filter(|result| result.is_object());
+        let outcome = outcome.unwrap_or(answer);
+        let is_asked = outcome["error_code"] == ErrorCode::ApprovalRequired.as_str();
+        let arguments = outcome["metadata"].get("arguments").filter(|_| is_asked);
+        arguments.map(exact_arguments).transpose()
+    });
+    asked.collect()
 }
 
 fn caller_argument(call: &Call<'_>, index: usize) -> Result<Caller, Failure> {

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
+use Pillion\Exception\ApprovalRequiredException;
 use Pillion\Exception\InvalidInputException;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
@@ -96,6 +97,36 @@ final class ApprovalTest extends TestCase
         ] as [$arguments, $context]) {
             self::assertSame('approval_required', $this->execute($options, 'calculator', $arguments, $context)->errorCode);
         }
+    }
+
+    public function testG3ArgumentsDoNotChangeBeforeTheyAreApproved(): void
+    {
+        $json = '{"empty":{},"inner":{"map":{},"list":[]},"n":1.0}';
+        $seen = null;
+        $options = ['approvals' => ['default' => 'always-ask'], 'approve' => function (ToolCall $call) use (&$seen) {
+            $seen = $call;
+            return null;
+        }];
+        $asked = (new ToolExecutor($this->registry, $options))->execute(new ToolCall('c1', 'echo', $json));
+        $encode = fn (mixed $value) => json_encode($value, JSON_PRESERVE_ZERO_FRACTION);
+        self::assertSame([$json, $json], [$encode($asked->metadata['arguments']), $encode($seen->arguments)]);
+        try {
+            $asked->throw();
+        } catch (ApprovalRequiredException $e) {
+            self::assertSame($json, $encode($e->arguments));
+        }
+        // What was shown is what was asked for: the same call, with the same id.
+        $later = $this->execute($options, 'echo', $asked->metadata['arguments'], ['approved' => [$asked->metadata['approval_id']]]);
+        self::assertSame('did echo', $later->result);
+        self::assertSame([], $this->execute($options, 'echo')->metadata['arguments']);
+    }
+
+    /** @group extension */
+    public function testG3IntegersBeyond64BitsAreShownWithAllTheirDigits(): void
+    {
+        $call = new ToolCall('c1', 'echo', '{"n":18446744073709551615,"f":1e300}');
+        $asked = (new ToolExecutor($this->registry, ['approvals' => ['default' => 'always-ask']]))->execute($call);
+        self::assertSame(['n' => '18446744073709551615', 'f' => 1e300], $asked->metadata['arguments']);
     }
 
     public function testG3ADenialIsReportedAndWins(): void

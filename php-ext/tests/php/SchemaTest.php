@@ -62,6 +62,8 @@ final class SchemaTest extends TestCase
         yield 'oneOf, none' => $invalid($both, 'x', "the value is not valid under any of the schemas listed in the 'oneOf' keyword");
         yield 'allOf' => $invalid(['allOf' => [['type' => 'number'], ['minimum' => 3]]], 1, 'the value is less than the minimum of 3');
         yield 'if' => $invalid(['if' => ['type' => 'string'], 'then' => ['minLength' => 3]], 'zz', 'the value is shorter than 3 characters');
+        yield 'not' => $invalid(['not' => ['type' => 'string', 'pattern' => 'a']], 'a', '{"type":"string","pattern":"a"} is not allowed for the value');
+        yield 'not, inside' => $invalid(['not' => ['properties' => ['x' => ['type' => 'string']]]], 1, '{"properties":{"x":{"type":"string"}}} is not allowed for the value');
         yield 'contains' => $invalid(['contains' => ['type' => 'string']], [1], 'None of the value are valid under the given schema');
         yield 'a tuple' => [['prefixItems' => [['type' => 'string']]], [1], 'Invalid type for a[0]: expected string'];
         yield 'beyond a tuple' => [['prefixItems' => [['type' => 'string']], 'items' => false], [1, 2], 'Invalid value for a[1]: False schema does not allow the value'];
@@ -107,10 +109,46 @@ final class SchemaTest extends TestCase
         yield 'values that are no list' => [['enum' => 'x'], '/properties/a/enum'];
         yield 'properties that are a list' => [['properties' => []], '/properties/a/properties'];
         yield 'items that are a list' => [['items' => []], '/properties/a/items'];
-        yield 'a broken pattern' => [['pattern' => '('], '/properties/a/'];
+        yield 'a broken pattern' => [['type' => 'string', 'pattern' => '('], "/properties/a/pattern': \"(\" is not a \"regex\""];
+        yield 'a list of schemas as items' => [['items' => [['type' => 'string']]], "/properties/a/items': [{\"type\":\"string\"}] is not of types"];
         yield 'a negative length' => [['minLength' => -1], '/properties/a/minLength'];
         yield 'another document' => [['$ref' => 'http://x.example/y'], ''];
         yield 'a reference to nowhere' => [['$ref' => '#/nope'], ''];
+    }
+
+    /** @dataProvider emptyArrays */
+    public function testE11AnEmptyArrayIsAMapWhereOnlyAMapFits(array $property, mixed $value, string $json): void
+    {
+        $definitions = ['map' => ['type' => 'object'], 'list' => ['type' => 'array']];
+        $registry = new ToolRegistry();
+        $schema = ['type' => 'object', 'properties' => ['a' => $property], '$defs' => $definitions];
+        // A metadata of arguments that need approval shows them as they are.
+        $registry->register(new ToolDefinition('t', 'd', $schema, requiresConfirmation: true), fn (array $arguments) => $arguments);
+        $asked = (new ToolExecutor($registry))->execute(new ToolCall('1', 't', $value === null ? [] : ['a' => $value]));
+        self::assertSame($json, json_encode($asked->metadata['arguments']['a'] ?? $asked->error));
+    }
+
+    public function emptyArrays(): iterable
+    {
+        $map = ['type' => 'object'];
+        $list = ['type' => 'array'];
+        yield 'a map' => [$map, [], '{}'];
+        yield 'a map or null' => [['type' => ['object', 'null']], [], '{}'];
+        yield 'one of several' => [['anyOf' => [['type' => 'string'], $map]], [], '{}'];
+        yield 'by reference' => [['$ref' => '#/$defs/map'], [], '{}'];
+        yield 'all of' => [['allOf' => [['type' => ['array', 'object']], $map]], [], '{}'];
+        yield 'inside a map' => [['type' => 'object', 'properties' => ['b' => $map]], ['b' => []], '{"b":{}}'];
+        yield 'inside a list' => [['items' => ['type' => 'object', 'additionalProperties' => $map]], [[], ['x' => []]], '[{},{"x":{}}]'];
+        yield 'a default' => [['type' => ['object', 'null'], 'default' => []], null, '{}'];
+        yield 'a default inside' => [['type' => 'object', 'properties' => ['b' => $map], 'default' => ['b' => []]], null, '{"b":{}}'];
+        yield 'a list' => [$list, [], '[]'];
+        yield 'a list by reference' => [['$ref' => '#/$defs/list'], [], '[]'];
+        yield 'either' => [['type' => ['array', 'object']], [], '[]'];
+        yield 'anything' => [['description' => 'x'], [], '[]'];
+        yield 'a list as default' => [['type' => ['array', 'object'], 'default' => []], null, '[]'];
+        yield 'neither' => [['type' => 'string'], [], '"Invalid type for a: expected string"'];
+        $kind = fn (string $kind, array $value) => ['type' => 'object', 'properties' => ['k' => ['const' => $kind], 'v' => $value]];
+        yield 'by its word' => [['items' => ['oneOf' => [$kind('m', $map), $kind('l', $list)]]], [['k' => 'm', 'v' => []], ['k' => 'l', 'v' => []]], '[{"k":"m","v":{}},{"k":"l","v":[]}]'];
     }
 
     public function testASchemaThatMeansNoGoodComesToAnEnd(): void

@@ -88,6 +88,69 @@ final class SignatureTest extends TestCase
         self::assertSame(['type' => 'string', 'pattern' => '^[A-Z]', 'examples' => ['Ada']], $hello->parameters['properties']['name']);
     }
 
+    public function testC3AWholeFloatIsAnIntegerAndAValueOfAnEnum(): void
+    {
+        $function = fn (Level $level, int $n = 3, ?int $m = null, int|float $f = 0, int|string $s = 0) => [$level->name, $n, $m, $f, $s];
+        $registry = new ToolRegistry();
+        $registry->register(ToolDefinition::fromCallable($function, 'f', 'Shows'), $function);
+        $run = fn (string $arguments) => (new ToolExecutor($registry))->execute(new ToolCall('c', 'f', $arguments));
+        self::assertSame(['High', 2, -3, 1.5, 4], $run('{"level":2.0,"n":2.0,"m":-3.0,"f":1.5,"s":4.0}')->result);
+        foreach ([
+            '{"level":1.5}' => 'Invalid type for level: expected integer',
+            '{"level":7.0}' => 'Invalid value for level: must be one of',
+            '{"level":2,"n":1.5}' => 'Invalid type for n: expected integer',
+            '{"level":2,"n":1e30}' => 'Invalid value for n: the value is beyond 64 bits',
+            '{"level":2,"n":9223372036854775808}' => 'Invalid value for n: the value is beyond 64 bits',
+        ] as $arguments => $error) {
+            $result = $run($arguments);
+            self::assertStringStartsWith($error, (string) $result->error);
+            self::assertSame('invalid_input', $result->errorCode);
+        }
+        // Without an executor nobody has checked the arguments.
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('Invalid type for n: expected integer');
+        $registry->get('f')->execute(['level' => 2, 'n' => 1.5], 'c');
+    }
+
+    public function testE11AnEmptyArrayIsTheMapThatTheDocCommentSays(): void
+    {
+        $tool = new class () {
+            /**
+             * Counts
+             *
+             * @param array<string, mixed> $map
+             * @param array{inner: array<string, int>}|null $shape
+             */
+            public function execute(array $map, ?array $shape = null): array
+            {
+                return [$map, $shape];
+            }
+        };
+        $definition = ToolDefinition::fromCallable($tool, 'count_up');
+        $registry = new ToolRegistry();
+        $registry->register($definition, [$tool, 'execute']);
+        $result = $registry->execute('count_up', ['map' => [], 'shape' => ['inner' => []]], 'c');
+        self::assertSame([[], ['inner' => []]], $result->result, (string) $result->error);
+    }
+
+    /** @dataProvider bytes */
+    public function testTextThatIsNotUtf8IsRefusedInWords(string $code, mixed $callable): void
+    {
+        eval(str_replace('#', "\xfc", $code));
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage('UTF-8');
+        ToolDefinition::fromCallable($callable, 'name');
+    }
+
+    public function bytes(): iterable
+    {
+        yield 'a name' => ['', "\xfc"];
+        yield 'a class' => ['', ["\xfc", 'x']];
+        yield 'a doc comment' => ['/** Gr#ße */ function of_bytes_1() {}', 'of_bytes_1'];
+        yield 'a parameter' => ['/** Does */ function of_bytes_2(int $x#) {}', 'of_bytes_2'];
+        yield 'a default' => ['/** Does */ function of_bytes_3(string $x = "#") {}', 'of_bytes_3'];
+    }
+
     public function testAClassIsMadeWhenAMethodNeedsAnObject(): void
     {
         $registry = new ToolRegistry();

@@ -54,6 +54,13 @@ final class ToolCallTest extends TestCase
         self::assertEquals($nested, ToolCall::fromArray(json_decode(json_encode($nested), true)));
     }
 
+    public function testTextThatIsNotUtf8IsNamed(): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage("The 'id' of a tool call is not valid UTF-8");
+        ToolCall::fromArray(['id' => "\xff", 'name' => 't']);
+    }
+
     public function testA6FromArrayNamesWhatIsMissing(): void
     {
         $this->expectException(InvalidInputException::class);

@@ -5,7 +5,9 @@ declare(strict_types=1);
 namespace Pillion\Tests;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\ProviderFormat;
 use Pillion\ToolDefinition;
+use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 final class ToolDefinitionTest extends TestCase
@@ -123,6 +125,86 @@ final class ToolDefinitionTest extends TestCase
         $definition = new ToolDefinition('t', 'd', ['type' => 'object', 'properties' => []]);
         self::assertStringContainsString('"properties":{}', json_encode($definition->toOpenAiFormat()));
         self::assertStringContainsString('"properties":{}', json_encode($definition->toAnthropicFormat()));
+    }
+
+    public function testH1AStrictSchemaHasTheFormThatOpenAiWants(): void
+    {
+        $node = ['type' => 'object', 'properties' => ['next' => ['$ref' => '#/$defs/node']]];
+        $schema = ['type' => 'object', 'required' => ['q'], '$defs' => ['node' => $node], 'properties' => [
+            'q' => ['type' => 'string', 'description' => 'What', 'examples' => ['x']],
+            'unit' => ['type' => 'string', 'enum' => ['m', 'ft'], 'default' => 'm'],
+            'list' => ['type' => 'array', 'items' => ['type' => 'object', 'properties' => ['x' => ['type' => 'integer']]]],
+            'either' => ['anyOf' => [['type' => 'string'], ['type' => 'integer']]],
+            'one' => ['type' => 'string', 'const' => 'x'],
+            'node' => ['$ref' => '#/$defs/node', 'description' => 'The first'],
+        ]];
+        $null = ['type' => 'null'];
+        $closed = fn (array $properties) => [
+            'type' => 'object', 'properties' => $properties, 'required' => array_keys($properties), 'additionalProperties' => false,
+        ];
+        $reference = ['$ref' => '#/$defs/node'];
+        $expected = $closed([
+            'q' => ['type' => 'string', 'description' => 'What'],
+            'unit' => ['type' => ['string', 'null'], 'enum' => ['m', 'ft', null]],
+            'list' => ['type' => ['array', 'null'], 'items' => $closed(['x' => ['type' => ['integer', 'null']]])],
+            'either' => ['anyOf' => [['type' => 'string'], ['type' => 'integer'], $null]],
+            'one' => ['anyOf' => [['type' => 'string', 'const' => 'x'], $null]],
+            'node' => ['description' => 'The first', 'anyOf' => [$reference, $null]],
+        ]) + ['$defs' => ['node' => $closed(['next' => ['anyOf' => [$reference, $null]]])]];
+        $strict = new ToolDefinition('t', 'd', $schema, strict: true);
+        foreach ([$strict->toOpenAiFormat()['function'], $strict->toOpenAiResponsesFormat(), ProviderFormat::tools('openai', [$strict])[0]['function']] as $format) {
+            self::assertTrue($format['strict']);
+            self::assertEquals($expected, $format['parameters']);
+        }
+        self::assertSame($schema, $strict->parameters);
+        self::assertSame($schema['properties'], $strict->toAnthropicFormat()['input_schema']['properties']);
+        $lax = new ToolDefinition('t', 'd', $schema);
+        self::assertSame([false, $schema['properties']], [$lax->toOpenAiFormat()['function']['strict'], $lax->toOpenAiFormat()['function']['parameters']['properties']]);
+    }
+
+    /** @dataProvider neverStrict */
+    public function testH1StrictIsNotClaimedOfASchemaThatCannotBe(array $property, array $more = []): void
+    {
+        $schema = $more + ['type' => 'object', 'properties' => ['a' => $property], 'required' => ['a']];
+        $definition = new ToolDefinition('t', 'd', $schema, strict: true);
+        self::assertFalse($definition->toOpenAiFormat()['function']['strict']);
+        self::assertFalse($definition->toOpenAiResponsesFormat()['strict']);
+        $format = ProviderFormat::tools('openai', [$definition])[0]['function'];
+        self::assertArrayNotHasKey('strict', $format);
+        self::assertSame($schema['properties'], $format['parameters']['properties']);
+    }
+
+    public function neverStrict(): iterable
+    {
+        $text = ['type' => 'string'];
+        yield 'anything' => [['description' => 'x']];
+        yield 'a free map' => [['type' => 'object']];
+        yield 'a map of something' => [['type' => 'object', 'additionalProperties' => $text]];
+        yield 'a map with more' => [['type' => 'object', 'properties' => ['x' => $text], 'additionalProperties' => true]];
+        yield 'patterns' => [['type' => 'object', 'properties' => ['x' => $text], 'patternProperties' => ['^y' => $text]]];
+        yield 'a list of anything' => [['type' => 'array']];
+        yield 'a tuple' => [['type' => 'array', 'prefixItems' => [$text], 'items' => $text]];
+        yield 'oneOf' => [['oneOf' => [$text, ['type' => 'null']]]];
+        yield 'allOf' => [['allOf' => [$text]]];
+        yield 'not' => [$text + ['not' => ['const' => 'x']]];
+        yield 'a length' => [$text + ['minLength' => 1]];
+        yield 'a format' => [$text + ['format' => 'uri']];
+        yield 'values without a type' => [['enum' => ['x']]];
+        yield 'a reference elsewhere' => [['$ref' => '#/properties/b'], ['properties' => ['a' => ['$ref' => '#/properties/b'], 'b' => $text]]];
+        yield 'an open tool' => [$text, ['additionalProperties' => true]];
+    }
+
+    public function testH1NullOfAStrictToolIsAParameterThatIsLeftOut(): void
+    {
+        $inner = ['type' => 'object', 'properties' => ['x' => ['type' => 'string'], 'y' => ['type' => ['string', 'null']]]];
+        $schema = ['type' => 'object', 'properties' => ['n' => ['type' => 'integer', 'default' => 5], 'note' => ['type' => 'string'], 'o' => $inner]];
+        $run = function (bool $strict) use ($schema) {
+            $registry = new ToolRegistry();
+            $registry->register(new ToolDefinition('t', 'd', $schema, strict: $strict), fn (array $arguments) => $arguments);
+            return $registry->execute('t', ['n' => null, 'note' => null, 'o' => ['x' => null, 'y' => null]], 'c');
+        };
+        self::assertSame(['o' => ['y' => null], 'n' => 5], $run(true)->result);
+        self::assertSame('Invalid type for n: expected integer', $run(false)->error);
     }
 
     public function testItCanGoThroughAQueue(): void

@@ -372,6 +372,6 @@ final class ToolExecutorTest extends TestCase
     {
         $registry = new ToolRegistry();
         $registry->register(new ToolDefinition('f', 'Throws'), fn () => throw new \RuntimeException("caf\xE9 closed"));
-        self::assertStringContainsString('closed', (string) (new ToolExecutor($registry))->execute(['id' => '1', 'name' => 'f'])->error);
+        self::assertSame('caf\xE9 closed', (new ToolExecutor($registry))->execute(['id' => '1', 'name' => 'f'])->error);
     }
 }

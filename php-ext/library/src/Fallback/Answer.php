@@ -43,6 +43,10 @@ final class Answer
         }
         $text = static fn (string $key): ?string => is_string($outcome->$key ?? null) ? $outcome->$key : null;
         $metadata = Json::arrays($outcome->metadata ?? null);
+        if ($text('error_code') === 'approval_required' && ($outcome->metadata->arguments ?? null) instanceof \stdClass) {
+            // Whoever approves of a call has to see what would run.
+            $metadata['arguments'] = Json::members($outcome->metadata->arguments);
+        }
         return new self(
             $outcome->success,
             $outcome->data ?? null,

@@ -19,6 +19,21 @@ final class Argument
         return preg_match('//u', $text) === 1;
     }
 
+    /** Text in which bytes that are no UTF-8 are written as `\xE9`, so that nothing is lost. */
+    public static function legible(string $text): string
+    {
+        if (self::isUtf8($text)) {
+            return $text;
+        }
+        $valid = '[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}'
+            . '|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}';
+        return (string) preg_replace_callback(
+            "/$valid|./s",
+            static fn (array $found): string => self::isUtf8($found[0]) ? $found[0] : sprintf('\x%02X', ord($found[0])),
+            $text,
+        );
+    }
+
     public static function isBlank(string $text): bool
     {
         return preg_match('/^[\s\p{Z}\x{85}]*$/u', $text) === 1;

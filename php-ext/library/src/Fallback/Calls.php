@@ -22,7 +22,7 @@ final class Calls
             default => throw Failure::invalidInput('A call must be a Pillion\ToolCall or an array'),
         };
         // Arguments that are no JSON are the caller's mistake, not a tool's failure.
-        Json::encode($call->arguments);
+        Json::encode($call->arguments, 'argument $arguments');
         return $call;
     }
 

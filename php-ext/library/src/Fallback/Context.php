@@ -32,7 +32,7 @@ final class Context
      */
     public static function of(array $context): self
     {
-        $tree = Json::tree($context);
+        $tree = Json::tree($context, 'argument $context');
         if (is_array($tree) && $tree !== []) {
             throw Failure::invalidInput('The context must be an array with names as keys');
         }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\Fallback\Schema\Meaning;
 use Pillion\ToolDefinition;
 
 /**
@@ -28,7 +29,7 @@ final class InputSchema
      */
     public static function read(string $tool, array $given): array
     {
-        $tree = Json::tree($given);
+        $tree = Json::tree($given, 'argument $parameters');
         if ($tree instanceof \stdClass) {
             self::completed($tree) ?? throw Failure::invalidInput("$tool: The parameters must be a JSON Schema of type object");
             return $given;
@@ -74,11 +75,7 @@ final class InputSchema
             return null;
         }
         $schema->properties = $properties === [] ? new \stdClass() : $properties;
-        foreach (get_object_vars($schema->properties) as $property) {
-            if ($property instanceof \stdClass && ($property->type ?? null) === 'object' && ($property->default ?? null) === []) {
-                $property->default = new \stdClass();
-            }
-        }
+        Meaning::ofDefaults($schema);
         return $schema;
     }
 

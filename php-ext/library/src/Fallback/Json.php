@@ -23,15 +23,17 @@ final class Json
         | JSON_UNESCAPED_LINE_TERMINATORS | JSON_PRESERVE_ZERO_FRACTION;
 
     /**
+     * @param string $what what errors call the value
+     *
      * @throws InvalidInputException for what JSON cannot hold: text that is not UTF-8, NAN and INF,
      *                               resources, plain enums, more than 128 levels
      */
-    public static function encode(mixed $value): string
+    public static function encode(mixed $value, string $what = 'value'): string
     {
         try {
             return json_encode($value, self::FLAGS, self::DEPTH);
         } catch (\JsonException $e) {
-            throw Failure::invalidInput('The value is not JSON: ' . self::reason($e));
+            throw Failure::invalidInput("The $what is not JSON: " . self::reason($e));
         }
     }
 
@@ -68,15 +70,15 @@ final class Json
      *
      * @throws InvalidInputException as {@see encode()}
      */
-    public static function tree(mixed $value): mixed
+    public static function tree(mixed $value, string $what = 'value'): mixed
     {
         if ($value === null || is_bool($value) || is_int($value)) {
             return $value;
         }
         try {
-            return self::parse(self::encode($value));
+            return self::parse(self::encode($value, $what));
         } catch (\JsonException $e) {
-            throw Failure::invalidInput('The value is not JSON: ' . $e->getMessage());
+            throw Failure::invalidInput("The $what is not JSON: " . $e->getMessage());
         }
     }
 
@@ -107,6 +109,16 @@ final class Json
             return $members === [] ? $tree : array_map(self::shown(...), $members);
         }
         return is_array($tree) ? array_map(self::shown(...), $tree) : $tree;
+    }
+
+    /**
+     * A map as {@see shown()}, but for the map itself: that is an array also when it is empty.
+     *
+     * @return array<array-key, mixed>
+     */
+    public static function members(\stdClass $map): array
+    {
+        return array_map(self::shown(...), get_object_vars($map));
     }
 
     private static function reason(\JsonException $e): string

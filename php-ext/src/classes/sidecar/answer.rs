@@ -1,7 +1,7 @@
 use ext_php_rs::types::Zval;
 
 use crate::classes::tool_result::Parts;
-use crate::zend::{Outcome, empty_array};
+use crate::zend::{Outcome, empty_array, with_entry};
 
 /// The sidecar's answer to one call, as PHP values: either a tool ran and its outcome is
 /// under `result`, or there is no such tool.
@@ -33,6 +33,14 @@ impl Answer {
             result: field("result").map(Zval::shallow_clone),
             metadata: field("metadata").map_or_else(empty_array, Zval::shallow_clone),
         }
+    }
+
+    /// With those arguments in the metadata, if there are any.
+    pub(super) fn asking_for(mut self, arguments: Option<Zval>) -> Self {
+        if let Some(arguments) = arguments.filter(|_| self.metadata.is_array()) {
+            self.metadata = with_entry(&self.metadata, "arguments", arguments);
+        }
+        self
     }
 
     /// The answer as a `ToolResult`.

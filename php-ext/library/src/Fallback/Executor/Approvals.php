@@ -47,7 +47,7 @@ final class Approvals
         $metadata = ['approval_id' => $id];
         if ($decision === null) {
             // Whoever decides later has to see what would run.
-            $metadata['arguments'] = Json::arrays($arguments);
+            $metadata['arguments'] = Json::members($arguments);
         }
         throw new ToolFailure(
             $decision === false ? 'denied' : 'approval_required',
@@ -64,7 +64,7 @@ final class Approvals
         }
         try {
             $answer = ($this->approve)(
-                new ToolCall($call->id, $entry->definition->name, Json::arrays($arguments)),
+                new ToolCall($call->id, $entry->definition->name, Json::members($arguments)),
                 $entry->definition,
                 $context->shown() + ['approval_id' => $id],
             );

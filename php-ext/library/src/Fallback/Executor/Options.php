@@ -7,6 +7,7 @@ namespace Pillion\Fallback\Executor;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
 
 /**
  * The options of an executor. Times are in seconds.
@@ -34,6 +35,7 @@ final class Options
      */
     public function __construct(array $given)
     {
+        Json::encode(array_diff_key($given, ['approve' => null]), 'argument $options');
         self::known('', $given, self::NAMES);
         $this->timeout = self::seconds('timeout', $given['timeout'] ?? 30.0);
         $toolTimeouts = [];

@@ -101,7 +101,7 @@ final class Pipeline
             'Unknown tool: ' . (preg_match('/^.{0,' . self::LONGEST_NAME . '}/us', $call->name, $shown) === 1 ? $shown[0] : ''),
         );
         $arguments = self::arguments($call->arguments);
-        $wrong = $entry->schema?->validate($arguments);
+        $wrong = $entry->schema?->validate($arguments, dropsNulls: $entry->definition->strict);
         if ($wrong !== null) {
             throw new ToolFailure('invalid_input', $wrong);
         }

@@ -34,13 +34,9 @@ final class ToolFailure extends \Exception
         }
         $code = $thrown instanceof PillionException ? Failure::code($thrown->errorCode) : null;
         $wait = $thrown instanceof RateLimitedException ? $thrown->retryAfter : null;
-        $message = $thrown->getMessage();
-        if (!Argument::isUtf8($message)) {
-            $message = (string) preg_replace('/[\x80-\xff]+/', '?', $message);
-        }
         return new self(
             $code ?? 'internal_error',
-            $message,
+            Argument::legible($thrown->getMessage()),
             metadata: $wait === null ? [] : ['retry_after' => (int) ceil($wait)],
         );
     }

@@ -81,7 +81,7 @@ abstract class Format
 
     protected static function call(string $id, string $name, mixed $arguments, ?int $index = null): ToolCall
     {
-        $arguments = Json::arrays($arguments);
+        $arguments = $arguments instanceof \stdClass ? Json::members($arguments) : Json::shown($arguments);
         if (!is_array($arguments) && !is_string($arguments)) {
             // Not what a call has: the executor will say so.
             $arguments = Json::encode($arguments);

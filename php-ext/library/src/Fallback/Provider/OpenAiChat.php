@@ -4,7 +4,6 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback\Provider;
 
-use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Json;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
@@ -23,13 +22,14 @@ final class OpenAiChat extends Format
 
     public function tool(ToolDefinition $definition, bool $alwaysStrict): array
     {
+        [$parameters, $isStrict] = Strict::parameters($definition);
         $function = [
             'name' => $definition->name,
             'description' => $definition->description,
-            'parameters' => Json::shown(InputSchema::withRequired($definition)),
+            'parameters' => Json::shown($parameters),
         ];
-        if ($alwaysStrict || $definition->strict) {
-            $function['strict'] = $definition->strict;
+        if ($alwaysStrict || $isStrict) {
+            $function['strict'] = $isStrict;
         }
         return ['type' => 'function', 'function' => $function];
     }

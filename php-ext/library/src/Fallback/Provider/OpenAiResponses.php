@@ -4,7 +4,6 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback\Provider;
 
-use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Json;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
@@ -26,12 +25,13 @@ final class OpenAiResponses extends Format
     /** `strict` is always there: that API takes its absence for true. */
     public function tool(ToolDefinition $definition, bool $alwaysStrict): array
     {
+        [$parameters, $isStrict] = Strict::parameters($definition);
         return [
             'type' => 'function',
             'name' => $definition->name,
             'description' => $definition->description,
-            'parameters' => Json::shown(InputSchema::withRequired($definition)),
-            'strict' => $definition->strict,
+            'parameters' => Json::shown($parameters),
+            'strict' => $isStrict,
         ];
     }
 

@@ -29,14 +29,20 @@ final class CompiledSchema
     }
 
     /**
-     * Checks arguments, then fills in the defaults of what they leave out.
+     * Checks arguments, reads them as they are meant where only that fits, then fills in the
+     * defaults of what they leave out.
      *
      * @return ?string what is wrong with them: the first in the order of the parameters
      */
-    public function validate(\stdClass $arguments): ?string
+    public function validate(\stdClass &$arguments, bool $dropsNulls = false): ?string
     {
         try {
             $first = $this->first($arguments);
+            if ($first !== null) {
+                $meant = Meaning::of(Place::of($this->schema, $this->schema), $arguments, $dropsNulls);
+                $first = $this->first($meant);
+                $arguments = $first === null ? $meant : $arguments;
+            }
         } catch (Unchecked $e) {
             $first = Violation::other('', $e->getMessage());
         }

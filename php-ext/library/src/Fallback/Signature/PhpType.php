@@ -11,6 +11,9 @@ namespace Pillion\Fallback\Signature;
  */
 final class PhpType
 {
+    /** What stands in a binding for arguments that are integers. */
+    public const WHOLE = 'int';
+
     private const KINDS = [
         'int' => 'integer', 'float' => 'number', 'string' => 'string', 'bool' => 'boolean', 'false' => 'boolean',
         'true' => 'boolean', 'array' => 'array', 'iterable' => 'array',
@@ -19,7 +22,7 @@ final class PhpType
     /** @var list<array<string, mixed>> */
     private array $schemas = [];
     /** @var ?class-string<\BackedEnum> */
-    public ?string $enumeration = null;
+    private ?string $enumeration = null;
     private bool $isNullable = false;
     /** Whether anything is allowed. */
     private bool $isAnything = false;
@@ -60,6 +63,14 @@ final class PhpType
         } else {
             $this->schemas[] = ['type' => self::KINDS[$name] ?? throw new \DomainException($name)];
         }
+    }
+
+    /** @return class-string<\BackedEnum>|'int'|null what an argument becomes */
+    public function kind(): ?string
+    {
+        $types = $this->isAnything ? [] : array_column($this->schemas, 'type');
+        $isWhole = in_array('integer', $types, true) && !in_array('number', $types, true);
+        return $this->enumeration ?? ($isWhole ? self::WHOLE : null);
     }
 
     /**

@@ -21,7 +21,7 @@ final class Signature
 {
     private const CONSTRAINTS = ['enum', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'format'];
 
-    /** @param array<string, ?class-string<\BackedEnum>> $binding the parameters, each with the enum that its argument is a value of */
+    /** @param array<string, class-string<\BackedEnum>|'int'|null> $binding the parameters, each with what its argument becomes */
     private function __construct(public readonly ToolDefinition $definition, public readonly array $binding)
     {
     }
@@ -56,34 +56,57 @@ final class Signature
 
     /**
      * Arguments of a call as parameters: in the order of the parameters, without those that
-     * nobody takes, with the enums that values stand for.
+     * nobody takes, with the enums that values stand for, and with whole numbers as integers (to
+     * JSON Schema `5.0` is one).
      *
-     * @param array<string, ?class-string<\BackedEnum>> $binding
-     * @param array<array-key, mixed>                   $arguments
+     * @param array<string, class-string<\BackedEnum>|'int'|null> $binding
+     * @param array<array-key, mixed>                             $arguments
      *
      * @return array<string, mixed>
+     *
+     * @throws InvalidInputException that names an argument which is no integer of PHP
      */
     public static function bind(array $binding, array $arguments): array
     {
         $bound = [];
-        foreach ($binding as $name => $enumeration) {
+        foreach ($binding as $name => $kind) {
             if (array_key_exists($name, $arguments)) {
                 $value = $arguments[$name];
-                // A value that is none PHP refuses in its own words.
-                $bound[$name] = $enumeration === null ? $value : self::caseOf($enumeration, $value) ?? $value;
+                $bound[$name] = match ($kind) {
+                    null => $value,
+                    PhpType::WHOLE => self::whole($name, $value),
+                    // A value that is none PHP refuses in its own words.
+                    default => self::caseOf($kind, $value) ?? $value,
+                };
             }
         }
         return $bound;
+    }
+
+    private static function whole(string $name, mixed $value): mixed
+    {
+        if (!is_float($value)) {
+            return $value;
+        }
+        return self::integer($value) ?? throw Failure::invalidInput(
+            floor($value) === $value ? "Invalid value for $name: the value is beyond 64 bits" : "Invalid type for $name: expected integer",
+        );
+    }
+
+    private static function integer(float $value): ?int
+    {
+        return floor($value) === $value && $value >= PHP_INT_MIN && $value < -(float) PHP_INT_MIN ? (int) $value : null;
     }
 
     /** @param class-string<\BackedEnum> $enumeration */
     private static function caseOf(string $enumeration, mixed $value): ?\BackedEnum
     {
         $type = (string) (new \ReflectionEnum($enumeration))->getBackingType();
+        $value = $type === 'int' && is_float($value) ? self::integer($value) : $value;
         return get_debug_type($value) === $type ? $enumeration::tryFrom($value) : null;
     }
 
-    /** @return array{array<string, mixed>, array<string, ?class-string<\BackedEnum>>} the schema and the binding */
+    /** @return array{array<string, mixed>, array<string, class-string<\BackedEnum>|'int'|null>} the schema and the binding */
     private static function parameters(Target $target, DocComment $comment, bool $strict): array
     {
         $properties = $required = $binding = [];
@@ -99,7 +122,7 @@ final class Signature
         return [$strict ? $schema + ['additionalProperties' => false] : $schema, $binding];
     }
 
-    /** @return array{array<string, mixed>, ?class-string<\BackedEnum>} */
+    /** @return array{array<string, mixed>, class-string<\BackedEnum>|'int'|null} */
     private static function parameter(string $function, \ReflectionParameter $parameter, DocComment $comment): array
     {
         $name = $parameter->getName();
@@ -133,9 +156,9 @@ final class Signature
         }
         $schema = array_replace($schema, Json::arrays(Json::tree($more)));
         if ($parameter->isOptional() && $parameter->isDefaultValueAvailable()) {
-            $default = Json::arrays(Json::tree($parameter->getDefaultValue()));
+            $default = Json::arrays(Json::tree($parameter->getDefaultValue(), "default of \$$name of $function"));
             $schema += $default === null ? [] : ['default' => $default];
         }
-        return [$schema, $declared->enumeration];
+        return [$schema, $declared->kind()];
     }
 }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Signature;
 
 use Pillion\AsTool;
+use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
 
 /**
@@ -37,6 +38,11 @@ final class Target
      */
     public static function find(object|array|string $given): self
     {
+        foreach (is_object($given) ? [] : (array) $given as $part) {
+            if (is_string($part) && !Argument::isUtf8($part)) {
+                throw Failure::invalidInput('Argument #1 ($callable) is not valid UTF-8');
+            }
+        }
         if (is_object($given)) {
             return $given instanceof \Closure ? self::closure($given) : self::ofClass($given);
         }

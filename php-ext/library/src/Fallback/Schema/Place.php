@@ -1,0 +1,213 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Schema;
+
+/**
+ * What a schema says of one place in a value: the ways in which it may be fulfilled there. It is
+ * careful rather than complete, as the engine's: where it does not understand the schema
+ * (patterns, conditions) it takes it to allow anything.
+ *
+ * @internal
+ */
+final class Place
+{
+    /** More ways, or levels of schemas in schemas: anything goes. */
+    private const MOST_ALTERNATIVES = 64;
+    private const MOST_LEVELS = 32;
+    /** Looks at a schema at most, for one value. */
+    private const MOST_STEPS = 100_000;
+
+    private const TYPES = ['null', 'boolean', 'number', 'string', 'array', 'object'];
+
+    /** @param list<list<\stdClass>> $alternatives of each of which all schemas hold */
+    private function __construct(
+        private readonly \stdClass $root,
+        private array $alternatives,
+        private readonly \ArrayObject $steps,
+    ) {
+    }
+
+    /** The place of which only `$schema`, a part of `$root`, speaks. */
+    public static function of(\stdClass $root, mixed $schema): self
+    {
+        $place = new self($root, [], new \ArrayObject(['left' => self::MOST_STEPS]));
+        $place->alternatives = $place->expand($schema, 0);
+        return $place;
+    }
+
+    /** The place of a member of objects that are here. */
+    public function member(string $name): self
+    {
+        return $this->below(function (\stdClass $schema) use ($name): array {
+            if (($schema->properties ?? null) instanceof \stdClass && property_exists($schema->properties, $name)) {
+                return $this->expand($schema->properties->$name, 1);
+            }
+            $either = property_exists($schema, 'additionalProperties') ? $this->expand($schema->additionalProperties, 1) : [[]];
+            // Which of them the name matches is not looked at.
+            foreach ($schema->patternProperties ?? [] as $byPattern) {
+                $either = array_merge($either, $this->expand($byPattern, 1));
+            }
+            return self::few($either);
+        });
+    }
+
+    /** The place of an element of lists that are here. */
+    public function element(int $index): self
+    {
+        return $this->below(function (\stdClass $schema) use ($index): array {
+            $items = $schema->items ?? true;
+            $tuple = $schema->prefixItems ?? $items;
+            $own = is_array($tuple) ? $tuple[$index] ?? null : null;
+            return $this->expand($own ?? (is_array($items) ? true : $items), 1);
+        });
+    }
+
+    /** Whether a value here may have that type; whole numbers are numbers. */
+    public function allows(string $type): bool
+    {
+        foreach ($this->alternatives as $alternative) {
+            $all = array_map(static fn (\stdClass $schema): bool => in_array($type, self::types($schema), true), $alternative);
+            if (!in_array(false, $all, true)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Whether an object here must have that member, whichever way it is fulfilled. */
+    public function requires(string $name): bool
+    {
+        foreach (array_merge(...$this->alternatives) as $schema) {
+            if (in_array($name, $schema->required ?? [], true)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Leaves out the ways that this object certainly does not follow, unless it follows none. */
+    public function narrow(\stdClass $value): self
+    {
+        $kept = array_values(array_filter(
+            $this->alternatives,
+            static fn (array $all): bool => !in_array(false, array_map(static fn (\stdClass $schema): bool => self::mayFit($schema, $value), $all), true),
+        ));
+        return new self($this->root, $kept === [] ? $this->alternatives : $kept, $this->steps);
+    }
+
+    /** @param \Closure(\stdClass): list<list<\stdClass>> $byOne */
+    private function below(\Closure $byOne): self
+    {
+        $found = [];
+        foreach ($this->alternatives as $alternative) {
+            $all = [[]];
+            foreach ($alternative as $schema) {
+                $all = $this->both($all, $byOne($schema));
+            }
+            $found = array_merge($found, $all);
+        }
+        return new self($this->root, self::few($found), $this->steps);
+    }
+
+    /** @return list<list<\stdClass>> */
+    private function expand(mixed $schema, int $level): array
+    {
+        if (!$schema instanceof \stdClass) {
+            return $schema === false ? [] : [[]];
+        }
+        if ($level > self::MOST_LEVELS || --$this->steps['left'] <= 0) {
+            return [[]];
+        }
+        $found = [[$schema]];
+        if (isset($schema->{'$ref'})) {
+            $found = $this->both($found, $this->expand(Pointer::find($this->root, $schema->{'$ref'}), $level + 1));
+        }
+        foreach ($schema->allOf ?? [] as $part) {
+            $found = $this->both($found, $this->expand($part, $level + 1));
+        }
+        foreach (['anyOf', 'oneOf'] as $keyword) {
+            if (isset($schema->$keyword)) {
+                $either = array_map(fn (mixed $part): array => $this->expand($part, $level + 1), $schema->$keyword);
+                $found = $this->both($found, self::few(array_merge(...$either)));
+            }
+        }
+        return $found;
+    }
+
+    /**
+     * @param list<list<\stdClass>> $one
+     * @param list<list<\stdClass>> $other
+     *
+     * @return list<list<\stdClass>>
+     */
+    private function both(array $one, array $other): array
+    {
+        if (count($one) * count($other) > self::MOST_ALTERNATIVES) {
+            return [[]];
+        }
+        $found = [];
+        foreach ($one as $some) {
+            foreach ($other as $others) {
+                $found[] = array_merge($some, $others);
+            }
+        }
+        return $found;
+    }
+
+    /**
+     * @param list<list<\stdClass>> $alternatives
+     *
+     * @return list<list<\stdClass>>
+     */
+    private static function few(array $alternatives): array
+    {
+        return count($alternatives) > self::MOST_ALTERNATIVES ? [[]] : $alternatives;
+    }
+
+    /** @return list<string> */
+    private static function types(\stdClass $schema): array
+    {
+        $types = isset($schema->type)
+            ? array_map(static fn (string $type): string => $type === 'integer' ? 'number' : $type, (array) $schema->type)
+            : self::TYPES;
+        if (property_exists($schema, 'const')) {
+            $types = array_intersect($types, [self::typeOf($schema->const)]);
+        }
+        return array_values(isset($schema->enum) ? array_intersect($types, array_map(self::typeOf(...), $schema->enum)) : $types);
+    }
+
+    private static function typeOf(mixed $value): string
+    {
+        return match (true) {
+            $value === null => 'null',
+            is_bool($value) => 'boolean',
+            is_string($value) => 'string',
+            is_array($value) => 'array',
+            $value instanceof \stdClass => 'object',
+            default => 'number',
+        };
+    }
+
+    /** Whether the object has what is required, and the words that tell the alternatives apart. */
+    private static function mayFit(\stdClass $schema, \stdClass $value): bool
+    {
+        foreach ($schema->properties ?? [] as $name => $property) {
+            $word = $value->$name ?? null;
+            if (!is_string($word) || !$property instanceof \stdClass) {
+                continue;
+            }
+            $allowed = $property->enum ?? [$word];
+            if ((property_exists($property, 'const') && $property->const !== $word) || !in_array($word, $allowed, true)) {
+                return false;
+            }
+        }
+        foreach ($schema->required ?? [] as $name) {
+            if (!property_exists($value, $name)) {
+                return false;
+            }
+        }
+        return in_array('object', self::types($schema), true);
+    }
+}
