@@ -8,7 +8,7 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\McpServer;
 use Pillion\ToolRegistry;
 
-/** HAWKI's shape (S4): its provider, its sample tool and its model lists, as they are written there. */
+/** HAWKI's shape: its provider, its sample tool and its model lists, as they are written there. */
 final class HawkiTest extends TestCase
 {
     private const EXAMPLE = __DIR__ . '/../../../php-examples/hawki';

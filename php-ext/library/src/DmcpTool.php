@@ -111,7 +111,7 @@ class DmcpTool extends MCPToolAdapter
     }
 
     /**
-     * The result that S4's code gives. Where S4's server has `total` at the top, a server of
+     * The result of HAWKI's own tool. Where its demo server has `total` at the top, a server of
      * today has it in `structuredContent`, or in a text that is JSON.
      *
      * @param array<string, mixed> $response

@@ -58,6 +58,13 @@ impl Reflected {
         Ok(self.text("getName")?.unwrap_or_default())
     }
 
+    /// The name as errors show it, for code whose name plays no other part.
+    pub(super) fn shown_name(&self, method: &str) -> Result<String, Failure> {
+        let name = self.call(method, [])?;
+        let name = name.zend_str().map(|name| legible(name.as_bytes()));
+        Ok(name.unwrap_or_default())
+    }
+
     pub(super) fn yes(&self, method: &str) -> Result<bool, Failure> {
         Ok(self.call(method, [])?.bool() == Some(true))
     }

@@ -76,14 +76,15 @@ impl Target {
     ) -> Result<Self, Failure> {
         let name = function.name()?;
         let class = function.object("getDeclaringClass")?;
-        let class_name = class.as_ref().map_or(Ok(String::new()), Reflected::name)?;
+        let class_name = class.as_ref().map(|class| class.shown_name("getName"));
+        let class_name = class_name.transpose()?.unwrap_or_default();
         let label = format!("{class_name}::{name}()");
         if !function.yes("isPublic")? {
             return Err(exception::invalid_input(format!("{label} is not public")));
         }
         let (class, name) = if of_class {
             let used = Reflected::new("ReflectionClass", [class_of(&callable)])?;
-            let short = used.text("getShortName")?.unwrap_or_default();
+            let short = used.shown_name("getShortName")?;
             (Some(used), snake_case(&short))
         } else {
             (None, name)

@@ -10,6 +10,7 @@ use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
+use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolCall;
@@ -91,6 +92,18 @@ final class SidecarTest extends TestCase
             self::assertSame('42', $results[3]->result);
         }
         self::assertSame([], $this->sidecar->executeAll([]));
+    }
+
+    public function testG3ArgumentsThatNeedApprovalStayAsTheyAre(): void
+    {
+        $peer = new OddPeer('asks');
+        try {
+            [$asked, $done] = (new Sidecar($peer->socket, 5))->executeAll([['id' => '1', 'name' => 't'], ['id' => '2', 'name' => 't']]);
+        } finally {
+            $peer->stop();
+        }
+        self::assertSame('{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}', json_encode($asked->metadata));
+        self::assertSame(['map' => []], $done->result);
     }
 
     public function testE11EmptyArgumentsAreAnObject(): void

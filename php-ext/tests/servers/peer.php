@@ -77,6 +77,7 @@ while (true) {
                 }
             })(),
             'silent' => sleep(30),
+            'asks' => $write(whole('{"results":[{"success":true,"tool":"t","result":{"success":false,"data":null,"error":"The call of tool \'t\' needs approval","error_code":"approval_required","metadata":{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}}},{"success":true,"tool":"t","result":{"success":true,"data":{"map":{}},"error":null,"metadata":{}}}]}')),
             'no json' => $write(whole('<html>')),
             'a list' => $write(whole('[]')),
             'wrong types' => $write(whole('{"tools": "none", "schemas": [5], "results": {}, "success": "yes"}')),

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::tool::{
-    ErrorCode, FnTool, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder, ToolOrigin,
-    ToolParameter,
+    ErrorCode, FnTool, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder, ToolParameter,
 };
 
 fn define(name: &str) -> ToolDefinitionBuilder {
@@ -15,7 +14,7 @@ fn define(name: &str) -> ToolDefinitionBuilder {
 }
 
 /// `add(a, b)`, `fail()`, `panic()`, `sleep(ms)`, `who()`.
-fn registry() -> Arc<ToolRegistry> {
+pub(super) fn registry() -> Arc<ToolRegistry> {
     let registry = ToolRegistry::new();
     let number = |name: &str| ToolParameter::new(name, ParameterType::Number);
     let add = define("add").parameter(number("a")).parameter(number("b"));
@@ -54,7 +53,7 @@ fn registry() -> Arc<ToolRegistry> {
     Arc::new(registry)
 }
 
-fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
+pub(super) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
     ToolCall::new(id, name, arguments)
 }
 
@@ -343,46 +342,4 @@ async fn an_output_over_the_limit_is_an_error_not_a_cut() {
         result.error.as_deref(),
         Some("Tool 'big' returned 2002 bytes; the limit is 1000")
     );
-}
-
-#[derive(Default)]
-struct Log(parking_lot::Mutex<Vec<String>>);
-
-impl Observer for Log {
-    fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
-        let user = context.user.as_deref().unwrap_or_default();
-        let line = format!("{user} starts {} {origin:?}", call.name);
-        self.0.lock().push(line);
-    }
-
-    fn finished(
-        &self,
-        result: &ToolResult,
-        origin: Option<&ToolOrigin>,
-        _elapsed: Duration,
-        _context: &CallContext,
-    ) {
-        let line = format!("{} {:?} {origin:?}", result.tool_name, result.error_code);
-        self.0.lock().push(line);
-    }
-}
-
-#[tokio::test]
-async fn an_observer_sees_each_call_begin_and_end() {
-    let log = Arc::new(Log::default());
-    let hooks = ExecutorHooks {
-        observer: Some(Arc::clone(&log) as Arc<dyn Observer>),
-        ..ExecutorHooks::default()
-    };
-    let executor = Executor::with_hooks(registry(), ExecutorConfig::default(), hooks);
-    let calls = vec![call("1", "fail", json!({})), call("2", "nope", json!({}))];
-    executor.execute(calls, &CallContext::for_user("u")).await;
-    let lines = log.0.lock().clone();
-    let expected = [
-        "u starts fail Some(Native)",
-        "fail Some(InternalError) Some(Native)",
-        "u starts nope None",
-        "nope Some(NotFound) None",
-    ];
-    assert_eq!(lines, expected);
 }

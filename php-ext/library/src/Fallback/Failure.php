@@ -25,7 +25,7 @@ use Pillion\ToolResult;
  */
 final class Failure
 {
-    /** The codes of requirement C5. */
+    /** The error codes that the engine knows; see docs/PHP.md. */
     public const CODES = [
         'invalid_input', 'not_found', 'rate_limited', 'timeout', 'approval_required', 'denied', 'unavailable',
         'cancelled', 'internal_error',

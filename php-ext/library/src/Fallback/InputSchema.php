@@ -9,7 +9,7 @@ use Pillion\Fallback\Schema\Meaning;
 use Pillion\ToolDefinition;
 
 /**
- * The parameters of a definition: a JSON Schema, or a list of parameters (requirements A1 to A3).
+ * The parameters of a definition: a JSON Schema, or a list of parameters.
  *
  * @internal
  */
@@ -55,7 +55,7 @@ final class InputSchema
         return self::completed($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
     }
 
-    /** As {@see tree()}, with `required`, which a schema may lack, in it (requirement A3). */
+    /** As {@see tree()}, with `required`, which a schema may lack, in it: some providers want it. */
     public static function withRequired(ToolDefinition $definition): \stdClass
     {
         $schema = self::tree($definition);

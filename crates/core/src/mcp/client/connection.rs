@@ -1,10 +1,11 @@
+mod info;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -20,8 +21,9 @@ use crate::mcp::probe::Steps;
 use crate::mcp::session::{Extras, Session};
 use crate::mcp::{
     AuthorizationResponse, Feature, Handshake, McpErrorKind, PendingAuthorization, ProbeStep,
-    ProtocolVersion, ServerConfig, TransportKind,
+    ServerConfig, TransportKind,
 };
+pub use info::ConnectionInfo;
 
 /// A client's connection: at most one, opened when somebody needs it.
 pub(super) struct Connections {
@@ -56,48 +58,6 @@ struct Connected {
     steps: Vec<ProbeStep>,
     /// How many were opened before it.
     number: u64,
-}
-
-/// How a server is spoken to, and what it said of itself.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ConnectionInfo {
-    /// The transport in use.
-    pub transport: TransportKind,
-    /// The revision in use; none with a server that was never asked.
-    pub protocol_version: Option<ProtocolVersion>,
-    /// The result of `initialize` or `server/discover` as the server wrote it.
-    pub server: Option<Box<RawValue>>,
-    /// What was tried when the connection was made.
-    pub steps: Vec<ProbeStep>,
-}
-
-impl ConnectionInfo {
-    /// The server's name and version, as it calls itself.
-    #[must_use]
-    pub fn server_name(&self) -> Option<(String, String)> {
-        #[derive(Deserialize)]
-        struct Implementation {
-            name: String,
-            #[serde(default)]
-            version: String,
-        }
-        #[derive(Default, Deserialize)]
-        struct Meta {
-            #[serde(rename = "io.modelcontextprotocol/serverInfo")]
-            server_info: Option<Implementation>,
-        }
-        #[derive(Deserialize)]
-        struct Hello {
-            #[serde(rename = "serverInfo")]
-            server_info: Option<Implementation>,
-            #[serde(rename = "_meta", default)]
-            meta: Meta,
-        }
-        let hello: Hello = serde_json::from_str(self.server.as_ref()?.get()).ok()?;
-        let info = hello.server_info.or(hello.meta.server_info)?;
-        Some((info.name, info.version))
-    }
 }
 
 impl Connected {

@@ -16,7 +16,7 @@ use Pillion\ToolResult;
 
 /**
  * The stages of a call, in the engine's order. Every call ends in exactly one result, and a
- * failure never touches another call (requirements C1 to C7).
+ * failure never touches another call.
  *
  * @internal
  */

@@ -8,7 +8,7 @@ use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Registry\Entry;
 
 /**
- * Cooldowns and rate limits, per user (requirements C6, C7). The windows slide: 10 per
+ * Cooldowns and rate limits, per user. The windows slide: 10 per
  * minute means at most 10 in any 60 seconds.
  *
  * @internal

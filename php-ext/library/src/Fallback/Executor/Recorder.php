@@ -14,7 +14,7 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * Turns the outcome of a call into its one result, with its `execution_time` (requirement C4),
+ * Turns the outcome of a call into its one result, with its `execution_time`,
  * and tells the logger and the dispatcher. What a listener throws ends the execution.
  *
  * @internal

@@ -11,7 +11,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /**
- * What one provider gets and gives (requirements H1, H5, A6, A8). The same as the engine's;
+ * What one provider gets and gives. The same as the engine's;
  * docs/PROVIDERS.md has the shapes.
  *
  * @internal

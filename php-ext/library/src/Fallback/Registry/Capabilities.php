@@ -8,7 +8,7 @@ use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
 
 /**
- * What a model can do with tools, and which it may see (requirement H2).
+ * What a model can do with tools, and which it may see.
  *
  * @internal
  */

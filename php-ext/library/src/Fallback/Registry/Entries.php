@@ -9,7 +9,7 @@ use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 
 /**
- * The tools of a registry, in the order in which they were registered (requirements B1, B2, H3).
+ * The tools of a registry, in the order in which they were registered.
  *
  * @internal
  */

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * The schema of one tool's arguments (requirements A5, C3): the same words for what is wrong
+ * The schema of one tool's arguments: the same words for what is wrong
  * as the engine's, and its order. Of the keywords of JSON Schema it lacks `format`,
  * `unevaluated...`, `dependentSchemas`, `$dynamicRef` and identifiers.
  *

@@ -7,7 +7,7 @@ namespace Pillion\Fallback\Schema;
 use Pillion\Fallback\Json;
 
 /**
- * A value as Python's `repr` would print it: the texts of requirement C3 list the allowed
+ * A value as Python's `repr` would print it: the errors list the allowed
  * values that way.
  *
  * @internal

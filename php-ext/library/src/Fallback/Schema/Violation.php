@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * How a value breaks its schema, in the words of requirement C3.
+ * How a value breaks its schema, in the engine's words.
  *
  * @internal
  */

@@ -1,0 +1,51 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Observer;
+use crate::executor::tests::{call, registry};
+use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
+use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
+
+#[derive(Default)]
+struct Log(parking_lot::Mutex<Vec<String>>);
+
+impl Observer for Log {
+    fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
+        let user = context.user.as_deref().unwrap_or_default();
+        let line = format!("{user} starts {} {origin:?}", call.name);
+        self.0.lock().push(line);
+    }
+
+    fn finished(
+        &self,
+        result: &ToolResult,
+        origin: Option<&ToolOrigin>,
+        _elapsed: Duration,
+        _context: &CallContext,
+    ) {
+        let line = format!("{} {:?} {origin:?}", result.tool_name, result.error_code);
+        self.0.lock().push(line);
+    }
+}
+
+#[tokio::test]
+async fn an_observer_sees_each_call_begin_and_end() {
+    let log = Arc::new(Log::default());
+    let hooks = ExecutorHooks {
+        observer: Some(Arc::clone(&log) as Arc<dyn Observer>),
+        ..ExecutorHooks::default()
+    };
+    let executor = Executor::with_hooks(registry(), ExecutorConfig::default(), hooks);
+    let calls = vec![call("1", "fail", json!({})), call("2", "nope", json!({}))];
+    executor.execute(calls, &CallContext::for_user("u")).await;
+    let lines = log.0.lock().clone();
+    let expected = [
+        "u starts fail Some(Native)",
+        "fail Some(InternalError) Some(Native)",
+        "u starts nope None",
+        "nope Some(NotFound) None",
+    ];
+    assert_eq!(lines, expected);
+}

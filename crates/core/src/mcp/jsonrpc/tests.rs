@@ -1,0 +1,98 @@
+use super::*;
+
+fn only(text: &str) -> Incoming {
+    let mut messages = Incoming::parse(text).unwrap();
+    assert_eq!(messages.len(), 1);
+    messages.remove(0)
+}
+
+#[test]
+fn e10_a_result_stays_as_it_was_sent() {
+    let text =
+        r#"{"jsonrpc":"2.0","id":"mcp_1","result":{"b":1.50, "a":18446744073709551617,"z":null}}"#;
+    let Incoming::Response { id, outcome } = only(text) else {
+        panic!()
+    };
+    assert_eq!(id, RequestId::Text("mcp_1".into()));
+    assert_eq!(
+        outcome.unwrap().get(),
+        r#"{"b":1.50, "a":18446744073709551617,"z":null}"#
+    );
+    let Incoming::Response { outcome, .. } = only(r#"{"id":1,"result":null}"#) else {
+        panic!()
+    };
+    assert_eq!(outcome.unwrap().get(), "null");
+}
+
+#[test]
+fn e3_absent_error_fields_have_defaults() {
+    let Incoming::Response { outcome, .. } = only(r#"{"id":1,"error":{}}"#) else {
+        panic!()
+    };
+    let error = outcome.unwrap_err();
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (-1, "Unknown MCP error")
+    );
+    let Incoming::Response { outcome, .. } = only(r#"{"id":1,"error":"odd"}"#) else {
+        panic!()
+    };
+    assert_eq!(outcome.unwrap_err().code, -1);
+}
+
+#[test]
+fn requests_notifications_batches_and_rubbish() {
+    assert!(matches!(
+        only(r#"{"method":"ping","id":7}"#),
+        Incoming::Request { .. }
+    ));
+    assert!(matches!(
+        only(r#"{"method":"notifications/x"}"#),
+        Incoming::Notification { .. }
+    ));
+    // What has a method is no response, whatever else it has.
+    assert!(matches!(
+        only(r#"{"method":"x","id":7,"result":{}}"#),
+        Incoming::Request { .. }
+    ));
+    let batch = r#"[{"method":"x"}, 3, {"id":1,"result":{}}]"#;
+    assert_eq!(Incoming::parse(batch).unwrap().len(), 2);
+    for bad in [
+        "",
+        "{}",
+        "3",
+        "null",
+        r#"{"id":1}"#,
+        "{bad",
+        r#"{"id":{},"result":1}"#,
+    ] {
+        assert!(Incoming::parse(bad).is_err(), "{bad}");
+    }
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    assert!(Incoming::parse(&deep).unwrap().is_empty());
+    let batch = |values: usize| format!("[{}1]", "1,".repeat(values - 1));
+    assert!(Incoming::parse(&batch(10_000)).unwrap().is_empty());
+    assert!(Incoming::parse(&batch(10_001)).is_err());
+}
+
+#[test]
+fn our_messages_are_json_rpc() {
+    let params = RawValue::from_string("{\"a\":{}}".into()).unwrap();
+    assert_eq!(
+        request(&RequestId::Number(1), "tools/call", &params),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":{}}}"#
+    );
+    let id = RawValue::from_string("\"s1\"".into()).unwrap();
+    assert_eq!(
+        answer(&id, Ok(serde_json::json!({}))),
+        r#"{"jsonrpc":"2.0","id":"s1","result":{}}"#
+    );
+    assert_eq!(
+        answer(&id, Err(RpcError::new(-32601, "Method not found"))),
+        r#"{"jsonrpc":"2.0","id":"s1","error":{"code":-32601,"message":"Method not found"}}"#
+    );
+    assert_eq!(
+        notification::<Value>("notifications/x", None),
+        r#"{"jsonrpc":"2.0","method":"notifications/x"}"#
+    );
+}
