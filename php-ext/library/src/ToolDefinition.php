@@ -34,7 +34,8 @@ class ToolDefinition
      * @param array<string, mixed>|list<array{name: string, type: string, description?: string, required?: bool, default?: mixed, enum?: list<mixed>}> $parameters
      *        a JSON Schema of type object, or a list of parameters, of which one is made;
      *        `required` is true unless said otherwise
-     * @param bool      $strict               whether providers should hold the model to the schema exactly
+     * @param bool      $strict               whether OpenAI should hold the model to the schema exactly; it is not
+     *                                        claimed of a schema that cannot be written in OpenAI's strict form
      * @param bool      $requiresConfirmation whether somebody has to approve each call
      * @param int|float $cooldownSeconds      how long one user waits between two calls
      *

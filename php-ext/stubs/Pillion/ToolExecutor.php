@@ -16,6 +16,7 @@ class ToolExecutor
      * says so, or its definition's `requiresConfirmation`. `approve` decides; null means that it has
      * not been decided. Then, or without `approve`, the call ends as `approval_required`, with
      * `approval_id` and `arguments` in the metadata, and runs once its context has the id in `approved`.
+     * An empty map in these arguments is a `stdClass`, so that they are the same when they are sent again.
      *
      * @param array{timeout?: int|float, tool_timeouts?: array<string, int|float>, max_concurrent?: int, queue_timeout?: int|float, max_output_bytes?: int, rate_limits?: array{every_tool?: array{per_minute?: int, per_hour?: int, per_day?: int}, tools?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>, servers?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>}, approvals?: array{default?: 'auto'|'always-ask'|'trusted-only', trusted_tools?: list<string>, tools?: array<string, 'auto'|'always-ask'|'trusted-only'>, servers?: array<string, 'auto'|'always-ask'|'trusted-only'>}, approve?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): ?bool} $options
      *        times in seconds
