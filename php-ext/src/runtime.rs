@@ -43,6 +43,9 @@ use crate::{exception, settings};
 /// over.
 const GOODBYE: Duration = Duration::from_millis(500);
 
+/// How long it may take for what was left behind just before its end.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+
 /// What belongs to one process, and is forgotten in a forked child.
 struct Process {
     engine: Arc<Engine>,
@@ -57,11 +60,7 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     if slot.as_ref().is_none_or(|process| process.get().is_none()) {
         let engine = start()?;
-        let sessions = Sessions::new(
-            engine.handle(),
-            settings::max_sessions(),
-            settings::session_idle(),
-        );
+        let sessions = Sessions::new(&engine, settings::max_sessions(), settings::session_idle());
         *slot = Some(Bound::new(Process { engine, sessions }));
     }
     let process = slot.as_mut().and_then(Bound::get_mut);
@@ -94,10 +93,7 @@ pub fn mcp_connection(
     key: &str,
     make: impl FnOnce() -> Connection,
 ) -> Result<Arc<Connection>, Failure> {
-    with_process(|process| {
-        let _inside = process.engine.handle().enter();
-        process.sessions.connection(key, || Arc::new(make()))
-    })
+    with_process(|process| process.sessions.connection(key, || Arc::new(make())))
 }
 
 /// The connection of that key, if there is one.
@@ -113,10 +109,7 @@ pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failur
 /// # Errors
 /// As [`engine`].
 pub fn move_mcp_connection(key: &str, connection: &Arc<Connection>) -> Result<(), Failure> {
-    with_process(|process| {
-        let _inside = process.engine.handle().enter();
-        process.sessions.rename(connection, key);
-    })
+    with_process(|process| process.sessions.rename(connection, key))
 }
 
 /// Drops what an object has of its connection. Where it is the last who has it, the server
@@ -125,9 +118,7 @@ pub fn release(connection: Option<Bound<Arc<Connection>>>) {
     let Some(connection) = connection.and_then(Bound::into_inner) else {
         return;
     };
-    let engine = engine().ok();
-    let _inside = engine.as_ref().map(|engine| engine.handle().enter());
-    drop(connection);
+    let _ = with_process(|process| process.sessions.let_go([connection]));
 }
 
 /// The client of an MCP server whose questions nobody answers.
@@ -164,8 +155,11 @@ pub fn status() -> Option<Status> {
 /// servers of MCP sessions are told, side by side and for [`GOODBYE`] at most: else each
 /// command-line script would leave them a session. A program that is a server ends by
 /// itself, its keeper sees to that. A forked child says nothing: the sessions are its
-/// parent's.
+/// parent's. Nor does a process that a signal handler ends in the middle of its work.
 pub fn shut_down() {
+    if Engine::is_driven_here() {
+        return;
+    }
     let process = {
         let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         slot.take().and_then(Bound::into_inner)
@@ -173,6 +167,22 @@ pub fn shut_down() {
     let Some(Process { engine, sessions }) = process else {
         return;
     };
+    // A panic has been written to the error stream; there is nobody else to tell.
+    let _ = catch_unwind(AssertUnwindSafe(|| say_goodbye(&engine, &sessions)));
+    drop(sessions);
+    engine.stop();
+}
+
+fn say_goodbye(engine: &Arc<Engine>, sessions: &Sessions) {
+    // The end of what was given up or let go a moment ago may not be on its way yet.
+    if engine.is_untidy() {
+        let tasks = engine.handle().metrics();
+        engine.drive(LAST_WORDS, async {
+            while tasks.num_alive_tasks() > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
     let connections = sessions.take();
     let remote: Vec<_> = connections
         .iter()
@@ -180,16 +190,11 @@ pub fn shut_down() {
         .filter(|client| client.config().url().is_some())
         .collect();
     if !remote.is_empty() {
-        let goodbyes = join_all(remote.into_iter().map(McpClient::disconnect));
-        // A panic has been written to the error stream; there is nobody else to tell.
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            engine.drive(async {
-                let _ = tokio::time::timeout(GOODBYE, goodbyes).await;
-            });
-        }));
+        engine.drive(
+            GOODBYE,
+            join_all(remote.into_iter().map(McpClient::disconnect)),
+        );
     }
-    drop(connections);
-    engine.stop();
 }
 
 /// The client of the sidecar at `path`, with its kept-alive connections. It needs no care

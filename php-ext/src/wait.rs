@@ -17,7 +17,6 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::timeout;
 
 use crate::runtime::{self, Bound, Engine, Unattended};
 use crate::zend::{Failure, check_interrupt};
@@ -217,10 +216,7 @@ impl<T, J> Inner<T, J> {
     /// Drives the runtime until there is something to do, or for a slice.
     fn turn(&self) -> Option<Event<Result<T, String>, J>> {
         let mut inbox = self.inbox.borrow_mut();
-        let received = self
-            .engine
-            .drive(async { timeout(SLICE, inbox.recv()).await })
-            .ok()?;
+        let received = self.engine.drive(SLICE, inbox.recv())?;
         Some(received.unwrap_or_else(|| Event::Done(Err("the work ended".to_owned()))))
     }
 }

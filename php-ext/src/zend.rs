@@ -27,7 +27,7 @@ pub use callback::{call_callable, call_with_names, guarded, take_exception};
 pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
-pub use interrupt::{check_interrupt, must_stop, note_interrupt, noted_interrupt};
+pub use interrupt::{check_interrupt, has_small_stack, must_stop, note_interrupt, noted_interrupt};
 pub use log::write_log;
 pub use object::{Object, create};
 pub use properties::Properties;

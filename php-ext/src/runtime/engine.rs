@@ -5,24 +5,29 @@
 //! our own stands in, so that sessions live on (pings, event streams, calls that PHP does not
 //! wait for at the moment). It takes over
 //!
-//! - at once, when there is work that PHP has started and does not wait for ([`Unattended`]),
-//!   or that something has left behind ([`Engine::clear_up`]),
+//! - after [`GRACE`], when there is work that PHP has started and does not wait for
+//!   ([`Unattended`]), or that something has left behind ([`Engine::clear_up`]),
 //! - after [`REST`] otherwise: the next call of a busy process finds nobody to relieve.
-//!
-//! PHP's signal handlers must run on PHP's threads: `pcntl` and the timer behind
-//! `max_execution_time` write to the globals of the engine. So our threads take no signals.
+
+mod signals;
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use signals::Deferred;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
-/// How long nobody drives after a call, unless there is work.
+use crate::zend::has_small_stack;
+
+/// How long nobody drives after a call.
 const REST: Duration = Duration::from_millis(50);
+
+/// How long nobody drives although there is work: PHP is often back at once.
+const GRACE: Duration = Duration::from_millis(2);
 
 /// How long the end waits for the stand-in, which something else's blocking may hold up.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -36,7 +41,7 @@ pub struct Engine {
 /// Whose turn it is.
 struct Shift {
     state: Mutex<State>,
-    /// Wakes the stand-in while it rests, and who waits for its end.
+    /// The stand-in has something to look at, or has left.
     changed: Condvar,
     /// Ends the turn of the stand-in.
     relief: Notify,
@@ -52,8 +57,8 @@ struct State {
     /// There is something to do, once.
     untidy: bool,
     standing_in: bool,
-    /// The stand-in rests until it is woken.
-    asleep: bool,
+    /// Until when the stand-in rests, if nobody wakes it.
+    rests_until: Instant,
     stopping: bool,
     gone: bool,
 }
@@ -67,19 +72,19 @@ impl Engine {
         let runtime = Builder::new_current_thread()
             .max_blocking_threads(4)
             .thread_name("pillion-work")
-            .on_thread_start(|| {
-                let _ = SigSet::all().thread_block();
-            })
+            .on_thread_start(signals::take_none)
+            .on_thread_park(signals::let_through)
+            .on_thread_unpark(signals::hold_back)
             .enable_all()
             .build()?;
         let shift = Arc::new(Shift::new());
         let engine = Arc::new(Self { runtime, shift });
         let stand_in = Arc::clone(&engine);
-        // A thread is born with the mask of its maker.
-        let _signals = Deferred::new(&SigSet::all());
-        thread::Builder::new()
-            .name("pillion".to_owned())
-            .spawn(move || stand_in.stand_in())?;
+        signals::without(|| {
+            thread::Builder::new()
+                .name("pillion".to_owned())
+                .spawn(move || stand_in.stand_in())
+        })?;
         Ok(engine)
     }
 
@@ -88,18 +93,35 @@ impl Engine {
         self.runtime.handle()
     }
 
-    /// Drives the runtime on this thread until `future` is ready. No PHP code may run in it.
-    pub fn drive<F: Future>(&self, future: F) -> F::Output {
-        let _signals = Deferred::new(&all_but_those_that_end_a_process());
-        let _turn = self.shift.take_turn();
-        self.runtime.block_on(future)
+    /// Drives the runtime on this thread until `future` is ready or the time is over, which
+    /// is `None`. No PHP code may run in it.
+    pub fn drive<F: Future>(self: &Arc<Self>, time: Duration, future: F) -> Option<F::Output> {
+        if has_small_stack() {
+            let _unattended = Unattended::new(self);
+            return signals::without(|| self.handle().block_on(timeout(time, future))).ok();
+        }
+        let _turn = self.shift.take_turn(time)?;
+        let _signals = Deferred::new();
+        let outcome = self.runtime.block_on(async { timeout(time, future).await });
+        outcome.ok()
+    }
+
+    /// Whether this thread is driving at this moment, and was interrupted by a signal.
+    pub fn is_driven_here() -> bool {
+        signals::are_deferred()
     }
 
     /// Says that there is something to do which nobody waits for, such as the end of a call
     /// that was given up.
     pub fn clear_up(&self) {
-        self.shift.lock().untidy = true;
-        self.shift.changed.notify_all();
+        let mut state = self.shift.lock();
+        state.untidy = true;
+        self.shift.wake(state);
+    }
+
+    /// Whether there is such a thing that nobody has seen to yet.
+    pub fn is_untidy(&self) -> bool {
+        self.shift.lock().untidy
     }
 
     /// Ends the runtime, without waiting for work that is under way.
@@ -109,10 +131,10 @@ impl Engine {
         state.stopping = true;
         shift.relief.notify_one();
         shift.changed.notify_all();
-        let outcome = shift
+        let waited = shift
             .changed
             .wait_timeout_while(state, FAREWELL, |state| !state.gone);
-        drop(outcome);
+        drop(waited);
         self.leave();
     }
 
@@ -140,8 +162,9 @@ pub struct Unattended(Arc<Engine>);
 impl Unattended {
     /// More of it.
     pub fn new(engine: &Arc<Engine>) -> Self {
-        engine.shift.lock().unattended += 1;
-        engine.shift.changed.notify_all();
+        let mut state = engine.shift.lock();
+        state.unattended += 1;
+        engine.shift.wake(state);
         Self(Arc::clone(engine))
     }
 }
@@ -154,13 +177,14 @@ impl Drop for Unattended {
 
 impl Shift {
     fn new() -> Self {
+        let now = Instant::now();
         let state = State {
             drivers: 0,
-            left: Instant::now(),
+            left: now,
             unattended: 0,
             untidy: false,
             standing_in: false,
-            asleep: false,
+            rests_until: now,
             stopping: false,
             gone: false,
         };
@@ -176,45 +200,57 @@ impl Shift {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn of PHP's.
-    fn take_turn(&self) -> Turn<'_> {
+    /// A turn of PHP's; none if the stand-in cannot leave what it is doing in that time.
+    fn take_turn(&self, patience: Duration) -> Option<Turn<'_>> {
         let mut state = self.lock();
         state.drivers += 1;
-        state.untidy = false;
         if state.standing_in {
             self.relief.notify_one();
+            let waited = self
+                .changed
+                .wait_timeout_while(state, patience, |state| state.standing_in);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if state.standing_in {
+                state.drivers -= 1;
+                return None;
+            }
         }
-        Turn(self)
+        Some(Turn(self))
+    }
+
+    /// Wakes the stand-in, unless it looks soon enough anyway.
+    fn wake(&self, state: MutexGuard<'_, State>) {
+        let is_late = !state.standing_in && state.rests_until > Instant::now() + GRACE;
+        drop(state);
+        if is_late {
+            self.changed.notify_all();
+        }
     }
 
     /// Rests until the stand-in is needed; false when it is not any more.
     fn await_turn(&self) -> bool {
         let mut state = self.lock();
-        state.standing_in = false;
+        if state.standing_in {
+            state.standing_in = false;
+            self.changed.notify_all();
+        }
         loop {
             if state.stopping {
                 return false;
             }
             let rest = if state.drivers > 0 {
-                None
-            } else if state.unattended > 0 || state.untidy {
-                Some(Duration::ZERO)
+                REST
             } else {
-                Some(REST.saturating_sub(state.left.elapsed()))
+                let is_needed = state.unattended > 0 || state.untidy;
+                let whole = if is_needed { GRACE } else { REST };
+                whole.saturating_sub(state.left.elapsed())
             };
-            state = match rest {
-                Some(Duration::ZERO) => break,
-                Some(rest) => {
-                    let woken = self.changed.wait_timeout(state, rest);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => {
-                    state.asleep = true;
-                    let woken = self.changed.wait(state);
-                    woken.unwrap_or_else(PoisonError::into_inner)
-                }
-            };
-            state.asleep = false;
+            if rest.is_zero() {
+                break;
+            }
+            state.rests_until = Instant::now() + rest;
+            let woken = self.changed.wait_timeout(state, rest);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.untidy = false;
         state.standing_in = true;
@@ -230,42 +266,5 @@ impl Drop for Turn<'_> {
         let mut state = self.0.lock();
         state.drivers -= 1;
         state.left = Instant::now();
-        if state.asleep {
-            self.0.changed.notify_all();
-        }
     }
-}
-
-/// While it lives, signals of this thread wait, and no thread that tokio starts on it has
-/// room for one in its first moment.
-struct Deferred(Option<SigSet>);
-
-impl Deferred {
-    fn new(signals: &SigSet) -> Self {
-        // Without it a signal handler runs on the wrong thread now and then; there is nothing
-        // better to do about a failure here.
-        Self(signals.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok())
-    }
-}
-
-impl Drop for Deferred {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            let _ = before.thread_set_mask();
-        }
-    }
-}
-
-/// Work that blocks must not make a process one that cannot be ended.
-fn all_but_those_that_end_a_process() -> SigSet {
-    let mut signals = SigSet::all();
-    for signal in [
-        Signal::SIGTERM,
-        Signal::SIGINT,
-        Signal::SIGQUIT,
-        Signal::SIGHUP,
-    ] {
-        signals.remove(signal);
-    }
-    signals
 }

@@ -1,9 +1,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::time::sleep;
 
+use super::Engine;
 use crate::mcp::Connection;
 
 /// The most often and the most seldom that idle sessions are looked for.
@@ -12,6 +12,7 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_se
 /// The connections to MCP servers that a process keeps, with their sessions: at most so many, and none
 /// that nobody has used for a while.
 pub(super) struct Sessions {
+    engine: Arc<Engine>,
     kept: Arc<Mutex<Vec<Kept>>>,
     limit: usize,
 }
@@ -23,19 +24,22 @@ struct Kept {
 }
 
 impl Sessions {
-    /// None yet. On `runtime`, those are given up that were not used for `idle`, if it is
-    /// given.
-    pub(super) fn new(runtime: &Handle, limit: usize, idle: Option<Duration>) -> Self {
+    /// None yet. Those are given up that were not used for `idle`, if it is given.
+    pub(super) fn new(engine: &Arc<Engine>, limit: usize, idle: Option<Duration>) -> Self {
         let kept = Arc::default();
         if let Some(idle) = idle {
-            runtime.spawn(give_up_idle(Arc::downgrade(&kept), idle));
+            let handle = engine.handle();
+            handle.spawn(give_up_idle(Arc::downgrade(&kept), idle));
         }
-        Self { kept, limit }
+        Self {
+            engine: Arc::clone(engine),
+            kept,
+            limit,
+        }
     }
 
     /// The connection of `key`, made if it is not there. What is beyond the limit is given
-    /// up: the one that was not used for longest. To be called in the runtime, where what is
-    /// given up can say goodbye.
+    /// up: the one that was not used for longest.
     pub(super) fn connection(
         &self,
         key: &str,
@@ -56,15 +60,14 @@ impl Sessions {
         Some(Arc::clone(&session.connection))
     }
 
-    /// Keeps a connection under another key than before, be it kept yet or not. To be called
-    /// in the runtime.
+    /// Keeps a connection under another key than before, be it kept yet or not.
     pub(super) fn rename(&self, connection: &Arc<Connection>, key: &str) {
         let mut kept = lock(&self.kept);
         let others =
             |session: &Kept| session.key != key && !Arc::ptr_eq(&session.connection, connection);
         let replaced: Vec<_> = kept.extract_if(.., |session| !others(session)).collect();
         self.keep(kept, key, Arc::clone(connection));
-        drop(replaced);
+        self.let_go(replaced.into_iter().map(|session| session.connection));
     }
 
     fn keep(&self, mut kept: MutexGuard<'_, Vec<Kept>>, key: &str, connection: Arc<Connection>) {
@@ -76,7 +79,17 @@ impl Sessions {
         let beyond = kept.len().saturating_sub(self.limit);
         let given_up: Vec<_> = kept.drain(..beyond).collect();
         drop(kept);
-        drop(given_up);
+        self.let_go(given_up.into_iter().map(|session| session.connection));
+    }
+
+    /// Drops connections in the runtime, where the last who has one ends its session.
+    pub(super) fn let_go(&self, connections: impl IntoIterator<Item = Arc<Connection>>) {
+        let _inside = self.engine.handle().enter();
+        for connection in connections {
+            if Arc::into_inner(connection).is_some() {
+                self.engine.clear_up();
+            }
+        }
     }
 
     pub(super) fn len(&self) -> usize {
