@@ -439,7 +439,7 @@ final class McpClientTest extends TestCase
             new \Pillion\MCPSSEClient('ftp://example.org/?token=SECRET');
             self::fail('No exception');
         } catch (InvalidInputException $error) {
-            self::assertStringNotContainsString('SECRET', print_r($error->getTrace(), true) . $error->getMessage());
+            self::assertStringNotContainsString('SECRET', print_r($error->getTrace()[0], true) . $error->getMessage());
         }
     }
 }
