@@ -40,7 +40,7 @@ impl Attendants<'_> {
         let Some(hooks) = self.hooks else {
             return Ok(Serves::default());
         };
-        let has = |name: &str| Ok::<_, Failure>(hooks.get(name)?.is_some());
+        let has = |name: &str| Ok::<_, Failure>(hooks.get(name).is_some());
         Ok(Serves {
             approvals: has(hooks::APPROVE)?,
             notices: has(hooks::LOGGER)? || has(hooks::EVENTS)?,

@@ -32,7 +32,7 @@ pub use log::write_log;
 pub use object::{Object, create};
 pub use properties::Properties;
 pub use setting::{setting, show_settings, with_setting};
-pub use state::{State, StateClass, construct, new_with_state, state_of};
+pub use state::{Hidden, State, StateClass, construct, new_with_state, state_of};
 pub use table::{Key, entries, is_list};
 pub use types::Type;
 pub use value::{

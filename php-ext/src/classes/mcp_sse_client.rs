@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::client_hooks;
 use crate::json::{EmptyObject, to_value};
-use crate::mcp::hooks::{self, Hooks};
+use crate::mcp::hooks::Hooks;
 use crate::mcp::{Link, Server, arguments, readable, tool_list};
 use crate::runtime;
 use crate::settings::LogLevel;
@@ -43,7 +43,6 @@ impl State for Client {
 
 pub(super) fn register() -> ZendResult<()> {
     let class = Class::new(NAME)
-        .property(hooks::property())
         .method(Method::new("__construct", construct_client).parameters(&[
             Parameter::required("serverUrl", Type::STRING).sensitive(),
             Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
@@ -118,7 +117,12 @@ pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
 
 fn parts_of(client: Object<'_>) -> Result<(&Link, Hooks<'_>), Failure> {
     let state = state_of::<Client>(client)?;
-    Ok((&state.link, Hooks::new(client, CLASS.get())))
+    Ok((&state.link, hooks_of(client)?))
+}
+
+/// The hooks of a client.
+pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
+    Hooks::of::<Client>(client)
 }
 
 fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {

@@ -80,7 +80,7 @@ pub(super) fn pass_on(hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> 
     };
     let error_code = error_code.map(|code| code.as_str());
     let seconds = elapsed.as_secs_f64();
-    if hooks.get(hooks::LOGGER)?.is_some() {
+    if hooks.get(hooks::LOGGER).is_some() {
         let level = match error_code {
             None => LogLevel::Info,
             Some(_) => LogLevel::Warning,

@@ -99,7 +99,7 @@ pub struct Stored {
 /// # Errors
 /// What it throws; an `InvalidInputException` when it gives something that was never stored.
 pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure> {
-    let store = hooks.get(TOKENS)?;
+    let store = hooks.get(TOKENS);
     let Some(store) = store.as_ref().and_then(Object::of) else {
         return Ok(None);
     };
@@ -141,7 +141,7 @@ pub fn store(
     let text = change
         .as_ref()
         .and_then(|credentials| serde_json::to_string(credentials).ok());
-    let found = hooks.get(TOKENS)?;
+    let found = hooks.get(TOKENS);
     let Some(store) = found.as_ref().and_then(Object::of) else {
         return Ok(text);
     };
@@ -203,7 +203,7 @@ pub fn take_pending(
     state: &str,
 ) -> Result<Option<PendingAuthorization>, Failure> {
     let key = pending_key(state);
-    let store = hooks.get(TOKENS)?;
+    let store = hooks.get(TOKENS);
     let Some(store) = store.as_ref().and_then(Object::of) else {
         return Ok(None);
     };
@@ -216,7 +216,7 @@ pub fn take_pending(
 }
 
 fn save(hooks: Hooks<'_>, key: &str, entry: Zval) -> Result<(), Failure> {
-    let store = hooks.get(TOKENS)?;
+    let store = hooks.get(TOKENS);
     if let Some(store) = store.as_ref().and_then(Object::of) {
         store.call("save", [string_of(key), entry])?;
     }

@@ -132,7 +132,7 @@ impl Link {
                 "The server is not configured for an authorization: set the option 'oauth'",
             ));
         }
-        if hooks.get(TOKENS)?.is_none() {
+        if hooks.get(TOKENS).is_none() {
             return Err(exception::invalid_input(
                 "An authorization that is given later needs setTokenStore()",
             ));
