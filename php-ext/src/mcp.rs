@@ -18,6 +18,7 @@ pub mod tool_list;
 
 pub use answers::kind;
 pub use connection::{Connection, Offers};
+pub use desk::Line;
 pub use errand::Errand;
 pub use link::{Link, Reported, arguments, readable};
 pub use server::Server;

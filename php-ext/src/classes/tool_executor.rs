@@ -18,8 +18,8 @@ use crate::context::context_argument;
 use crate::execution::{self, Attendants, Mode};
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type, construct,
-    entries, list_of, state_of, undefined,
+    Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type,
+    construct, entries, list_of, state_of, undefined,
 };
 
 const NAME: &str = "Pillion\\ToolExecutor";

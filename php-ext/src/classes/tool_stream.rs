@@ -1,6 +1,6 @@
 //! `ToolStream`: a call of a tool, with its progress as it comes.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use super::mcp_client::{self, Finished, Spec, finish, result_of_call, tell_end};
 use super::progress::{NAME as PROGRESS, new_progress};
 use super::tool_result::NAME as TOOL_RESULT;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Connection, Errand, Link};
+use crate::mcp::{Connection, Errand, Line, Link};
 use crate::runtime::Bound;
 use crate::wait::{Event, Waiting};
 use crate::zend::{
@@ -38,10 +38,15 @@ struct Stream {
     tool: String,
     connection: Bound<Arc<Connection>>,
     /// None once it has ended. Dropping it ends the call.
-    waiting: RefCell<Option<Rc<Waiting<Finished, Errand>>>>,
+    running: RefCell<Option<Rc<Running>>>,
     started: Instant,
     /// Which report is the current one, from 0; none before the first was asked for.
     position: Cell<Option<i64>>,
+}
+
+struct Running {
+    waiting: Waiting<Finished, Errand>,
+    line: Bound<Line>,
 }
 
 impl State for Stream {
@@ -86,17 +91,23 @@ pub fn start(
 ) -> Outcome {
     let connection = link.connection(hooks)?;
     let (id, tool) = (spec.id.clone(), spec.name.clone());
+    let opened = OnceCell::new();
     let waiting = Waiting::start(|errands| {
-        let line = connection.desk().open(errands);
+        let line = link.open_line(&connection, errands);
         options.on_progress = Some(line.reports(0));
         let call = finish(connection.client().clone(), spec, options, cancellation);
-        async move { line.call(call).await }
+        let call = line.call(call);
+        let _ = opened.set(Bound::new(line));
+        call
     })?;
+    let running = opened
+        .into_inner()
+        .map(|line| Rc::new(Running { waiting, line }));
     let stream = new_with_state(Stream {
         id,
         tool,
         connection: Bound::new(connection),
-        waiting: RefCell::new(Some(Rc::new(waiting))),
+        running: RefCell::new(running),
         started: Instant::now(),
         position: Cell::new(None),
     })?;
@@ -114,7 +125,7 @@ fn advance(this: Object<'_>) -> Result<(), Failure> {
     stream.position.set(Some(next));
     let advanced = pump(this, stream);
     if advanced.is_err() {
-        stream.waiting.replace(None);
+        stream.running.replace(None);
     }
     advanced
 }
@@ -127,10 +138,12 @@ fn pump(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
     let (link, hooks) = mcp_client::parts_of(client)?;
     loop {
         // PHP code that runs meanwhile may end the stream.
-        let Some(waiting) = stream.waiting.borrow().clone() else {
+        let Some(running) = stream.running.borrow().clone() else {
             return Ok(());
         };
-        let event = waiting.next()?;
+        let line = &running.line;
+        let _waits = line.get().map(Line::wait);
+        let event = running.waiting.next()?;
         let Some(connection) = stream.connection.get() else {
             return Ok(());
         };
@@ -139,9 +152,9 @@ fn pump(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
                 this.set(CLASS.get(), CURRENT, new_progress(&progress)?);
                 return Ok(());
             }
-            Event::Job(errand) => link.serve(hooks, connection, None, errand)?,
+            Event::Job(errand) => link.serve(hooks, connection, line, None, errand)?,
             Event::Done(finished) => {
-                stream.waiting.replace(None);
+                stream.running.replace(None);
                 link.settle(hooks, connection)?;
                 return end(this, stream, link, hooks, finished);
             }
@@ -220,7 +233,7 @@ fn get_result(call: &mut Call<'_>) -> Outcome {
         if !result.is_null() {
             return Ok(result);
         }
-        if state_of::<Stream>(this)?.waiting.borrow().is_none() {
+        if state_of::<Stream>(this)?.running.borrow().is_none() {
             return Err(Failure::error("The call has ended without a result"));
         }
         advance(this)?;

@@ -66,7 +66,7 @@ impl TokenSlot {
         self.mark_changed();
         if let Some(desk) = self.desk.get() {
             // Nobody waits: it is stored after the next call.
-            let _ = desk.send(Errand::Look);
+            desk.wake();
         }
     }
 }
@@ -263,8 +263,7 @@ impl AuthorizationPrompt for PhpPrompt {
                 return Err(PromptError::Deferred);
             }
             let (reply, answer) = Reply::new();
-            let asked = self.desk.send(Errand::Authorize { url, reply });
-            asked.map_err(|_| PromptError::Abandoned)?;
+            self.desk.post(Errand::Authorize { url, reply });
             answer.await.unwrap_or(Err(PromptError::Abandoned))
         })
     }

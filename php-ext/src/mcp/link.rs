@@ -1,6 +1,6 @@
 mod authorization;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};
 use crate::runtime::{self, Bound};
 use crate::settings::LogLevel;
-use crate::wait::{wait, wait_serving};
+use crate::wait::{JobSender, wait, wait_serving};
 use crate::zend::{Call, Failure, Outcome, call_callable, empty_array, string_of};
 
 /// What a PHP object has of its server.
@@ -37,6 +37,8 @@ pub struct Link {
     mailbox: Arc<Mailbox>,
     /// How many changes of the tools this object has told of.
     told_changes: Cell<u64>,
+    /// Whether a person has been asked for an authorization since this was last set back.
+    has_asked: Cell<bool>,
 }
 
 /// Who hears of the progress of the calls that are waited for.
@@ -67,6 +69,7 @@ impl Link {
             connection: RefCell::default(),
             mailbox: Arc::default(),
             told_changes: Cell::new(0),
+            has_asked: Cell::new(false),
         }
     }
 
@@ -205,20 +208,49 @@ impl Link {
         let started = Instant::now();
         self.authorize_first(hooks, &connection)?;
         let client = connection.client().clone();
-        let outcome = wait_serving(
-            |errands| {
-                let line = connection.desk().open(errands);
-                let work = work(client, &line);
-                async move { line.call(work).await }
-            },
-            |errand| self.serve(hooks, &connection, reported, errand),
-        )?;
+        let outcome = self.wait(hooks, &connection, reported, |line| work(client, line))?;
         self.settle(hooks, &connection)?;
         hooks.log(LogLevel::Debug, self.response, || {
             let error = outcome.as_ref().err().map(ToString::to_string);
             json!({"method": method, "duration_ms": started.elapsed().as_millis() as u64, "error": error})
         })?;
         Ok(outcome)
+    }
+
+    /// Waits for a call, and does meanwhile what it asks of PHP.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    fn wait<T, F>(
+        &self,
+        hooks: Hooks<'_>,
+        connection: &Arc<Connection>,
+        reported: Option<&Reported<'_>>,
+        work: impl FnOnce(&Line) -> F,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let opened = OnceCell::new();
+        wait_serving(
+            |errands| {
+                let line = self.open_line(connection, errands);
+                let work = line.call(work(&line));
+                let waits = line.wait();
+                let _ = opened.set((waits, Bound::new(line)));
+                work
+            },
+            |errand| match opened.get() {
+                Some((_, line)) => self.serve(hooks, connection, line, reported, errand),
+                None => Ok(()),
+            },
+        )
+    }
+
+    /// A line for a call of this object.
+    pub fn open_line(&self, connection: &Connection, errands: JobSender<Errand>) -> Line {
+        connection.desk().open(errands, &self.mailbox)
     }
 
     /// Does on PHP's thread what a call asks for.
@@ -229,13 +261,26 @@ impl Link {
         &self,
         hooks: Hooks<'_>,
         connection: &Arc<Connection>,
+        line: &Bound<Line>,
         reported: Option<&Reported<'_>>,
         errand: Errand,
     ) -> Result<(), Failure> {
         match errand {
             Errand::Question(question) => answers::answer(hooks, question),
-            Errand::Authorize { url, reply } => answers::authorize(hooks, &url, reply),
-            Errand::Look => self.deliver(hooks, connection),
+            Errand::Authorize { url, reply } => {
+                self.has_asked.set(true);
+                answers::authorize(hooks, &url, reply)
+            }
+            Errand::Look => {
+                while let Some(errand) = line.get().and_then(Line::take) {
+                    self.serve(hooks, connection, line, reported, errand)?;
+                }
+                // A callback may have forked: the child leaves its parent's desk alone.
+                match line.get() {
+                    Some(_) => self.deliver(hooks, connection),
+                    None => Ok(()),
+                }
+            }
             Errand::Progress {
                 call,
                 progress,

@@ -1,6 +1,5 @@
 //! Authorizations by a person: in this process, or later in another.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use pillion_core::mcp::{AuthorizationResponse, McpError};
@@ -10,10 +9,9 @@ use super::Link;
 use crate::exception;
 use crate::mcp::connection::{Connection, Offers};
 use crate::mcp::credentials::{self, TokenSlot};
-use crate::mcp::errand::Errand;
 use crate::mcp::hooks::{Hooks, TOKENS};
 use crate::runtime::{self, Bound};
-use crate::wait::{wait, wait_serving};
+use crate::wait::wait;
 use crate::zend::Failure;
 
 impl Link {
@@ -29,19 +27,12 @@ impl Link {
         }
         loop {
             let client = connection.client().clone();
-            let asked = Cell::new(false);
-            let outcome = wait_serving(
-                |errands| {
-                    let line = connection.desk().open(errands);
-                    async move { line.call(client.connect()).await }
-                },
-                |errand| {
-                    asked.set(asked.get() || matches!(errand, Errand::Authorize { .. }));
-                    self.serve(hooks, connection, None, errand)
-                },
-            )?;
+            self.has_asked.set(false);
+            let outcome = self.wait(hooks, connection, None, |_| async move {
+                client.connect().await
+            })?;
             let timed_out = outcome.is_err_and(|error| error.is_timeout());
-            if !timed_out || !asked.get() {
+            if !timed_out || !self.has_asked.get() {
                 return Ok(());
             }
         }
