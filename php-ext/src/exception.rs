@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::json::{EmptyObject, decode};
 use crate::zend::{
     Class, ClassSlot, Failure, Object, Property, Thrown, Type, empty_array, float_of, int_of,
-    legible, list_of, runtime_exception, string_of, take_exception,
+    legible, list_of, runtime_exception, string_of, take_exception, throw_again,
 };
 
 /// The root: everything that the extension throws on purpose.
@@ -295,17 +295,7 @@ pub fn error_code(name: &str) -> Option<ErrorCode> {
 pub fn into_tool_failure(failure: Failure) -> std::result::Result<ToolFailure, Failure> {
     match failure {
         Failure::Bailout => Err(Failure::Bailout),
-        Failure::Thrown(thrown) => {
-            let code = thrown
-                .properties
-                .iter()
-                .find(|(name, _)| *name == "errorCode");
-            let code = code.and_then(|(_, code)| error_code(code.str()?));
-            Ok(ToolFailure::new(
-                code.unwrap_or(ErrorCode::InternalError),
-                thrown.message,
-            ))
-        }
+        Failure::Thrown(thrown) => Ok(ToolFailure::new(code_of(&thrown), thrown.message)),
         Failure::Pending => match take_exception() {
             Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), caught),
             None => Err(Failure::Pending),
@@ -319,14 +309,52 @@ fn caught(exception: Object<'_>) -> std::result::Result<ToolFailure, Failure> {
         .zend_str()
         .map(|text| legible(text.as_bytes()))
         .unwrap_or_default();
-    let code = if exception.instance_of(PILLION.get()) {
-        let code = exception.get(PILLION.get(), "errorCode")?;
-        code.str().and_then(error_code)
-    } else {
-        None
+    Ok(ToolFailure::new(code_of_exception(exception)?, message))
+}
+
+fn code_of(thrown: &Thrown) -> ErrorCode {
+    let mut properties = thrown.properties.iter();
+    let code = properties.find(|(name, _)| *name == "errorCode");
+    let code = code.and_then(|(_, code)| error_code(code.str()?));
+    code.unwrap_or(ErrorCode::InternalError)
+}
+
+fn code_of_exception(exception: Object<'_>) -> std::result::Result<ErrorCode, Failure> {
+    if !exception.instance_of(PILLION.get()) {
+        return Ok(ErrorCode::InternalError);
+    }
+    let code = exception.get(PILLION.get(), "errorCode")?;
+    let code = code.str().and_then(error_code);
+    Ok(code.unwrap_or(ErrorCode::InternalError))
+}
+
+/// Does something that may run PHP code while a failure is on its way, and is told its code.
+/// The failure goes on afterwards: what is thrown meanwhile is dropped, for the first counts. It
+/// is not done where the request must end at once.
+pub fn on_the_way(
+    failure: Failure,
+    work: impl FnOnce(ErrorCode) -> std::result::Result<(), Failure>,
+) -> Failure {
+    let kept = match &failure {
+        Failure::Bailout => return failure,
+        Failure::Thrown(_) => None,
+        Failure::Pending => match take_exception() {
+            None => return failure,
+            kept => kept,
+        },
     };
-    Ok(ToolFailure::new(
-        code.unwrap_or(ErrorCode::InternalError),
-        message,
-    ))
+    let code = match (&failure, kept.as_ref().and_then(Object::of)) {
+        (Failure::Thrown(thrown), _) => Ok(code_of(thrown)),
+        (_, Some(exception)) => code_of_exception(exception),
+        _ => Ok(ErrorCode::InternalError),
+    };
+    if let Err(second) = code.and_then(work)
+        && let Err(end) = into_tool_failure(second)
+    {
+        return end;
+    }
+    if let Some(exception) = kept {
+        throw_again(exception);
+    }
+    failure
 }

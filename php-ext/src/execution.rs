@@ -15,6 +15,7 @@ use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Serves, Switchboard, Work};
 use crate::wait::wait_serving;
 use crate::zend::{Failure, Object, must_stop};
+use notices::Begun;
 
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +37,12 @@ pub struct Attendants<'a> {
 }
 
 impl Attendants<'_> {
-    fn serves(&self) -> Result<Serves, Failure> {
-        let Some(hooks) = self.hooks else {
-            return Ok(Serves::default());
-        };
-        let has = |name: &str| Ok::<_, Failure>(hooks.get(name).is_some());
-        Ok(Serves {
-            approvals: has(hooks::APPROVE)?,
-            notices: has(hooks::LOGGER)? || has(hooks::EVENTS)?,
-        })
+    fn serves(&self) -> Serves {
+        let has = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
+        Serves {
+            approvals: has(hooks::APPROVE),
+            notices: has(hooks::LOGGER) || has(hooks::EVENTS),
+        }
     }
 }
 
@@ -74,13 +72,14 @@ pub fn execute(
 ) -> Result<Vec<ToolResult>, Failure> {
     let registry = attendants.registry;
     registry.follow_fork()?;
-    let serves = attendants.serves()?;
+    let serves = attendants.serves();
     let places = calls.len();
     let (in_php, others): (Vec<_>, Vec<_>) = calls
         .into_iter()
         .enumerate()
         .partition(|(_, call)| mode == Mode::Sequential || registry.is_php(&call.name));
     let executor = executor.clone();
+    let begun = Begun::default();
     let ran = wait_serving(
         |jobs| {
             let open = registry.switchboard().open(jobs, serves, &mut context);
@@ -102,8 +101,9 @@ pub fn execute(
                 in_php.into_iter().chain(others).collect::<Vec<_>>()
             }
         },
-        |work| serve(attendants, work),
-    )?;
+        |work| serve(attendants, &begun, work),
+    )
+    .map_err(|failure| begun.tell_failure(attendants.hooks, failure))?;
     let mut ordered: Vec<Option<ToolResult>> = (0..places).map(|_| None).collect();
     for (place, result) in ran {
         ordered[place] = Some(result);
@@ -112,7 +112,7 @@ pub fn execute(
 }
 
 /// Does what the engine asks for, on the PHP thread.
-fn serve(attendants: &Attendants<'_>, work: Work) -> Result<(), Failure> {
+fn serve(attendants: &Attendants<'_>, begun: &Begun, work: Work) -> Result<(), Failure> {
     match work {
         Work::Run(job) => {
             if !job.is_abandoned() {
@@ -128,7 +128,7 @@ fn serve(attendants: &Attendants<'_>, work: Work) -> Result<(), Failure> {
         }
         Work::Notice(notice) => {
             if let Some(hooks) = attendants.hooks {
-                notices::pass_on(hooks, &notice)?;
+                begun.pass_on(hooks, notice)?;
                 if must_stop() {
                     return Err(Failure::Pending);
                 }

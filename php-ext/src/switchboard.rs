@@ -30,6 +30,7 @@ pub enum Work {
 }
 
 /// That a call begins or has ended. It holds no arguments and no result.
+#[derive(Clone)]
 pub struct Notice {
     /// The name that was called.
     pub tool: String,

@@ -23,7 +23,7 @@ mod value;
 mod web_client;
 
 pub use call::{Call, Outcome};
-pub use callback::{call_callable, call_with_names, guarded, take_exception};
+pub use callback::{call_callable, call_with_names, guarded, take_exception, throw_again};
 pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};

@@ -24,7 +24,9 @@ use crate::zend::{
     Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, array_of,
     bool_of, construct, empty_array, state_of, string_of,
 };
-pub use calls::{Finished, Spec, finish, result_of_call, tell_end};
+pub use calls::{
+    Finished, Spec, finish, is_error, new_id, result_of_call, tell_end, tell_failure, telling,
+};
 
 pub const NAME: &str = "Pillion\\McpClient";
 static CLASS: StateClass<Client> = StateClass::new();

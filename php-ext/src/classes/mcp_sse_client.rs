@@ -6,10 +6,12 @@ use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 use pillion_core::mcp::McpClient;
+use pillion_core::tool::ErrorCode;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::client_hooks;
+use super::mcp_client::{is_error, new_id, telling};
 use crate::json::{EmptyObject, to_value};
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{Link, Server, arguments, readable, tool_list};
@@ -145,9 +147,17 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let name = call.string(0)?.to_owned();
     let arguments = arguments(call, 1)?;
-    let request = move |client: McpClient| async move { client.call_tool(&name, &arguments).await };
-    let result = link.send(hooks, "tools/call", request)?;
-    readable(&result, EmptyObject::Array)
+    telling(link, hooks, (&new_id(), &name), || {
+        let tool = name.clone();
+        let request =
+            move |client: McpClient| async move { client.call_tool(&tool, &arguments).await };
+        let result = readable(
+            &link.send(hooks, "tools/call", request)?,
+            EmptyObject::Array,
+        )?;
+        let code = is_error(&result).then(|| ErrorCode::InternalError.as_str());
+        Ok((result, code))
+    })
 }
 
 /// The tools of the server, or none when it cannot be asked, which is logged (E5).

@@ -1,6 +1,7 @@
 //! `callTool`, `callTools` and `streamTool`.
 
 mod results;
+mod told;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -17,11 +18,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::options::CallOptions;
 use super::parts;
 use crate::classes::cancellation_token::Cancellation;
-use crate::classes::event::{self, Ended};
 use crate::classes::tool_call::call_of;
 use crate::classes::tool_result::NAME as TOOL_RESULT;
 use crate::classes::tool_stream;
-use crate::exception;
+use crate::exception::{self, on_the_way};
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{Link, Reported, arguments, kind};
 use crate::zend::{
@@ -30,7 +30,9 @@ use crate::zend::{
 };
 
 use results::failed;
-pub use results::result_of_call;
+pub use results::{is_error, result_of_call};
+use told::tell_start;
+pub use told::{tell_end, tell_failure, telling};
 
 /// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
@@ -130,31 +132,6 @@ pub async fn finish(
     }
 }
 
-/// Tells that a call begins.
-pub fn tell_start(link: &Link, hooks: Hooks<'_>, id: &str, tool: &str) -> Result<(), Failure> {
-    let server = link.server().shown_name();
-    hooks.dispatch(|| event::tool_call_started(tool, id, Some(&server)))
-}
-
-/// Tells how a call has ended.
-pub fn tell_end(
-    link: &Link,
-    hooks: Hooks<'_>,
-    (id, tool): (&str, &str),
-    error_code: Option<&str>,
-    time: Duration,
-) -> Result<(), Failure> {
-    let server = link.server().shown_name();
-    let ended = Ended {
-        tool,
-        id,
-        server: Some(&server),
-        error_code,
-        seconds: time.as_secs_f64(),
-    };
-    hooks.dispatch(|| event::tool_call_finished(&ended))
-}
-
 fn call_tool(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = ["timeout", "on_progress", "cancellation", "meta", "id"];
@@ -165,26 +142,17 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
         callable,
         ids: &ids,
     });
-    tell_start(link, hooks, &ids[0], &name)?;
-    let started = Instant::now();
-    let finished = link.run(hooks, "tools/call", reported.as_ref(), |client, line| {
-        let mut request = options.request.clone();
-        request.on_progress = reported.as_ref().map(|_| line.reports(0));
-        finish(client, spec, request, options.cancellation.clone())
-    })?;
-    let time = started.elapsed();
-    match finished {
-        Ok(called) => {
-            let (result, error_code) = result_of_call(&ids[0], &name, &called)?;
-            tell_end(link, hooks, (&ids[0], &name), error_code, time)?;
-            Ok(result)
+    telling(link, hooks, (&ids[0], &name), || {
+        let finished = link.run(hooks, "tools/call", reported.as_ref(), |client, line| {
+            let mut request = options.request.clone();
+            request.on_progress = reported.as_ref().map(|_| line.reports(0));
+            finish(client, spec, request, options.cancellation.clone())
+        })?;
+        match finished {
+            Ok(called) => result_of_call(&ids[0], &name, &called),
+            Err(error) => Err(error.into_failure(link, hooks)?),
         }
-        Err(error) => {
-            let code = error.code().as_str();
-            tell_end(link, hooks, (&ids[0], &name), Some(code), time)?;
-            Err(error.into_failure(link, hooks)?)
-        }
-    }
+    })
 }
 
 /// The calls side by side; one that fails has a failed result.
@@ -212,20 +180,67 @@ fn call_tools(call: &mut Call<'_>) -> Outcome {
         ids.push(id);
         names.push(name);
     }
-    for (id, name) in ids.iter().zip(&names) {
-        tell_start(link, hooks, id, name)?;
-    }
     let reported = options.on_progress.as_ref().map(|callable| Reported {
         callable,
         ids: &ids,
     });
-    let ended = link.run(hooks, "tools/call", reported.as_ref(), |client, line| {
+    let started = Instant::now();
+    let mut begun = 0;
+    let outcome = (ids.iter().zip(&names))
+        .try_for_each(|(id, name)| {
+            begun += 1;
+            tell_start(link, hooks, (id, name))
+        })
+        .and_then(|()| run_all(link, hooks, &options, reported.as_ref(), specs))
+        .and_then(|ended| {
+            let calls = ids.iter().zip(&names).zip(ended);
+            let results = calls.map(|((id, name), (finished, time))| {
+                let (result, code) = result_of(id, name, finished)?;
+                Ok((result, code, time))
+            });
+            results.collect::<Result<Vec<_>, Failure>>()
+        });
+    let mut calls = ids
+        .iter()
+        .map(String::as_str)
+        .zip(names.iter().map(String::as_str));
+    let mut failure = None;
+    let mut results = Vec::with_capacity(ids.len());
+    match outcome {
+        Ok(ended) => {
+            for (call, (result, code, time)) in calls.zip(ended) {
+                results.push(result);
+                let tell = || tell_end(link, hooks, call, code, time);
+                failure = match failure {
+                    None => tell().err(),
+                    Some(failure) => Some(on_the_way(failure, |_| tell())),
+                };
+            }
+        }
+        Err(cause) => {
+            let time = started.elapsed();
+            let tell = |cause, call| tell_failure(link, hooks, call, cause, time);
+            failure = Some(calls.by_ref().take(begun).fold(cause, tell));
+        }
+    }
+    failure.map_or_else(|| Ok(list_of(results)), Err)
+}
+
+/// Runs the calls, `max_concurrent` at once; how each ended and how long it took, in order.
+fn run_all(
+    link: &Link,
+    hooks: Hooks<'_>,
+    options: &CallOptions,
+    reported: Option<&Reported<'_>>,
+    specs: Vec<Result<Spec, String>>,
+) -> Result<Vec<(Finished, Duration)>, Failure> {
+    let ended = link.run(hooks, "tools/call", reported, |client, line| {
         let calls: Vec<_> = specs
             .into_iter()
             .enumerate()
             .map(|(place, spec)| {
                 let mut request = options.request.clone();
-                request.on_progress = reported.as_ref().map(|_| line.reports(place));
+                request.on_progress = reported.map(|_| line.reports(place));
                 let (client, cancellation) = (client.clone(), options.cancellation.clone());
                 async move {
                     let started = Instant::now();
@@ -233,7 +248,7 @@ fn call_tools(call: &mut Call<'_>) -> Outcome {
                         Ok(spec) => finish(client, spec, request, cancellation).await,
                         Err(why) => Err(CallError::Arguments(why)),
                     };
-                    (place, finished, started.elapsed())
+                    (place, (finished, started.elapsed()))
                 }
             })
             .collect();
@@ -247,35 +262,35 @@ fn call_tools(call: &mut Call<'_>) -> Outcome {
         Ok(ended) => ended,
         Err(never) => match never {},
     };
-    ended.sort_unstable_by_key(|(place, ..)| *place);
-    let mut results = Vec::with_capacity(ended.len());
-    for (place, finished, time) in ended {
-        let (id, name) = (ids[place].as_str(), names[place].as_str());
-        let (result, error_code) = match finished {
-            Ok(called) => match result_of_call(id, name, &called) {
-                Err(Failure::Thrown(thrown)) => {
-                    let code = ErrorCode::InternalError;
-                    (
-                        failed(id, name, code, thrown.message, None)?,
-                        Some(code.as_str()),
-                    )
-                }
-                other => other?,
-            },
-            Err(error) => {
-                let wait = match &error {
-                    CallError::Mcp(error) => error.retry_after(),
-                    _ => None,
-                };
-                let code = error.code();
-                let result = failed(id, name, code, error.to_string(), wait)?;
-                (result, Some(code.as_str()))
+    ended.sort_unstable_by_key(|(place, _)| *place);
+    Ok(ended.into_iter().map(|(_, ended)| ended).collect())
+}
+
+/// The result of one of several calls, which no failure of its own ends, and its error code.
+fn result_of(
+    id: &str,
+    name: &str,
+    finished: Finished,
+) -> Result<(Zval, Option<&'static str>), Failure> {
+    match finished {
+        Ok(called) => match result_of_call(id, name, &called) {
+            Err(Failure::Thrown(thrown)) => {
+                let code = ErrorCode::InternalError;
+                let result = failed(id, name, code, thrown.message, None)?;
+                Ok((result, Some(code.as_str())))
             }
-        };
-        tell_end(link, hooks, (id, name), error_code, time)?;
-        results.push(result);
+            other => other,
+        },
+        Err(error) => {
+            let wait = match &error {
+                CallError::Mcp(error) => error.retry_after(),
+                _ => None,
+            };
+            let code = error.code();
+            let result = failed(id, name, code, error.to_string(), wait)?;
+            Ok((result, Some(code.as_str())))
+        }
     }
-    Ok(list_of(results))
 }
 
 fn stream_tool(call: &mut Call<'_>) -> Outcome {
@@ -283,15 +298,17 @@ fn stream_tool(call: &mut Call<'_>) -> Outcome {
     let allowed = ["timeout", "cancellation", "meta", "id"];
     let options = CallOptions::of_argument(call, 2, &allowed)?;
     let spec = spec(call, &options)?;
-    tell_start(link, hooks, &spec.id, &spec.name)?;
-    tool_stream::start(
-        call.this(),
-        link,
-        hooks,
-        spec,
-        options.request,
-        options.cancellation,
-    )
+    let (id, name) = (spec.id.clone(), spec.name.clone());
+    tell_start(link, hooks, (&id, &name))
+        .and_then(|()| {
+            let CallOptions {
+                request,
+                cancellation,
+                ..
+            } = options;
+            tool_stream::start(call.this(), link, hooks, spec, request, cancellation)
+        })
+        .map_err(|failure| tell_failure(link, hooks, (&id, &name), failure, Duration::ZERO))
 }
 
 fn spec(call: &Call<'_>, options: &CallOptions) -> Result<Spec, Failure> {
@@ -348,7 +365,7 @@ fn spec_of(
 }
 
 /// An id that no other call of this process has, and hardly one of another.
-fn new_id() -> String {
+pub fn new_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_millis());
