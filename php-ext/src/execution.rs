@@ -11,6 +11,7 @@ use pillion_core::executor::{Executor, ExecutorHooks};
 use pillion_core::tool::{CallContext, ToolCall, ToolResult};
 
 use crate::classes::tool_registry::Registry;
+use crate::mcp::Attendant;
 use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Serves, Switchboard, Work};
 use crate::wait::wait_serving;
@@ -71,7 +72,12 @@ pub fn execute(
     mode: Mode,
 ) -> Result<Vec<ToolResult>, Failure> {
     let registry = attendants.registry;
-    registry.follow_fork()?;
+    let clients = registry.clients(attendants.object)?;
+    registry.follow(&clients)?;
+    let has_mcp = calls.iter().any(|call| registry.is_mcp(&call.name));
+    let asked: Vec<Attendant<'_>> = (clients.iter().filter(|_| has_mcp))
+        .map(|client| client.attend())
+        .collect::<Result<_, _>>()?;
     let serves = attendants.serves();
     let places = calls.len();
     let (in_php, others): (Vec<_>, Vec<_>) = calls
@@ -82,6 +88,11 @@ pub fn execute(
     let begun = Begun::default();
     let ran = wait_serving(
         |jobs| {
+            for (place, client) in asked.iter().enumerate() {
+                let jobs = Arc::clone(&jobs);
+                let errands = Arc::new(move |errand| jobs(Work::Mcp(place, errand)));
+                client.open(errands, |_| ());
+            }
             let open = registry.switchboard().open(jobs, serves, &mut context);
             async move {
                 let (other_places, other_calls): (Vec<_>, Vec<_>) = others.into_iter().unzip();
@@ -101,9 +112,10 @@ pub fn execute(
                 in_php.into_iter().chain(others).collect::<Vec<_>>()
             }
         },
-        |work| serve(attendants, &begun, work),
+        |work| serve(attendants, &asked, &begun, work),
     )
     .map_err(|failure| begun.tell_failure(attendants.hooks, failure))?;
+    asked.into_iter().try_for_each(Attendant::settle)?;
     let mut ordered: Vec<Option<ToolResult>> = (0..places).map(|_| None).collect();
     for (place, result) in ran {
         ordered[place] = Some(result);
@@ -112,7 +124,12 @@ pub fn execute(
 }
 
 /// Does what the engine asks for, on the PHP thread.
-fn serve(attendants: &Attendants<'_>, begun: &Begun, work: Work) -> Result<(), Failure> {
+fn serve(
+    attendants: &Attendants<'_>,
+    asked: &[Attendant<'_>],
+    begun: &Begun,
+    work: Work,
+) -> Result<(), Failure> {
     match work {
         Work::Run(job) => {
             if !job.is_abandoned() {
@@ -124,6 +141,11 @@ fn serve(attendants: &Attendants<'_>, begun: &Begun, work: Work) -> Result<(), F
             if !job.is_abandoned() {
                 let decision = approval::ask(attendants.hooks, &job.question)?;
                 job.answer(decision);
+            }
+        }
+        Work::Mcp(place, errand) => {
+            if let Some(client) = asked.get(place) {
+                client.serve(errand)?;
             }
         }
         Work::Notice(notice) => {

@@ -7,6 +7,7 @@
 //! and passes what the server asks to the one that waits for it.
 
 mod answers;
+mod attendant;
 mod connection;
 mod credentials;
 mod desk;
@@ -17,6 +18,7 @@ mod server;
 pub mod tool_list;
 
 pub use answers::kind;
+pub use attendant::Attendant;
 pub use connection::{Connection, Offers};
 pub use desk::Line;
 pub use errand::Errand;

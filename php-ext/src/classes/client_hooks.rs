@@ -1,10 +1,12 @@
 //! What PHP code may set on both classes of clients and on executors: a PSR-3 logger and a
 //! PSR-14 dispatcher of events; on clients also a PSR-16 cache.
 
+use ext_php_rs::types::Zval;
+
 use super::{mcp_client, mcp_sse_client, tool_executor};
 use crate::exception;
 use crate::mcp::hooks::{self, Hooks};
-use crate::mcp::tool_list;
+use crate::mcp::{Link, tool_list};
 use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, int_of, string_of};
 
 /// Adds the methods of clients.
@@ -45,6 +47,17 @@ fn hooks_of<'a>(call: &Call<'a>) -> Result<Hooks<'a>, Failure> {
         mcp_sse_client::hooks_of(this)
     } else {
         tool_executor::hooks_of(this)
+    }
+}
+
+/// A client's link and hooks; `None` when the value is no client.
+///
+/// # Errors
+/// An `Error` when the client is not constructed.
+pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
+    match mcp_sse_client::client_of(value)? {
+        None => mcp_client::client_of(value),
+        known => Ok(known),
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use super::errand::{Asked, Errand, Question};
 use crate::wait::JobSender;
 use line::{Caller, LINE};
-pub use line::{Line, Ticket};
+pub use line::{Line, Ticket, Wait};
 pub use mailbox::Mailbox;
 
 /// The code that a server gets whose question finds nobody.

@@ -1,6 +1,6 @@
 mod authorization;
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,6 +11,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::answers;
+use super::attendant::Attendant;
 use super::connection::{Connection, Offers};
 use super::credentials::{self, TokenSlot};
 use super::desk::{Line, Mailbox};
@@ -23,7 +24,7 @@ use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};
 use crate::runtime::{self, Bound};
 use crate::settings::LogLevel;
-use crate::wait::{JobSender, wait, wait_serving};
+use crate::wait::{JobSender, wait};
 use crate::zend::{Call, Failure, Outcome, call_callable, empty_array, string_of};
 
 /// What a PHP object has of its server.
@@ -208,44 +209,15 @@ impl Link {
         let started = Instant::now();
         self.authorize_first(hooks, &connection)?;
         let client = connection.client().clone();
-        let outcome = self.wait(hooks, &connection, reported, |line| work(client, line))?;
+        let attendant = Attendant::of(self, hooks, Arc::clone(&connection), reported);
+        let outcome = attendant.wait(|line| work(client, line))?;
+        drop(attendant);
         self.settle(hooks, &connection)?;
         hooks.log(LogLevel::Debug, self.response, || {
             let error = outcome.as_ref().err().map(ToString::to_string);
             json!({"method": method, "duration_ms": started.elapsed().as_millis() as u64, "error": error})
         })?;
         Ok(outcome)
-    }
-
-    /// Waits for a call, and does meanwhile what it asks of PHP.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    fn wait<T, F>(
-        &self,
-        hooks: Hooks<'_>,
-        connection: &Arc<Connection>,
-        reported: Option<&Reported<'_>>,
-        work: impl FnOnce(&Line) -> F,
-    ) -> Result<T, Failure>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        let opened = OnceCell::new();
-        wait_serving(
-            |errands| {
-                let line = self.open_line(connection, errands);
-                let work = line.call(work(&line));
-                let waits = line.wait();
-                let _ = opened.set((waits, Bound::new(line)));
-                work
-            },
-            |errand| match opened.get() {
-                Some((_, line)) => self.serve(hooks, connection, line, reported, errand),
-                None => Ok(()),
-            },
-        )
     }
 
     /// A line for a call of this object.
@@ -313,7 +285,11 @@ impl Link {
     }
 
     /// Stores tokens that have changed, and passes on what the server said on its own account.
-    fn deliver(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
+    pub(super) fn deliver(
+        &self,
+        hooks: Hooks<'_>,
+        connection: &Arc<Connection>,
+    ) -> Result<(), Failure> {
         if let Some(tokens) = connection.tokens()
             && let Some(text) = credentials::store(hooks, &self.server, tokens)?
             && self.is_personal()

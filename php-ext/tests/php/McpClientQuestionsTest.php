@@ -5,6 +5,10 @@ declare(strict_types=1);
 namespace Pillion\Tests;
 
 use Pillion\McpClient;
+use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\FakeServer;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
@@ -107,5 +111,103 @@ final class McpClientQuestionsTest extends TestCase
         } catch (\DomainException) {
             self::assertSame('Nobody is there to answer', self::text($client->callTool('answer'))['message']);
         }
+    }
+
+    /** @dataProvider runs */
+    public function testQuestionsToToolsOfARegistryAreAnsweredByTheClientTheyCameWith(\Closure $run): void
+    {
+        $registry = new ToolRegistry();
+        $client = self::client()
+            ->onSampling(fn (array $params) => 'because: ' . $params['messages'][0]['content']['text'])
+            ->onElicitation(fn () => ['action' => 'decline']);
+        $registry->registerMcpServer($client, prefix: 'a_');
+        // Another server, which asks another client.
+        $registry->registerMcpServer(self::client()->onSampling(fn () => 'the other'), prefix: 'b_');
+        // The registry keeps them.
+        unset($client);
+        gc_collect_cycles();
+        $results = $run($registry);
+        self::assertSame('because: why?', self::text($results[0])['content']['text']);
+        self::assertSame('the other', self::text($results[1])['content']['text']);
+        self::assertSame(['action' => 'decline'], self::text($results[2]));
+    }
+
+    public function runs(): iterable
+    {
+        $calls = [
+            ['id' => '1', 'name' => 'a_ask', 'arguments' => []],
+            ['id' => '2', 'name' => 'b_ask', 'arguments' => []],
+            ['id' => '3', 'name' => 'a_ask', 'arguments' => ['method' => 'elicitation/create']],
+        ];
+        yield 'executeAll' => [fn ($registry) => (new ToolExecutor($registry))->executeAll($calls)];
+        yield 'executeParallel' => [fn ($registry) => (new ToolExecutor($registry))->executeParallel($calls)];
+        yield 'the registry' => [fn ($registry) => array_map(fn ($call) => $registry->execute($call['name'], $call['arguments'], $call['id']), $calls)];
+        yield 'the tools themselves' => [fn ($registry) => array_map(fn ($call) => $registry->get($call['name'])->execute($call['arguments'], $call['id']), $calls)];
+        yield 'another registry' => [function ($registry) use ($calls) {
+            $second = new ToolRegistry();
+            array_map($second->register(...), [$registry->get('a_ask'), $registry->get('b_ask')]);
+            unset($registry);
+            return (new ToolExecutor($second))->executeAll($calls);
+        }];
+        yield 'a forked child' => [function ($registry) use ($calls) {
+            (new ToolExecutor($registry))->executeAll($calls);
+            [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+            if (pcntl_fork() === 0) {
+                fwrite($theirs, serialize(array_map(fn ($result) => $result->result, (new ToolExecutor($registry))->executeAll($calls))));
+                posix_kill(getmypid(), SIGKILL);
+            }
+            fclose($theirs);
+            pcntl_wait($status);
+            return array_map(fn ($result) => (object) ['result' => $result], unserialize((string) stream_get_contents($ours)));
+        }];
+    }
+
+    public function testACallbackThatComesLaterOrThrowsCountsToo(): void
+    {
+        $registry = new ToolRegistry();
+        $client = self::client();
+        $registry->registerMcpServer($client);
+        $executor = new ToolExecutor($registry);
+        $ask = ['id' => '1', 'name' => 'ask', 'arguments' => []];
+        self::assertSame(-32601, self::text($executor->execute($ask))['code'], 'nothing is offered');
+        $client->onSampling(fn () => 'now');
+        self::assertSame('now', self::text($executor->execute($ask))['content']['text']);
+        $client->onSampling(fn () => throw new \DomainException('no model here'));
+        try {
+            $executor->execute($ask);
+            self::fail('It went on');
+        } catch (\DomainException $e) {
+            self::assertSame('no model here', $e->getMessage());
+        }
+        $client->onSampling(null);
+        self::assertSame(-32601, self::text($executor->execute($ask))['code']);
+    }
+
+    public function testF6AToolThatIsLeftOutIsToldToTheLoggerOfTheClient(): void
+    {
+        $logger = new class () {
+            public array $lines = [];
+
+            public function log($level, $message, array $context = []): void
+            {
+                $level === 'debug' || $this->lines[] = [$level, $message, $context];
+            }
+        };
+        $log = tempnam(sys_get_temp_dir(), 'pillion');
+        $before = ini_set('error_log', $log);
+        try {
+            foreach ([self::client(), new MCPSSEClient(FakeServer::url())] as $client) {
+                (new ToolRegistry())->registerMcpServer($client->setLogger($logger));
+            }
+            self::assertSame('', file_get_contents($log));
+            (new ToolRegistry())->registerMcpServer(new MCPSSEClient(FakeServer::url()));
+            self::assertStringContainsString('MCP tool left out', (string) file_get_contents($log));
+        } finally {
+            ini_set('error_log', (string) $before);
+            unlink($log);
+        }
+        self::assertSame([['warning', 'MCP tool left out'], ['warning', 'MCP tool left out']], array_map(fn ($line) => array_slice($line, 0, 2), $logger->lines));
+        self::assertStringContainsString('not a name', $logger->lines[0][2]['error']);
+        self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
     }
 }

@@ -7,6 +7,7 @@ use pillion_core::tool::ErrorCode;
 
 use super::Link;
 use crate::exception;
+use crate::mcp::attendant::Attendant;
 use crate::mcp::connection::{Connection, Offers};
 use crate::mcp::credentials::{self, TokenSlot};
 use crate::mcp::hooks::{Hooks, TOKENS};
@@ -28,9 +29,8 @@ impl Link {
         loop {
             let client = connection.client().clone();
             self.has_asked.set(false);
-            let outcome = self.wait(hooks, connection, None, |_| async move {
-                client.connect().await
-            })?;
+            let attendant = Attendant::of(self, hooks, Arc::clone(connection), None);
+            let outcome = attendant.wait(|_| async move { client.connect().await })?;
             let timed_out = outcome.is_err_and(|error| error.is_timeout());
             if !timed_out || !self.has_asked.get() {
                 return Ok(());
