@@ -11,7 +11,7 @@ use serde_json::json;
 use super::desk::Desk;
 use super::errand::Errand;
 use super::hooks::{Hooks, TOKENS};
-use super::server::Server;
+use super::server::{Server, without_value};
 use super::tool_list::short_key;
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
@@ -120,8 +120,8 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure
     {
         *registrations = json!({});
     }
-    let credentials: OAuthCredentials =
-        serde_json::from_value(value).map_err(|error| not_ours(&without_values(&error)))?;
+    let credentials: OAuthCredentials = serde_json::from_value(value)
+        .map_err(|error| not_ours(&without_value(true, &error.to_string())))?;
     let text = serde_json::to_string(&credentials).map_err(|error| not_ours(&error))?;
     Ok(Some(Stored { credentials, text }))
 }
@@ -154,13 +154,6 @@ pub fn store(
         return Err(failure);
     }
     Ok(text)
-}
-
-/// Where an error is, without the value that it is about.
-fn without_values(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let (kind, _) = text.split_once(':').unwrap_or((&text, ""));
-    kind.to_owned()
 }
 
 /// What the tokens for a server are stored under: letters, digits and `_`, 64 at most.

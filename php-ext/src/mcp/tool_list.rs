@@ -1,8 +1,8 @@
 //! The tools of a server, through a PSR-16 cache where there is one.
 
 use ext_php_rs::types::Zval;
+use pillion_core::digest::sha256_hex;
 use pillion_core::mcp::{McpClient, McpError};
-use ring::digest::{SHA256, digest};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -136,13 +136,7 @@ fn key(link: &Link, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
     Ok(identity.map(|identity| short_key("tools", &format!("{identity}\0{tenant}"))))
 }
 
-/// A key that tells nothing of what it stands for.
+/// A key that tells nothing of what it stands for: PSR-16 grants 64 characters.
 pub fn short_key(kind: &str, identity: &str) -> String {
-    let hash = digest(&SHA256, identity.as_bytes());
-    let hex = hash
-        .as_ref()
-        .iter()
-        .take(24)
-        .map(|byte| format!("{byte:02x}"));
-    format!("pillion_{kind}_{}", hex.collect::<String>())
+    format!("pillion_{kind}_{:.48}", sha256_hex(identity))
 }

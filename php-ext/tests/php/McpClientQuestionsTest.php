@@ -12,7 +12,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * What a server asks where it cannot be told on whose behalf: on the one stream of a program.
+ * What a server asks and says where it cannot be told on whose behalf: on the one stream of a program.
  *
  * @group extension
  */
@@ -196,7 +196,7 @@ final class McpClientQuestionsTest extends TestCase
         $log = tempnam(sys_get_temp_dir(), 'pillion');
         $before = ini_set('error_log', $log);
         try {
-            foreach ([self::client(), new MCPSSEClient(FakeServer::url())] as $client) {
+            foreach ([new McpClient(FakeServer::url()), new MCPSSEClient(FakeServer::url())] as $client) {
                 (new ToolRegistry())->registerMcpServer($client->setLogger($logger));
             }
             self::assertSame('', file_get_contents($log));
@@ -209,5 +209,50 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame([['warning', 'MCP tool left out'], ['warning', 'MCP tool left out']], array_map(fn ($line) => array_slice($line, 0, 2), $logger->lines));
         self::assertStringContainsString('not a name', $logger->lines[0][2]['error']);
         self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
+    }
+
+    public function testAServerThatGoesOnTalkingHoldsUpNoCall(): void
+    {
+        $heard = 0;
+        $client = self::client()->onNotification(function () use (&$heard): void {
+            usleep(1_000);
+            ++$heard > 2_000 && throw new \DomainException('The call is held up');
+        });
+        self::assertSame('done', self::text($client->callTool('chatter')));
+        $client->ping();
+        self::assertGreaterThan(0, $heard);
+        $client->disconnect();
+    }
+
+    public function testAForkedChildGetsConnectionsOfItsOwnAlsoAtTheSecondTry(): void
+    {
+        $logger = new class () {
+            public bool $throws = false;
+
+            public function log($level, $message, array $context = []): void
+            {
+                $message === 'MCP tool left out' && $this->throws && throw new \DomainException('disk full');
+            }
+        };
+        $registry = new ToolRegistry();
+        $registry->registerMcpServer((new McpClient(FakeServer::url()))->setLogger($logger));
+        $executor = new ToolExecutor($registry);
+        $roll = ['id' => '1', 'name' => 'roll', 'arguments' => ['dice' => '1d6']];
+        self::assertTrue($executor->execute($roll)->success);
+        [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        if (pcntl_fork() === 0) {
+            $logger->throws = true;
+            try {
+                $executor->execute($roll);
+            } catch (\DomainException $e) {
+                fwrite($theirs, $e->getMessage());
+            }
+            $logger->throws = false;
+            fwrite($theirs, ', then ' . json_encode($executor->execute($roll)->result));
+            posix_kill(getmypid(), SIGKILL);
+        }
+        fclose($theirs);
+        pcntl_wait($status);
+        self::assertSame('disk full, then {"total":15,"rolls":[15]}', stream_get_contents($ours));
     }
 }

@@ -6,14 +6,17 @@ real servers do not do at the moment that a test needs.
 - `ask_when_held` tells of progress, and asks when there is a call of `hold`, which never ends.
 - `answer` gives the answer to whatever is asked, as soon as there is one.
 - `remark` tells of progress and never ends.
+- `chatter` ends at once, and its server goes on sending notices.
 """
 
 import json
 import sys
+import threading
+import time
 
 TOOLS = [
     {"name": name, "description": name, "inputSchema": {"type": "object"}}
-    for name in ("ask", "ask_when_held", "hold", "answer", "remark", "not a name")
+    for name in ("ask", "ask_when_held", "hold", "answer", "remark", "chatter")
 ]
 
 asked = {}
@@ -21,10 +24,18 @@ answers = []
 waiting_for_hold = []
 waiting_for_answer = []
 held = False
+turn = threading.Lock()
 
 
 def send(message):
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+    with turn:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def chatter():
+    while True:
+        send({"method": "notifications/chatter"})
+        time.sleep(0.0005)
 
 
 def text(request, value):
@@ -60,6 +71,9 @@ def call(request):
         progress(request)
     elif name == "hold":
         held = True
+    elif name == "chatter":
+        threading.Thread(target=chatter, daemon=True).start()
+        text(request, "done")
     elif name == "remark":
         progress(request)
     elif name == "answer":
