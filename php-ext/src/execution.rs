@@ -150,7 +150,7 @@ fn serve(
         }
         Work::Notice(notice) => {
             if let Some(hooks) = attendants.hooks {
-                begun.pass_on(hooks, notice)?;
+                begun.pass_on(hooks, &notice)?;
                 if must_stop() {
                     return Err(Failure::Pending);
                 }

@@ -82,7 +82,7 @@ impl Begun {
     ///
     /// # Errors
     /// What a listener or the logger throws.
-    pub(super) fn pass_on(&self, hooks: Hooks<'_>, notice: Notice) -> Result<(), Failure> {
+    pub(super) fn pass_on(&self, hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
         let mut begun = self.0.borrow_mut();
         let at = |(other, _): &(Notice, Instant)| other.call_id == notice.call_id;
         match (&notice.ended, begun.iter().position(at)) {
@@ -91,7 +91,7 @@ impl Begun {
             (Some(_), None) => {}
         }
         drop(begun);
-        pass_on(hooks, &notice)
+        pass_on(hooks, notice)
     }
 
     /// Tells that the calls which have begun have ended by a failure, which goes on afterwards.
