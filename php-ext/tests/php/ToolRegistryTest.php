@@ -137,6 +137,7 @@ final class ToolRegistryTest extends TestCase
         ini_set('pillion.log_level', (string) $before);
     }
 
+    /** @group extension */
     public function testL1ServersWithoutALabelAreToldApartByTheirURL(): void
     {
         $registry = new ToolRegistry();
