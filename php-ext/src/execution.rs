@@ -73,8 +73,8 @@ pub fn execute(
 ) -> Result<Vec<ToolResult>, Failure> {
     let registry = attendants.registry;
     let clients = registry.clients(attendants.object)?;
-    registry.follow(&clients)?;
     let has_mcp = calls.iter().any(|call| registry.is_mcp(&call.name));
+    registry.follow(&clients, has_mcp)?;
     let asked: Vec<Attendant<'_>> = (clients.iter().filter(|_| has_mcp))
         .map(|client| client.attend())
         .collect::<Result<_, _>>()?;

@@ -103,24 +103,19 @@ impl McpServer {
         self.called.replace(called);
     }
 
-    /// Whether the tools call another connection than they are to: of the parent of this process,
-    /// or from before the client got other callbacks or tokens.
+    /// Whether the tools call another connection than the client has: from before it got other
+    /// callbacks or tokens.
     ///
     /// # Errors
     /// As [`tools`](Self::tools).
     pub fn is_outdated(&self, client: Option<(&Link, Hooks<'_>)>) -> Result<bool, Failure> {
-        if self.is_of_another_process() {
-            return Ok(true);
-        }
         let Some((link, hooks)) = client else {
             return Ok(false);
         };
         let connection = link.connection(hooks)?;
         let called = self.called.borrow();
-        Ok(!std::ptr::eq(
-            called.connection.as_ptr(),
-            Arc::as_ptr(&connection),
-        ))
+        let is_it = std::ptr::eq(called.connection.as_ptr(), Arc::as_ptr(&connection));
+        Ok(!is_it)
     }
 
     /// Whether the tools are those of the parent of this process.

@@ -83,16 +83,17 @@ impl Registry {
         Hidden::of::<Self>(this).map(|clients| Clients::of(&clients.get()))
     }
 
-    /// To be called before tools run: where a client has another connection now, its tools get
-    /// that, and in a forked child the tools of all servers get connections of its own. Those of
-    /// the parent are forgotten, not dropped.
+    /// To be called before tools run: in a forked child the tools of all servers get connections
+    /// of its own. Those of the parent are forgotten, not dropped. Before tools of MCP servers run,
+    /// those of a client that has another connection now get that.
     ///
     /// # Errors
     /// When the process has no runtime; what a client's token store or logger throws.
-    pub fn follow(&self, clients: &Clients) -> Result<(), Failure> {
+    pub fn follow(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
         for server in &*self.servers.borrow() {
             let client = clients.get(server.client())?;
-            if !server.is_outdated(client)? {
+            let is_forked = server.is_of_another_process();
+            if !is_forked && !(has_mcp && server.is_outdated(client)?) {
                 continue;
             }
             let offered = server.tools(client)?;
@@ -105,7 +106,7 @@ impl Registry {
                     .is_some_and(|known| known.name() == &name && known.origin() == &tool.origin());
                 if ours {
                     let before = self.tools.replace(tool).map_err(|error| refused(&error))?;
-                    if server.is_of_another_process() {
+                    if is_forked {
                         std::mem::forget(before);
                     }
                 }
