@@ -93,7 +93,8 @@ impl Registry {
         for server in &*self.servers.borrow() {
             let client = clients.get(server.client())?;
             let is_forked = server.is_of_another_process();
-            if !is_forked && !(has_mcp && server.is_outdated(client)?) {
+            let is_outdated = is_forked || (has_mcp && server.is_outdated(client)?);
+            if !is_outdated {
                 continue;
             }
             let offered = server.tools(client)?;
