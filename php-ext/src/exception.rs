@@ -1,19 +1,22 @@
 //! The exceptions of `Pillion\Exception`, and how failures of the engine become one.
 
+mod caught;
+
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 use pillion_client::ClientError;
 use pillion_core::mcp::{McpError, McpErrorKind};
-use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_core::tool::ErrorCode;
 use serde_json::Value;
 
 use crate::json::{EmptyObject, decode};
 use crate::zend::{
-    Class, ClassSlot, Failure, Object, Property, Thrown, Type, empty_array, float_of, int_of,
-    legible, list_of, runtime_exception, string_of, take_exception,
+    Class, ClassSlot, Failure, Property, Thrown, Type, empty_array, float_of, int_of, list_of,
+    runtime_exception, string_of,
 };
+pub use caught::{into_tool_failure, on_the_way};
 
 /// The root: everything that the extension throws on purpose.
 static PILLION: ClassSlot = ClassSlot::new();
@@ -286,47 +289,4 @@ fn thrown(class: &'static ClassEntry, code: ErrorCode, message: String) -> Throw
 /// The error code of that name; PHP code may write another word, which says nothing.
 pub fn error_code(name: &str) -> Option<ErrorCode> {
     serde_json::from_value(Value::String(name.to_owned())).ok()
-}
-
-/// A failure inside a tool is that call's failure (C4), but for what must end the request.
-///
-/// # Errors
-/// The failure itself, if it must end the request: a bail-out, `exit()`.
-pub fn into_tool_failure(failure: Failure) -> std::result::Result<ToolFailure, Failure> {
-    match failure {
-        Failure::Bailout => Err(Failure::Bailout),
-        Failure::Thrown(thrown) => {
-            let code = thrown
-                .properties
-                .iter()
-                .find(|(name, _)| *name == "errorCode");
-            let code = code.and_then(|(_, code)| error_code(code.str()?));
-            Ok(ToolFailure::new(
-                code.unwrap_or(ErrorCode::InternalError),
-                thrown.message,
-            ))
-        }
-        Failure::Pending => match take_exception() {
-            Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), caught),
-            None => Err(Failure::Pending),
-        },
-    }
-}
-
-fn caught(exception: Object<'_>) -> std::result::Result<ToolFailure, Failure> {
-    let message = exception.call("getMessage", [])?;
-    let message = message
-        .zend_str()
-        .map(|text| legible(text.as_bytes()))
-        .unwrap_or_default();
-    let code = if exception.instance_of(PILLION.get()) {
-        let code = exception.get(PILLION.get(), "errorCode")?;
-        code.str().and_then(error_code)
-    } else {
-        None
-    };
-    Ok(ToolFailure::new(
-        code.unwrap_or(ErrorCode::InternalError),
-        message,
-    ))
 }

@@ -11,10 +11,12 @@ use pillion_core::executor::{Executor, ExecutorHooks};
 use pillion_core::tool::{CallContext, ToolCall, ToolResult};
 
 use crate::classes::tool_registry::Registry;
+use crate::mcp::Attendant;
 use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Serves, Switchboard, Work};
 use crate::wait::wait_serving;
 use crate::zend::{Failure, Object, must_stop};
+use notices::Begun;
 
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +38,12 @@ pub struct Attendants<'a> {
 }
 
 impl Attendants<'_> {
-    fn serves(&self) -> Result<Serves, Failure> {
-        let Some(hooks) = self.hooks else {
-            return Ok(Serves::default());
-        };
-        let has = |name: &str| Ok::<_, Failure>(hooks.get(name)?.is_some());
-        Ok(Serves {
-            approvals: has(hooks::APPROVE)?,
-            notices: has(hooks::LOGGER)? || has(hooks::EVENTS)?,
-        })
+    fn serves(&self) -> Serves {
+        let has = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
+        Serves {
+            approvals: has(hooks::APPROVE),
+            notices: has(hooks::LOGGER) || has(hooks::EVENTS),
+        }
     }
 }
 
@@ -73,16 +72,27 @@ pub fn execute(
     mode: Mode,
 ) -> Result<Vec<ToolResult>, Failure> {
     let registry = attendants.registry;
-    registry.follow_fork()?;
-    let serves = attendants.serves()?;
+    let clients = registry.clients(attendants.object)?;
+    let has_mcp = calls.iter().any(|call| registry.is_mcp(&call.name));
+    registry.follow(&clients, has_mcp)?;
+    let asked: Vec<Attendant<'_>> = (clients.iter().filter(|_| has_mcp))
+        .map(|client| client.attend())
+        .collect::<Result<_, _>>()?;
+    let serves = attendants.serves();
     let places = calls.len();
     let (in_php, others): (Vec<_>, Vec<_>) = calls
         .into_iter()
         .enumerate()
         .partition(|(_, call)| mode == Mode::Sequential || registry.is_php(&call.name));
     let executor = executor.clone();
+    let begun = Begun::default();
     let ran = wait_serving(
         |jobs| {
+            for (place, client) in asked.iter().enumerate() {
+                let jobs = Arc::clone(&jobs);
+                let errands = Arc::new(move |errand| jobs(Work::Mcp(place, errand)));
+                client.open(errands, |_| ());
+            }
             let open = registry.switchboard().open(jobs, serves, &mut context);
             async move {
                 let (other_places, other_calls): (Vec<_>, Vec<_>) = others.into_iter().unzip();
@@ -102,8 +112,10 @@ pub fn execute(
                 in_php.into_iter().chain(others).collect::<Vec<_>>()
             }
         },
-        |work| serve(attendants, work),
-    )?;
+        |work| serve(attendants, &asked, &begun, work),
+    )
+    .map_err(|failure| begun.tell_failure(attendants.hooks, failure))?;
+    asked.into_iter().try_for_each(Attendant::settle)?;
     let mut ordered: Vec<Option<ToolResult>> = (0..places).map(|_| None).collect();
     for (place, result) in ran {
         ordered[place] = Some(result);
@@ -112,7 +124,12 @@ pub fn execute(
 }
 
 /// Does what the engine asks for, on the PHP thread.
-fn serve(attendants: &Attendants<'_>, work: Work) -> Result<(), Failure> {
+fn serve(
+    attendants: &Attendants<'_>,
+    asked: &[Attendant<'_>],
+    begun: &Begun,
+    work: Work,
+) -> Result<(), Failure> {
     match work {
         Work::Run(job) => {
             if !job.is_abandoned() {
@@ -126,9 +143,14 @@ fn serve(attendants: &Attendants<'_>, work: Work) -> Result<(), Failure> {
                 job.answer(decision);
             }
         }
+        Work::Mcp(place, errand) => {
+            if let Some(client) = asked.get(place) {
+                client.serve(errand)?;
+            }
+        }
         Work::Notice(notice) => {
             if let Some(hooks) = attendants.hooks {
-                notices::pass_on(hooks, &notice)?;
+                begun.pass_on(hooks, &notice)?;
                 if must_stop() {
                     return Err(Failure::Pending);
                 }

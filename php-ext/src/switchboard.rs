@@ -9,6 +9,7 @@ use pillion_core::executor::{ApprovalRequest, Decision};
 use pillion_core::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolOutput};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
+use crate::mcp::Errand;
 use crate::wait::{Job, JobSender};
 
 /// The key of the call context under which an execution's line is found.
@@ -27,9 +28,12 @@ pub enum Work {
     Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
     /// To tell the application of a call.
     Notice(Notice),
+    /// What the server of an MCP client wants, which takes part in that place.
+    Mcp(usize, Errand),
 }
 
 /// That a call begins or has ended. It holds no arguments and no result.
+#[derive(Clone)]
 pub struct Notice {
     /// The name that was called.
     pub tool: String,

@@ -23,7 +23,7 @@ mod value;
 mod web_client;
 
 pub use call::{Call, Outcome};
-pub use callback::{call_callable, call_with_names, guarded, take_exception};
+pub use callback::{call_callable, call_with_names, guarded, take_exception, throw_again};
 pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
@@ -32,7 +32,7 @@ pub use log::write_log;
 pub use object::{Object, create};
 pub use properties::Properties;
 pub use setting::{setting, show_settings, with_setting};
-pub use state::{State, StateClass, construct, new_with_state, state_of};
+pub use state::{Hidden, State, StateClass, construct, new_with_state, state_of};
 pub use table::{Key, entries, is_list};
 pub use types::Type;
 pub use value::{

@@ -1,11 +1,13 @@
 //! What PHP code may set on both classes of clients and on executors: a PSR-3 logger and a
 //! PSR-14 dispatcher of events; on clients also a PSR-16 cache.
 
+use ext_php_rs::types::Zval;
+
 use super::{mcp_client, mcp_sse_client, tool_executor};
 use crate::exception;
 use crate::mcp::hooks::{self, Hooks};
-use crate::mcp::tool_list;
-use crate::zend::{Call, Class, Method, Outcome, Parameter, Type, int_of, string_of};
+use crate::mcp::{Link, tool_list};
+use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, int_of, string_of};
 
 /// Adds the methods of clients.
 pub(super) fn methods(class: Class) -> Class {
@@ -37,29 +39,40 @@ pub(super) fn observing(class: Class) -> Class {
 }
 
 /// The hooks of `$this`, which is of one of the classes.
-fn hooks_of<'a>(call: &Call<'a>) -> Hooks<'a> {
+fn hooks_of<'a>(call: &Call<'a>) -> Result<Hooks<'a>, Failure> {
     let this = call.this();
-    let classes = [
-        mcp_sse_client::class(),
-        tool_executor::class(),
-        mcp_client::class(),
-    ];
-    let of_this = classes.into_iter().find(|class| this.instance_of(class));
-    Hooks::new(this, of_this.unwrap_or_else(|| this.class()))
+    if this.instance_of(mcp_client::class()) {
+        mcp_client::hooks_of(this)
+    } else if this.instance_of(mcp_sse_client::class()) {
+        mcp_sse_client::hooks_of(this)
+    } else {
+        tool_executor::hooks_of(this)
+    }
+}
+
+/// A client's link and hooks; `None` when the value is no client.
+///
+/// # Errors
+/// An `Error` when the client is not constructed.
+pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
+    match mcp_sse_client::client_of(value)? {
+        None => mcp_client::client_of(value),
+        known => Ok(known),
+    }
 }
 
 fn set_logger(call: &mut Call<'_>) -> Outcome {
-    hooks_of(call).set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
+    hooks_of(call)?.set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
     Ok(call.this().to_value())
 }
 
 fn set_event_dispatcher(call: &mut Call<'_>) -> Outcome {
-    hooks_of(call).set_object(call, 0, hooks::EVENTS, "dispatcher", &["dispatch"])?;
+    hooks_of(call)?.set_object(call, 0, hooks::EVENTS, "dispatcher", &["dispatch"])?;
     Ok(call.this().to_value())
 }
 
 fn set_cache(call: &mut Call<'_>) -> Outcome {
-    let hooks = hooks_of(call);
+    let hooks = hooks_of(call)?;
     let ttl = call.optional_int(1)?.unwrap_or(300);
     if ttl < 0 {
         return Err(exception::invalid_input(
@@ -68,7 +81,7 @@ fn set_cache(call: &mut Call<'_>) -> Outcome {
     }
     let tenant = call.value(2).map_or(Ok(""), |_| call.string(2))?;
     hooks.set_object(call, 0, hooks::CACHE, "cache", &["get", "set", "delete"])?;
-    hooks.set(tool_list::TTL, Some(&int_of(ttl)))?;
-    hooks.set(tool_list::TENANT, Some(&string_of(tenant)))?;
+    hooks.set(tool_list::TTL, Some(&int_of(ttl)));
+    hooks.set(tool_list::TENANT, Some(&string_of(tenant)));
     Ok(call.this().to_value())
 }

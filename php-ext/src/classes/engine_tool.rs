@@ -6,18 +6,21 @@ use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::Zval;
 use pillion_core::executor::Executor;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, Tool, ToolCall, ToolOrigin};
 
+use super::client_hooks::client_of;
 use super::interfaces::{EXECUTE, MCP_TOOL, MODEL, TOOL};
 use super::{tool_definition, tool_result};
 use crate::json::to_value_as;
+use crate::mcp::Attendant;
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, array_of,
-    bool_of, new_with_state, state_of, string_of,
+    Call, Class, Failure, Hidden, Method, Object, Outcome, Parameter, State, StateClass, Type,
+    array_of, bool_of, new_with_state, state_of, string_of,
 };
 
 static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
@@ -88,13 +91,24 @@ where
         )
 }
 
-/// A tool of a registry as an object, of the class that fits its origin.
-pub fn new_tool(tool: &Arc<RegisteredTool>, executor: &Executor) -> Outcome {
-    if tool.origin().is_mcp() {
-        new_with_state(EngineTool::<Mcp>::new(tool, executor))
-    } else {
-        new_with_state(EngineTool::<Native>::new(tool, executor))
+/// A tool that is built in, as an object.
+pub fn new_native(tool: &Arc<RegisteredTool>, executor: &Executor) -> Outcome {
+    new_with_state(EngineTool::<Native>::new(tool, executor))
+}
+
+/// A tool of an MCP server as an object, which holds the client of the server as its hidden
+/// value: its callbacks answer what the server asks.
+pub fn new_mcp(tool: &Arc<RegisteredTool>, executor: &Executor, client: Option<&Zval>) -> Outcome {
+    let value = new_with_state(EngineTool::<Mcp>::new(tool, executor))?;
+    if let (Some(object), Some(client)) = (Object::of(&value), client) {
+        Hidden::of::<EngineTool<Mcp>>(object)?.set(client.shallow_clone());
     }
+    Ok(value)
+}
+
+/// The client of the MCP server whose tool an object is; null where there is none.
+pub fn client(object: Object<'_>) -> Zval {
+    Hidden::of::<EngineTool<Mcp>>(object).map_or_else(|_| Zval::new(), Hidden::get)
 }
 
 impl<Kind> EngineTool<Kind> {
@@ -157,11 +171,21 @@ where
     let state = this::<Kind>(call)?;
     let tool_call = ToolCall::new(id, state.tool.name().as_str(), arguments);
     let executor = state.executor.clone();
-    let result = wait(async move {
+    let run = async move {
         executor
             .execute_one(tool_call, &CallContext::default())
             .await
-    })?;
+    };
+    let client = Hidden::of::<EngineTool<Kind>>(call.this())?.get();
+    let result = match client_of(&client)? {
+        None => wait(run)?,
+        Some((link, hooks)) => {
+            let attendant = Attendant::new(link, hooks)?;
+            let result = attendant.wait(|_| run)?;
+            attendant.settle()?;
+            result
+        }
+    };
     tool_result::new_result(&result)
 }
 

@@ -18,13 +18,15 @@ use serde_json::{Value, json};
 use super::client_hooks;
 use crate::exception;
 use crate::json::{EmptyObject, to_value};
-use crate::mcp::hooks::{self, Hooks};
+use crate::mcp::hooks::Hooks;
 use crate::mcp::{Link, Server, arguments, readable};
 use crate::zend::{
     Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, array_of,
     bool_of, construct, empty_array, state_of, string_of,
 };
-pub use calls::{Finished, Spec, finish, result_of_call, tell_end};
+pub use calls::{
+    Finished, Spec, finish, is_error, new_id, result_of_call, tell_end, tell_failure, telling,
+};
 
 pub const NAME: &str = "Pillion\\McpClient";
 static CLASS: StateClass<Client> = StateClass::new();
@@ -52,7 +54,6 @@ pub(super) fn register() -> ZendResult<()> {
     let params = Parameter::optional("params", Type::ARRAY, "[]");
     let method = Parameter::required("method", Type::STRING);
     let class = Class::new(NAME)
-        .property(hooks::property())
         .method(Method::new("__construct", construct_client).parameters(&[
             Parameter::required("server", Type::STRING.or(Type::ARRAY)).sensitive(),
             Parameter::optional("options", Type::ARRAY, "[]").sensitive(),
@@ -119,7 +120,12 @@ pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
 /// The link and the hooks of a client.
 pub fn parts_of<'a>(client: Object<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
     let state = state_of::<Client>(client)?;
-    Ok((&state.link, Hooks::new(client, CLASS.get())))
+    Ok((&state.link, hooks_of(client)?))
+}
+
+/// The hooks of a client.
+pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
+    Hooks::of::<Client>(client)
 }
 
 fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {

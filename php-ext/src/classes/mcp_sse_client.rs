@@ -6,12 +6,14 @@ use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 use pillion_core::mcp::McpClient;
+use pillion_core::tool::ErrorCode;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::client_hooks;
+use super::mcp_client::{is_error, new_id, telling};
 use crate::json::{EmptyObject, to_value};
-use crate::mcp::hooks::{self, Hooks};
+use crate::mcp::hooks::Hooks;
 use crate::mcp::{Link, Server, arguments, readable, tool_list};
 use crate::runtime;
 use crate::settings::LogLevel;
@@ -43,7 +45,6 @@ impl State for Client {
 
 pub(super) fn register() -> ZendResult<()> {
     let class = Class::new(NAME)
-        .property(hooks::property())
         .method(Method::new("__construct", construct_client).parameters(&[
             Parameter::required("serverUrl", Type::STRING).sensitive(),
             Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
@@ -118,7 +119,12 @@ pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
 
 fn parts_of(client: Object<'_>) -> Result<(&Link, Hooks<'_>), Failure> {
     let state = state_of::<Client>(client)?;
-    Ok((&state.link, Hooks::new(client, CLASS.get())))
+    Ok((&state.link, hooks_of(client)?))
+}
+
+/// The hooks of a client.
+pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
+    Hooks::of::<Client>(client)
 }
 
 fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
@@ -141,9 +147,17 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let name = call.string(0)?.to_owned();
     let arguments = arguments(call, 1)?;
-    let request = move |client: McpClient| async move { client.call_tool(&name, &arguments).await };
-    let result = link.send(hooks, "tools/call", request)?;
-    readable(&result, EmptyObject::Array)
+    telling(link, hooks, (&new_id(), &name), || {
+        let tool = name.clone();
+        let request =
+            move |client: McpClient| async move { client.call_tool(&tool, &arguments).await };
+        let result = readable(
+            &link.send(hooks, "tools/call", request)?,
+            EmptyObject::Array,
+        )?;
+        let code = is_error(&result).then(|| ErrorCode::InternalError.as_str());
+        Ok((result, code))
+    })
 }
 
 /// The tools of the server, or none when it cannot be asked, which is logged (E5).

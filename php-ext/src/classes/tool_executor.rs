@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::{ZendHashTable, Zval};
-use ext_php_rs::zend::ClassEntry;
 use pillion_core::executor::Executor;
 use pillion_core::tool::{ToolCall, ToolResult};
 
@@ -19,8 +18,8 @@ use crate::context::context_argument;
 use crate::execution::{self, Attendants, Mode};
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::{
-    Call, Class, Failure, Method, Outcome, Parameter, Property, State, StateClass, Type, construct,
-    entries, list_of, state_of, undefined,
+    Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type,
+    construct, entries, list_of, state_of, undefined,
 };
 
 const NAME: &str = "Pillion\\ToolExecutor";
@@ -28,11 +27,6 @@ static CLASS: StateClass<ToolExecutor> = StateClass::new();
 
 struct ToolExecutor {
     executor: Executor,
-}
-
-/// The class entry.
-pub fn class() -> &'static ClassEntry {
-    CLASS.get()
 }
 
 impl State for ToolExecutor {
@@ -53,7 +47,6 @@ pub(super) fn register() -> ZendResult<()> {
             registry,
             undefined(),
         ))
-        .property(hooks::property())
         .method(Method::new("__construct", construct_executor).parameters(&[
             Parameter::required("registry", registry),
             Parameter::optional("options", Type::ARRAY, "[]"),
@@ -95,11 +88,16 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
     let executor = Executor::with_hooks(tools, config, hooks);
     construct(this, ToolExecutor { executor })?;
     this.set(CLASS.get(), "registry", value.shallow_clone());
-    Hooks::new(this, CLASS.get()).set(
+    hooks_of(this)?.set(
         hooks::APPROVE,
         Some(&approve).filter(|given| !given.is_null()),
-    )?;
+    );
     Ok(Zval::new())
+}
+
+/// The hooks of an executor.
+pub fn hooks_of(executor: Object<'_>) -> Result<Hooks<'_>, Failure> {
+    Hooks::of::<ToolExecutor>(executor)
 }
 
 fn execute(call: &mut Call<'_>) -> Outcome {
@@ -132,7 +130,7 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResu
     let attendants = Attendants {
         registry,
         object,
-        hooks: Some(Hooks::new(this, CLASS.get())),
+        hooks: Some(hooks_of(this)?),
     };
     execution::execute(&attendants, &state.executor, calls, context, mode)
 }

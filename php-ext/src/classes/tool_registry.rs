@@ -1,10 +1,11 @@
 //! `ToolRegistry` (requirements B1 to B5, H2).
 
+mod clients;
 mod lookup;
 mod offer;
 mod registration;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -25,15 +26,18 @@ use crate::json::to_value_as;
 use crate::mcp_server::McpServer;
 use crate::switchboard::Switchboard;
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type,
-    construct, empty_array, state_of,
+    Call, Class, Failure, Hidden, Method, Object, Outcome, Parameter, Property, State, StateClass,
+    Type, construct, empty_array, state_of,
 };
+
+pub use clients::Clients;
 
 pub const NAME: &str = "Pillion\\ToolRegistry";
 static CLASS: StateClass<Registry> = StateClass::new();
 
 /// What the engine knows of a registry. The tools as PHP objects, by name, are in the
-/// object's property `$tools`, where the garbage collector sees them.
+/// object's property `$tools`, where the garbage collector sees them; the clients of MCP
+/// servers are its hidden value.
 pub struct Registry {
     tools: Arc<ToolRegistry>,
     /// Runs what is called through the registry or a tool itself.
@@ -43,8 +47,6 @@ pub struct Registry {
     in_php: RefCell<HashMap<String, u64>>,
     /// The MCP servers whose tools are here.
     servers: RefCell<Vec<McpServer>>,
-    /// The process that the connections of those tools belong to.
-    process: Cell<u32>,
 }
 
 impl State for Registry {
@@ -62,7 +64,6 @@ impl Registry {
             switchboard: Arc::default(),
             in_php: RefCell::default(),
             servers: RefCell::default(),
-            process: Cell::new(std::process::id()),
         }
     }
 
@@ -74,17 +75,30 @@ impl Registry {
         &self.switchboard
     }
 
-    /// To be called before tools run: in a forked child, the tools of MCP servers get
-    /// connections of its own. Those of the parent are forgotten, not dropped.
+    /// The clients that servers were registered with.
     ///
     /// # Errors
-    /// When the process has no runtime.
-    pub fn follow_fork(&self) -> Result<(), Failure> {
-        if self.process.get() == std::process::id() {
-            return Ok(());
-        }
+    /// An `Error` when `this` is no registry.
+    pub fn clients(&self, this: Object<'_>) -> Result<Clients, Failure> {
+        Hidden::of::<Self>(this).map(|clients| Clients::of(&clients.get()))
+    }
+
+    /// To be called before tools run: in a forked child the tools of all servers get connections
+    /// of its own. Those of the parent are forgotten, not dropped. Before tools of MCP servers run,
+    /// those of a client that has another connection now get that.
+    ///
+    /// # Errors
+    /// When the process has no runtime; what a client's token store or logger throws.
+    pub fn follow(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
         for server in &*self.servers.borrow() {
-            for tool in server.tools()? {
+            let client = clients.get(server.client())?;
+            let is_forked = server.is_of_another_process();
+            let is_outdated = is_forked || (has_mcp && server.is_outdated(client)?);
+            if !is_outdated {
+                continue;
+            }
+            let offered = server.tools(client)?;
+            for tool in offered.tools {
                 // The name may have been unregistered or taken over since.
                 let name = tool.definition().name().clone();
                 let ours = self
@@ -93,13 +107,21 @@ impl Registry {
                     .is_some_and(|known| known.name() == &name && known.origin() == &tool.origin());
                 if ours {
                     let before = self.tools.replace(tool).map_err(|error| refused(&error))?;
-                    std::mem::forget(before);
+                    if is_forked {
+                        std::mem::forget(before);
+                    }
                 }
             }
+            // Only now: what failed is to be done again by the next call.
+            server.have_registered(offered.called);
         }
-        // Only now: what failed is to be done again by the next call.
-        self.process.set(std::process::id());
         Ok(())
+    }
+
+    /// Whether the tool of that name or alias is of an MCP server.
+    pub fn is_mcp(&self, name: &str) -> bool {
+        let tool = self.tools.get(name);
+        tool.is_some_and(|tool| tool.origin().is_mcp())
     }
 
     /// Whether the tool of that name or alias is PHP code.

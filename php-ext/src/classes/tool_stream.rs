@@ -1,6 +1,6 @@
 //! `ToolStream`: a call of a tool, with its progress as it comes.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,11 +12,11 @@ use pillion_core::mcp::RequestOptions;
 use pillion_core::tool::ErrorCode;
 
 use super::cancellation_token::Cancellation;
-use super::mcp_client::{self, Finished, Spec, finish, result_of_call, tell_end};
+use super::mcp_client::{self, Finished, Spec, finish, result_of_call, tell_end, tell_failure};
 use super::progress::{NAME as PROGRESS, new_progress};
 use super::tool_result::NAME as TOOL_RESULT;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Connection, Errand, Link};
+use crate::mcp::{Connection, Errand, Line, Link};
 use crate::runtime::Bound;
 use crate::wait::{Event, Waiting};
 use crate::zend::{
@@ -38,10 +38,17 @@ struct Stream {
     tool: String,
     connection: Bound<Arc<Connection>>,
     /// None once it has ended. Dropping it ends the call.
-    waiting: RefCell<Option<Rc<Waiting<Finished, Errand>>>>,
+    running: RefCell<Option<Rc<Running>>>,
     started: Instant,
+    /// Whether a dispatcher has been told of the end.
+    has_told: Cell<bool>,
     /// Which report is the current one, from 0; none before the first was asked for.
     position: Cell<Option<i64>>,
+}
+
+struct Running {
+    waiting: Waiting<Finished, Errand>,
+    line: Bound<Line>,
 }
 
 impl State for Stream {
@@ -59,6 +66,7 @@ pub(super) fn register() -> ZendResult<()> {
         .property(private(CURRENT, Type::class(PROGRESS).nullable()))
         .property(private(RESULT, Type::class(TOOL_RESULT).nullable()))
         .method(Method::new("__construct", no_constructor).make_private())
+        .method(Method::new("__destruct", destruct))
         .method(Method::new("current", current).returns(Type::class(PROGRESS).nullable()))
         .method(Method::new("key", key).returns(Type::INT))
         .method(Method::new("next", next).returns(Type::VOID))
@@ -86,18 +94,25 @@ pub fn start(
 ) -> Outcome {
     let connection = link.connection(hooks)?;
     let (id, tool) = (spec.id.clone(), spec.name.clone());
+    let opened = OnceCell::new();
     let waiting = Waiting::start(|errands| {
-        let line = connection.desk().open(errands);
+        let line = link.open_line(&connection, errands);
         options.on_progress = Some(line.reports(0));
         let call = finish(connection.client().clone(), spec, options, cancellation);
-        async move { line.call(call).await }
+        let call = line.call(call);
+        let _ = opened.set(Bound::new(line));
+        call
     })?;
+    let running = opened
+        .into_inner()
+        .map(|line| Rc::new(Running { waiting, line }));
     let stream = new_with_state(Stream {
         id,
         tool,
         connection: Bound::new(connection),
-        waiting: RefCell::new(Some(Rc::new(waiting))),
+        running: RefCell::new(running),
         started: Instant::now(),
+        has_told: Cell::new(false),
         position: Cell::new(None),
     })?;
     if let Some(object) = Object::of(&stream) {
@@ -112,25 +127,26 @@ fn advance(this: Object<'_>) -> Result<(), Failure> {
     this.set(CLASS.get(), CURRENT, Zval::new());
     let next = stream.position.get().map_or(0, |position| position + 1);
     stream.position.set(Some(next));
-    let advanced = pump(this, stream);
-    if advanced.is_err() {
-        stream.waiting.replace(None);
-    }
-    advanced
-}
-
-fn pump(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
     let client = this.get(CLASS.get(), CLIENT)?;
     let Some(client) = Object::of(&client) else {
         return Ok(());
     };
     let (link, hooks) = mcp_client::parts_of(client)?;
+    pump(this, stream, link, hooks).map_err(|failure| {
+        stream.running.replace(None);
+        fail(stream, link, hooks, failure)
+    })
+}
+
+fn pump(this: Object<'_>, stream: &Stream, link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
     loop {
         // PHP code that runs meanwhile may end the stream.
-        let Some(waiting) = stream.waiting.borrow().clone() else {
+        let Some(running) = stream.running.borrow().clone() else {
             return Ok(());
         };
-        let event = waiting.next()?;
+        let line = &running.line;
+        let _waits = line.get().map(Line::wait);
+        let event = running.waiting.next()?;
         let Some(connection) = stream.connection.get() else {
             return Ok(());
         };
@@ -139,37 +155,62 @@ fn pump(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
                 this.set(CLASS.get(), CURRENT, new_progress(&progress)?);
                 return Ok(());
             }
-            Event::Job(errand) => link.serve(hooks, connection, None, errand)?,
+            Event::Job(errand) => link.serve(hooks, connection, line, None, errand)?,
             Event::Done(finished) => {
-                stream.waiting.replace(None);
+                stream.running.replace(None);
                 link.settle(hooks, connection)?;
-                return end(this, stream, link, hooks, finished);
+                let called = match finished {
+                    Ok(called) => called,
+                    Err(error) => return Err(error.into_failure(link, hooks)?),
+                };
+                let (result, code) = result_of_call(&stream.id, &stream.tool, &called)?;
+                this.set(CLASS.get(), RESULT, result);
+                return end(stream, link, hooks, code);
             }
         }
     }
 }
 
+/// Tells how the call has ended, if that has not been told.
 fn end(
-    this: Object<'_>,
     stream: &Stream,
     link: &Link,
     hooks: Hooks<'_>,
-    finished: Finished,
+    error_code: Option<&str>,
 ) -> Result<(), Failure> {
-    let call = (stream.id.as_str(), stream.tool.as_str());
-    let time = stream.started.elapsed();
-    match finished {
-        Ok(called) => {
-            let (result, error_code) = result_of_call(call.0, call.1, &called)?;
-            this.set(CLASS.get(), RESULT, result);
-            tell_end(link, hooks, call, error_code, time)
-        }
-        Err(error) => {
-            let code: ErrorCode = error.code();
-            tell_end(link, hooks, call, Some(code.as_str()), time)?;
-            Err(error.into_failure(link, hooks)?)
-        }
+    if stream.has_told.replace(true) {
+        return Ok(());
     }
+    let call = (stream.id.as_str(), stream.tool.as_str());
+    tell_end(link, hooks, call, error_code, stream.started.elapsed())
+}
+
+/// Tells that the call has ended by a failure, if its end has not been told.
+fn fail(stream: &Stream, link: &Link, hooks: Hooks<'_>, failure: Failure) -> Failure {
+    // A forked child ends nothing of its parent's.
+    if stream.connection.get().is_none() || stream.has_told.replace(true) {
+        return failure;
+    }
+    let call = (stream.id.as_str(), stream.tool.as_str());
+    tell_failure(link, hooks, call, failure, stream.started.elapsed())
+}
+
+/// A stream that is dropped half way ends its call.
+fn destruct(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let Ok(stream) = state_of::<Stream>(this) else {
+        return Ok(Zval::new());
+    };
+    stream.running.replace(None);
+    if stream.connection.get().is_none() {
+        return Ok(Zval::new());
+    }
+    let client = this.get(CLASS.get(), CLIENT)?;
+    if let Some(client) = Object::of(&client) {
+        let (link, hooks) = mcp_client::parts_of(client)?;
+        end(stream, link, hooks, Some(ErrorCode::Cancelled.as_str()))?;
+    }
+    Ok(Zval::new())
 }
 
 fn begin(this: Object<'_>) -> Result<(), Failure> {
@@ -220,7 +261,7 @@ fn get_result(call: &mut Call<'_>) -> Outcome {
         if !result.is_null() {
             return Ok(result);
         }
-        if state_of::<Stream>(this)?.waiting.borrow().is_none() {
+        if state_of::<Stream>(this)?.running.borrow().is_none() {
             return Err(Failure::error("The call has ended without a result"));
         }
         advance(this)?;

@@ -51,7 +51,7 @@ pub(super) fn ask(
     request: &ApprovalRequest,
 ) -> Result<Result<Decision, ToolFailure>, Failure> {
     let approve = match hooks {
-        Some(hooks) => hooks.get(hooks::APPROVE)?,
+        Some(hooks) => hooks.get(hooks::APPROVE),
         None => None,
     };
     let Some(approve) = approve else {

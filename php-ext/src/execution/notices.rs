@@ -1,11 +1,13 @@
+use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pillion_core::executor::Observer;
 use pillion_core::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
 use serde_json::json;
 
 use crate::classes::event::{self, Ended};
+use crate::exception::on_the_way;
 use crate::mcp::hooks::{self, Hooks};
 use crate::settings::LogLevel;
 use crate::switchboard::{Notice, Switchboard, Work};
@@ -71,8 +73,44 @@ fn server_of(origin: Option<&ToolOrigin>) -> Option<String> {
     }
 }
 
+/// The calls of an execution that have begun and not ended.
+#[derive(Default)]
+pub(super) struct Begun(RefCell<Vec<(Notice, Instant)>>);
+
+impl Begun {
+    /// Passes a notice on.
+    ///
+    /// # Errors
+    /// What a listener or the logger throws.
+    pub(super) fn pass_on(&self, hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
+        let mut begun = self.0.borrow_mut();
+        let at = |(other, _): &(Notice, Instant)| other.call_id == notice.call_id;
+        match (&notice.ended, begun.iter().position(at)) {
+            (None, _) => begun.push((notice.clone(), Instant::now())),
+            (Some(_), Some(place)) => drop(begun.remove(place)),
+            (Some(_), None) => {}
+        }
+        drop(begun);
+        pass_on(hooks, notice)
+    }
+
+    /// Tells that the calls which have begun have ended by a failure, which goes on afterwards.
+    pub(super) fn tell_failure(&self, hooks: Option<Hooks<'_>>, failure: Failure) -> Failure {
+        let Some(hooks) = hooks else { return failure };
+        self.0
+            .take()
+            .into_iter()
+            .fold(failure, |failure, (notice, started)| {
+                on_the_way(failure, |code| {
+                    let ended = Some((Some(code), started.elapsed()));
+                    pass_on(hooks, &Notice { ended, ..notice })
+                })
+            })
+    }
+}
+
 /// Passes a notice on, as an event and as a line for the PSR-3 logger.
-pub(super) fn pass_on(hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
+fn pass_on(hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
     let (tool, id) = (notice.tool.as_str(), notice.call_id.as_str());
     let server = notice.server.as_deref();
     let Some((error_code, elapsed)) = notice.ended else {
@@ -80,7 +118,7 @@ pub(super) fn pass_on(hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> 
     };
     let error_code = error_code.map(|code| code.as_str());
     let seconds = elapsed.as_secs_f64();
-    if hooks.get(hooks::LOGGER)?.is_some() {
+    if hooks.get(hooks::LOGGER).is_some() {
         let level = match error_code {
             None => LogLevel::Info,
             Some(_) => LogLevel::Warning,

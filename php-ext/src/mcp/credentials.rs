@@ -11,7 +11,7 @@ use serde_json::json;
 use super::desk::Desk;
 use super::errand::Errand;
 use super::hooks::{Hooks, TOKENS};
-use super::server::Server;
+use super::server::{Server, without_value};
 use super::tool_list::short_key;
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
@@ -66,7 +66,7 @@ impl TokenSlot {
         self.mark_changed();
         if let Some(desk) = self.desk.get() {
             // Nobody waits: it is stored after the next call.
-            let _ = desk.send(Errand::Look);
+            desk.wake();
         }
     }
 }
@@ -99,7 +99,7 @@ pub struct Stored {
 /// # Errors
 /// What it throws; an `InvalidInputException` when it gives something that was never stored.
 pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure> {
-    let store = hooks.get(TOKENS)?;
+    let store = hooks.get(TOKENS);
     let Some(store) = store.as_ref().and_then(Object::of) else {
         return Ok(None);
     };
@@ -120,8 +120,8 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure
     {
         *registrations = json!({});
     }
-    let credentials: OAuthCredentials =
-        serde_json::from_value(value).map_err(|error| not_ours(&without_values(&error)))?;
+    let credentials: OAuthCredentials = serde_json::from_value(value)
+        .map_err(|error| not_ours(&without_value(true, &error.to_string())))?;
     let text = serde_json::to_string(&credentials).map_err(|error| not_ours(&error))?;
     Ok(Some(Stored { credentials, text }))
 }
@@ -141,7 +141,7 @@ pub fn store(
     let text = change
         .as_ref()
         .and_then(|credentials| serde_json::to_string(credentials).ok());
-    let found = hooks.get(TOKENS)?;
+    let found = hooks.get(TOKENS);
     let Some(store) = found.as_ref().and_then(Object::of) else {
         return Ok(text);
     };
@@ -154,13 +154,6 @@ pub fn store(
         return Err(failure);
     }
     Ok(text)
-}
-
-/// Where an error is, without the value that it is about.
-fn without_values(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let (kind, _) = text.split_once(':').unwrap_or((&text, ""));
-    kind.to_owned()
 }
 
 /// What the tokens for a server are stored under: letters, digits and `_`, 64 at most.
@@ -203,7 +196,7 @@ pub fn take_pending(
     state: &str,
 ) -> Result<Option<PendingAuthorization>, Failure> {
     let key = pending_key(state);
-    let store = hooks.get(TOKENS)?;
+    let store = hooks.get(TOKENS);
     let Some(store) = store.as_ref().and_then(Object::of) else {
         return Ok(None);
     };
@@ -216,7 +209,7 @@ pub fn take_pending(
 }
 
 fn save(hooks: Hooks<'_>, key: &str, entry: Zval) -> Result<(), Failure> {
-    let store = hooks.get(TOKENS)?;
+    let store = hooks.get(TOKENS);
     if let Some(store) = store.as_ref().and_then(Object::of) {
         store.call("save", [string_of(key), entry])?;
     }
@@ -263,8 +256,7 @@ impl AuthorizationPrompt for PhpPrompt {
                 return Err(PromptError::Deferred);
             }
             let (reply, answer) = Reply::new();
-            let asked = self.desk.send(Errand::Authorize { url, reply });
-            asked.map_err(|_| PromptError::Abandoned)?;
+            self.desk.post(Errand::Authorize { url, reply });
             answer.await.unwrap_or(Err(PromptError::Abandoned))
         })
     }

@@ -1,128 +1,91 @@
+//! Where what a server wants finds the PHP thread that does it.
+//!
+//! Each call has a line. What the server asks waits at the desk, and not with a line: for
+//! nobody may be waiting at the end of that one, as of a `ToolStream` that is not read, or it
+//! may end before PHP has looked. Who waits is told that there is something, and takes it.
+
+mod line;
+mod mailbox;
+
 use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use pillion_core::mcp::{Notification, Progress, ProgressCallback, RpcError};
+use pillion_core::mcp::{Notification, RpcError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::errand::{Asked, Errand, Question};
 use crate::wait::JobSender;
-
-/// How many reports of progress wait for one PHP thread; then they are dropped, for what
-/// comes later says more.
-const MOST_WAITING_REPORTS: usize = 256;
-
-/// How many notices wait for one object; then the oldest go.
-const MOST_WAITING_NOTICES: usize = 256;
+use line::{Caller, LINE};
+pub use line::{Line, Ticket, Wait};
+pub use mailbox::Mailbox;
 
 /// The code that a server gets whose question finds nobody.
 const NOBODY: i64 = -32000;
 
-tokio::task_local! {
-    /// The PHP thread that waits for the task. A question that comes on the stream of a
-    /// request is heard inside the task of that request, and so finds who waits for it.
-    static LINE: Arc<Caller>;
-}
-
 /// Where one connection's PHP threads are found.
 #[derive(Default)]
 pub struct Desk {
-    /// Those that wait; the last came last.
-    callers: Mutex<Vec<Arc<Caller>>>,
+    hall: Mutex<Hall>,
     mailboxes: Mutex<Vec<Weak<Mailbox>>>,
     /// How often the server said that its tools are others now.
     changes: AtomicU64,
 }
 
-/// A PHP thread that waits.
-pub struct Caller {
-    errands: JobSender<Errand>,
-    waiting_reports: AtomicUsize,
-}
-
-/// One report on its way to PHP.
-pub struct Ticket(Arc<Caller>);
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.0.waiting_reports.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Notices for one PHP object.
+/// Who is there, and what is to be done.
 #[derive(Default)]
-pub struct Mailbox(Mutex<VecDeque<Notification>>);
+struct Hall {
+    /// Where somebody began to wait last comes last.
+    lines: Vec<Arc<Caller>>,
+    /// What nobody has taken yet, the oldest first. The engine bounds it.
+    errands: VecDeque<Waiting>,
+}
 
-impl Mailbox {
-    /// The notices that wait, the oldest first.
-    pub fn take_all(&self) -> VecDeque<Notification> {
-        std::mem::take(&mut *lock(&self.0))
+/// An errand, and the line of the call that it belongs to where that is known.
+struct Waiting {
+    errand: Errand,
+    of: Option<Arc<Caller>>,
+}
+
+impl Hall {
+    /// Who is to do an errand: the object whose call it belongs to, where it waits. A thread
+    /// waits at one line only, the one at which it began to wait last: one that waits inside
+    /// another's callback keeps the other from hearing anything. None when nobody waits.
+    fn target(&self, of: Option<&Arc<Caller>>) -> Option<&Arc<Caller>> {
+        let waiting = || self.lines.iter().rev().filter(|line| line.is_waited_for());
+        let of_the_object =
+            of.and_then(|of| waiting().find(|line| Arc::ptr_eq(&line.mailbox, &of.mailbox)));
+        of_the_object.or_else(|| waiting().next())
     }
 
-    /// Those that could not be delivered, before what has come since.
-    pub fn put_back(&self, mut notices: VecDeque<Notification>) {
-        let mut since = lock(&self.0);
-        notices.append(&mut since);
-        *since = notices;
-    }
-
-    /// Whether it is the first that waits.
-    fn put(&self, notice: Notification) -> bool {
-        let mut notices = lock(&self.0);
-        if notices.len() == MOST_WAITING_NOTICES {
-            notices.pop_front();
+    /// Tells those who are to do something.
+    fn redirect(&mut self) {
+        if !self.lines.iter().any(|line| line.is_there()) {
+            // Whoever waits for an answer hears that nobody is there.
+            self.errands.clear();
         }
-        notices.push_back(notice);
-        notices.len() == 1
-    }
-}
-
-/// A waiting PHP thread is listed for as long as this lives.
-pub struct Line {
-    desk: Arc<Desk>,
-    caller: Arc<Caller>,
-}
-
-impl Line {
-    /// Runs a call, so that what the server asks on its behalf finds this line.
-    pub async fn call<T>(&self, call: impl Future<Output = T>) -> T {
-        LINE.scope(Arc::clone(&self.caller), call).await
-    }
-
-    /// Tells PHP how far one of the calls has come.
-    pub fn reports(&self, call: usize) -> ProgressCallback {
-        let caller = Arc::clone(&self.caller);
-        Arc::new(move |progress: Progress| {
-            let waiting = caller.waiting_reports.fetch_add(1, Ordering::Relaxed);
-            let ticket = Ticket(Arc::clone(&caller));
-            if waiting < MOST_WAITING_REPORTS {
-                (caller.errands)(Errand::Progress {
-                    call,
-                    progress,
-                    ticket,
-                });
+        self.errands
+            .retain(|waiting| !waiting.errand.is_abandoned());
+        let mut told: Vec<&Arc<Caller>> = Vec::new();
+        for waiting in &self.errands {
+            let target = self.target(waiting.of.as_ref());
+            if let Some(target) =
+                target.filter(|target| !told.iter().any(|line| Arc::ptr_eq(line, target)))
+            {
+                (target.errands)(Errand::Look);
+                told.push(target);
             }
-        })
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        let mut callers = lock(&self.desk.callers);
-        callers.retain(|caller| !Arc::ptr_eq(caller, &self.caller));
+        }
     }
 }
 
 impl Desk {
-    /// Lists a PHP thread that waits.
-    pub fn open(self: &Arc<Self>, errands: JobSender<Errand>) -> Line {
-        let caller = Arc::new(Caller {
-            errands,
-            waiting_reports: AtomicUsize::new(0),
-        });
-        lock(&self.callers).push(Arc::clone(&caller));
+    /// Lists a call of the PHP object that has this mailbox.
+    pub fn open(self: &Arc<Self>, errands: JobSender<Errand>, mailbox: &Arc<Mailbox>) -> Line {
+        let caller = Arc::new(Caller::new(errands, mailbox));
+        lock(&self.hall).lines.push(Arc::clone(&caller));
         Line {
             desk: Arc::clone(self),
             caller,
@@ -141,42 +104,66 @@ impl Desk {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Takes a question of the server's to the thread that waits for the request that it
-    /// belongs to. Where that cannot be told, as on a stream that serves all requests, it is
-    /// the thread that began to wait last: one that waits inside another's callback keeps
-    /// the other from hearing anything.
+    /// Takes a question of the server's to PHP: to the object whose call it belongs to, or,
+    /// where that cannot be told, as on a stream that serves all requests, or that object does
+    /// not wait, to the one that began to wait last. While none waits, but a call is under
+    /// way, the question waits too.
     ///
     /// To be called where the question is heard, not where its answer is waited for.
     pub fn ask(
-        &self,
+        self: &Arc<Self>,
         asked: Asked,
         params: Box<RawValue>,
     ) -> impl Future<Output = Result<Value, RpcError>> + Send + use<> {
-        let caller = self.caller();
+        let (question, answer) = Question::new(asked, params);
+        self.post(Errand::Question(question));
         async move {
-            let nobody = || RpcError::new(NOBODY, "Nobody is there to answer");
-            let caller = caller.ok_or_else(nobody)?;
-            let (question, answer) = Question::new(asked, params);
-            (caller.errands)(Errand::Question(question));
-            drop(caller);
-            answer.await.unwrap_or_else(|_| Err(nobody()))
+            let nobody = |_| Err(RpcError::new(NOBODY, "Nobody is there to answer"));
+            answer.await.unwrap_or_else(nobody)
         }
     }
 
-    /// Sends an errand to the thread that waits; gives it back when none does.
-    pub fn send(&self, errand: Errand) -> Result<(), Errand> {
-        match self.caller() {
-            Some(caller) => {
-                (caller.errands)(errand);
-                Ok(())
-            }
-            None => Err(errand),
+    /// Has an errand done by PHP; it is dropped when nobody is there.
+    pub fn post(&self, errand: Errand) {
+        let of = LINE.try_with(Arc::clone).ok();
+        let mut hall = lock(&self.hall);
+        hall.errands.push_back(Waiting { errand, of });
+        hall.redirect();
+    }
+
+    /// Wakes the thread that waits; whoever comes later looks anyway.
+    pub fn wake(&self) {
+        let of = LINE.try_with(Arc::clone).ok();
+        if let Some(line) = lock(&self.hall).target(of.as_ref()) {
+            (line.errands)(Errand::Look);
         }
     }
 
-    fn caller(&self) -> Option<Arc<Caller>> {
-        let known = LINE.try_with(Arc::clone).ok();
-        known.or_else(|| lock(&self.callers).last().cloned())
+    /// What that line is to do first.
+    fn take(&self, line: &Arc<Caller>) -> Option<Errand> {
+        let mut hall = lock(&self.hall);
+        let place = hall.errands.iter().position(|waiting| {
+            let target = hall.target(waiting.of.as_ref());
+            target.is_some_and(|target| Arc::ptr_eq(target, line))
+        })?;
+        hall.errands.remove(place).map(|waiting| waiting.errand)
+    }
+
+    fn begin_to_wait(&self, line: &Arc<Caller>) {
+        let mut hall = lock(&self.hall);
+        hall.lines.retain(|other| !Arc::ptr_eq(other, line));
+        hall.lines.push(Arc::clone(line));
+        hall.redirect();
+    }
+
+    fn close(&self, line: &Arc<Caller>) {
+        let mut hall = lock(&self.hall);
+        hall.lines.retain(|other| !Arc::ptr_eq(other, line));
+        hall.redirect();
+    }
+
+    fn redirect(&self) {
+        lock(&self.hall).redirect();
     }
 
     /// Hears a notice of the server's.
@@ -190,8 +177,8 @@ impl Desk {
         }
         // One that has been told and has not looked yet will find this one too.
         if is_news {
-            for caller in lock(&self.callers).iter() {
-                (caller.errands)(Errand::Look);
+            for line in &lock(&self.hall).lines {
+                (line.errands)(Errand::Look);
             }
         }
     }

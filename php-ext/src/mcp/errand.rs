@@ -26,8 +26,19 @@ pub enum Errand {
         /// Where the browser's return is told.
         reply: Reply<Result<AuthorizationResponse, PromptError>>,
     },
-    /// There are notices for the object.
+    /// There are notices for the object, or something at the desk that is to be taken.
     Look,
+}
+
+impl Errand {
+    /// Whether nobody waits any more for what comes of it.
+    pub fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Question(question) => question.is_abandoned(),
+            Self::Authorize { reply, .. } => reply.is_abandoned(),
+            Self::Progress { .. } | Self::Look => false,
+        }
+    }
 }
 
 /// What a server may ask for.

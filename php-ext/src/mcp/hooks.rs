@@ -1,8 +1,6 @@
 //! What PHP code has set on a client: callbacks, a logger, a dispatcher of events, a cache.
 
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
-use ext_php_rs::zend::ClassEntry;
 use serde_json::Value;
 
 use crate::exception;
@@ -10,53 +8,38 @@ use crate::json::{EmptyObject, decode_value};
 use crate::log;
 use crate::settings::LogLevel;
 use crate::zend::{
-    Call, Failure, Object, Outcome, Property, Type, call_callable, empty_array, string_of,
-    with_entry, without_entry,
+    Call, Failure, Hidden, Object, Outcome, State, call_callable, string_of, with_entry,
+    without_entry,
 };
 
-/// The property that holds them. PHP's garbage collector finds cycles through it.
-const PROPERTY: &str = "hooks";
-
-/// Declares the property.
-pub fn property() -> Property {
-    Property::new(PropertyFlags::Private, PROPERTY, Type::ARRAY, empty_array())
-}
-
-/// The hooks of an object whose class declares the property.
+/// The hooks of an object. They are the object's hidden value: a token store or a logger may
+/// hold credentials, which no dump of a client is to show.
 #[derive(Clone, Copy)]
-pub struct Hooks<'a> {
-    object: Object<'a>,
-    class: &'static ClassEntry,
-}
+pub struct Hooks<'a>(Hidden<'a>);
 
 impl<'a> Hooks<'a> {
-    /// Those of an object; `class` is the one that declares the property.
-    pub fn new(object: Object<'a>, class: &'static ClassEntry) -> Self {
-        Self { object, class }
+    /// Those of an object with that state.
+    ///
+    /// # Errors
+    /// An `Error` when the object is of another class.
+    pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
+        Hidden::of::<T>(object).map(Self)
     }
 
     /// The hook of that name.
-    ///
-    /// # Errors
-    /// When the property cannot be read.
-    pub fn get(self, name: &str) -> Result<Option<Zval>, Failure> {
-        let hooks = self.object.get(self.class, PROPERTY)?;
+    pub fn get(self, name: &str) -> Option<Zval> {
+        let hooks = self.0.get();
         let hook = hooks.array().and_then(|hooks| hooks.get(name));
-        Ok(hook.map(|hook| hook.dereference().shallow_clone()))
+        hook.map(|hook| hook.dereference().shallow_clone())
     }
 
     /// Sets a hook, or takes it away.
-    ///
-    /// # Errors
-    /// When the property cannot be read.
-    pub fn set(self, name: &str, hook: Option<&Zval>) -> Result<(), Failure> {
-        let hooks = self.object.get(self.class, PROPERTY)?;
-        let hooks = match hook {
+    pub fn set(self, name: &str, hook: Option<&Zval>) {
+        let hooks = self.0.get();
+        self.0.set(match hook {
             Some(hook) => with_entry(&hooks, name, hook.dereference().shallow_clone()),
             None => without_entry(&hooks, name),
-        };
-        self.object.set(self.class, PROPERTY, hooks);
-        Ok(())
+        });
     }
 
     /// Sets the object that an argument gives, which must have these methods: the
@@ -74,7 +57,8 @@ impl<'a> Hooks<'a> {
         methods: &[&str],
     ) -> Result<(), Failure> {
         let Some(value) = call.some(index) else {
-            return self.set(name, None);
+            self.set(name, None);
+            return Ok(());
         };
         let object = Object::of(value).ok_or_else(|| call.type_error(index, "?object"))?;
         if let Some(missing) = methods.iter().find(|method| !object.has_method(method)) {
@@ -83,7 +67,8 @@ impl<'a> Hooks<'a> {
                 object.class_name()
             )));
         }
-        self.set(name, Some(value))
+        self.set(name, Some(value));
+        Ok(())
     }
 
     /// Sets the callable that an argument gives; whether there is one.
@@ -95,7 +80,7 @@ impl<'a> Hooks<'a> {
         if callable.is_some_and(|callable| !callable.is_callable()) {
             return Err(call.type_error(index, "?callable"));
         }
-        self.set(name, callable)?;
+        self.set(name, callable);
         Ok(callable.is_some())
     }
 
@@ -108,7 +93,7 @@ impl<'a> Hooks<'a> {
         name: &str,
         arguments: [Zval; N],
     ) -> Result<Option<Zval>, Failure> {
-        let Some(callable) = self.get(name)? else {
+        let Some(callable) = self.get(name) else {
             return Ok(None);
         };
         call_callable(&callable, arguments).map(Some)
@@ -125,7 +110,7 @@ impl<'a> Hooks<'a> {
         message: &str,
         facts: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
-        let Some(logger) = self.get(LOGGER)? else {
+        let Some(logger) = self.get(LOGGER) else {
             log::log(level, message, facts);
             return Ok(());
         };
@@ -142,7 +127,7 @@ impl<'a> Hooks<'a> {
     /// # Errors
     /// What a listener throws.
     pub fn dispatch(self, event: impl FnOnce() -> Outcome) -> Result<(), Failure> {
-        let Some(dispatcher) = self.get(EVENTS)? else {
+        let Some(dispatcher) = self.get(EVENTS) else {
             return Ok(());
         };
         let Some(dispatcher) = Object::of(&dispatcher) else {

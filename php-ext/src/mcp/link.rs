@@ -1,4 +1,5 @@
 mod authorization;
+mod serving;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -10,21 +11,19 @@ use pillion_core::mcp::{McpClient, McpError, OAuthGrant};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::answers;
+use super::attendant::Attendant;
 use super::connection::{Connection, Offers};
 use super::credentials::{self, TokenSlot};
 use super::desk::{Line, Mailbox};
 use super::errand::Errand;
-use super::hooks::{Hooks, NOTIFICATION};
+use super::hooks::Hooks;
 use super::server::Server;
-use super::tool_list;
-use crate::classes::{event, progress};
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};
 use crate::runtime::{self, Bound};
 use crate::settings::LogLevel;
-use crate::wait::{wait, wait_serving};
-use crate::zend::{Call, Failure, Outcome, call_callable, empty_array, string_of};
+use crate::wait::{JobSender, wait};
+use crate::zend::{Call, Failure, Outcome, empty_array};
 
 /// What a PHP object has of its server.
 pub struct Link {
@@ -37,6 +36,8 @@ pub struct Link {
     mailbox: Arc<Mailbox>,
     /// How many changes of the tools this object has told of.
     told_changes: Cell<u64>,
+    /// Whether a person has been asked for an authorization since this was last set back.
+    has_asked: Cell<bool>,
 }
 
 /// Who hears of the progress of the calls that are waited for.
@@ -67,6 +68,7 @@ impl Link {
             connection: RefCell::default(),
             mailbox: Arc::default(),
             told_changes: Cell::new(0),
+            has_asked: Cell::new(false),
         }
     }
 
@@ -205,14 +207,9 @@ impl Link {
         let started = Instant::now();
         self.authorize_first(hooks, &connection)?;
         let client = connection.client().clone();
-        let outcome = wait_serving(
-            |errands| {
-                let line = connection.desk().open(errands);
-                let work = work(client, &line);
-                async move { line.call(work).await }
-            },
-            |errand| self.serve(hooks, &connection, reported, errand),
-        )?;
+        let attendant = Attendant::of(self, hooks, Arc::clone(&connection), reported);
+        let outcome = attendant.wait(|line| work(client, line))?;
+        drop(attendant);
         self.settle(hooks, &connection)?;
         hooks.log(LogLevel::Debug, self.response, || {
             let error = outcome.as_ref().err().map(ToString::to_string);
@@ -221,78 +218,9 @@ impl Link {
         Ok(outcome)
     }
 
-    /// Does on PHP's thread what a call asks for.
-    ///
-    /// # Errors
-    /// What the PHP code throws.
-    pub fn serve(
-        &self,
-        hooks: Hooks<'_>,
-        connection: &Arc<Connection>,
-        reported: Option<&Reported<'_>>,
-        errand: Errand,
-    ) -> Result<(), Failure> {
-        match errand {
-            Errand::Question(question) => answers::answer(hooks, question),
-            Errand::Authorize { url, reply } => answers::authorize(hooks, &url, reply),
-            Errand::Look => self.deliver(hooks, connection),
-            Errand::Progress {
-                call,
-                progress,
-                ticket,
-            } => {
-                drop(ticket);
-                let Some(reported) = reported else {
-                    return Ok(());
-                };
-                let id = reported.ids.get(call).map_or("", String::as_str);
-                let progress = progress::new_progress(&progress)?;
-                call_callable(reported.callable, [progress, string_of(id)]).map(drop)
-            }
-        }
-    }
-
-    /// Tells PHP what there is to tell after a call.
-    ///
-    /// # Errors
-    /// What the PHP code throws.
-    pub fn settle(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
-        if let Some((number, info)) = connection.client().open_connection()
-            && connection.is_new(number)
-        {
-            let version = info.protocol_version.map(|version| version.as_str());
-            let server = self.server.shown_name();
-            hooks.dispatch(|| event::server_connected(&server, version))?;
-        }
-        self.deliver(hooks, connection)
-    }
-
-    /// Stores tokens that have changed, and passes on what the server said on its own account.
-    fn deliver(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
-        if let Some(tokens) = connection.tokens()
-            && let Some(text) = credentials::store(hooks, &self.server, tokens)?
-            && self.is_personal()
-        {
-            // Who comes with these tokens finds the session.
-            runtime::move_mcp_connection(&self.key(Some(&text)), connection)?;
-        }
-        let changes = connection.desk().changes();
-        if self.told_changes.replace(changes) != changes {
-            tool_list::forget(self, hooks)?;
-            let server = self.server.shown_name();
-            hooks.dispatch(|| event::tools_changed(&server))?;
-        }
-        // Those that are there now: a server that goes on talking must not hold the call.
-        let mut notices = self.mailbox.take_all();
-        while let Some(notice) = notices.pop_front() {
-            let told = readable(&notice.params, EmptyObject::StdClass)
-                .and_then(|params| hooks.call(NOTIFICATION, [string_of(&notice.method), params]));
-            if let Err(failure) = told {
-                self.mailbox.put_back(notices);
-                return Err(failure);
-            }
-        }
-        Ok(())
+    /// A line for a call of this object.
+    pub fn open_line(&self, connection: &Connection, errands: JobSender<Errand>) -> Line {
+        connection.desk().open(errands, &self.mailbox)
     }
 
     /// Whether the server answers now (E5).

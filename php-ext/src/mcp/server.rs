@@ -167,7 +167,9 @@ impl Server {
         let mut config: ServerConfig = serde_path_to_error::deserialize(Value::Object(entry))
             .map_err(|error| {
                 let path = error.path().to_string();
-                invalid(&path, why_not(&path, &error.inner().to_string()))
+                let option = path.split(['.', '[']).next().unwrap_or_default();
+                let why = without_value(SECRET.contains(&option), &error.inner().to_string());
+                invalid(&path, why)
             })?;
         if let (true, Some(url)) = (allow_http, config.url().cloned()) {
             config.egress.allow_http_to(&url);
@@ -301,16 +303,15 @@ fn invalid(key: &str, why: impl std::fmt::Display) -> Failure {
 
 /// What serde says of a wrong value, without the value: it may be a credential. The words
 /// that it does not know are shown where they cannot be part of one.
-fn why_not(path: &str, why: &str) -> String {
+pub fn without_value(is_secret: bool, why: &str) -> String {
     let expected = why.rsplit_once(", expected ").map(|(_, expected)| expected);
-    let option = path.split(['.', '[']).next().unwrap_or_default();
     let is_value = ["invalid type: ", "invalid value: ", "invalid length "]
         .iter()
         .any(|start| why.starts_with(start));
     match expected {
-        Some(expected) if is_value || SECRET.contains(&option) => format!("expected {expected}"),
+        Some(expected) if is_value || is_secret => format!("expected {expected}"),
         None if why.starts_with("missing field") => why.to_owned(),
-        None if is_value || SECRET.contains(&option) => "it is not valid".to_owned(),
+        None if is_value || is_secret => "it is not valid".to_owned(),
         _ => why.to_owned(),
     }
 }

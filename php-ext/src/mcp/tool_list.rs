@@ -1,8 +1,8 @@
 //! The tools of a server, through a PSR-16 cache where there is one.
 
 use ext_php_rs::types::Zval;
+use pillion_core::digest::sha256_hex;
 use pillion_core::mcp::{McpClient, McpError};
-use ring::digest::{SHA256, digest};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -43,7 +43,7 @@ fn not_a_list(error: &serde_json::Error) -> Failure {
 
 /// The list as JSON.
 fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
-    let cache = hooks.get(CACHE)?;
+    let cache = hooks.get(CACHE);
     let Some(cache) = cache.as_ref().and_then(Object::of) else {
         return fresh(link, hooks);
     };
@@ -58,7 +58,7 @@ fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
     let Some(key) = key(link, hooks)? else {
         return Ok(json);
     };
-    let ttl = hooks.get(TTL)?.unwrap_or_default();
+    let ttl = hooks.get(TTL).unwrap_or_default();
     let stored = cache.call("set", [string_of(&key), string_of(&json), ttl]);
     spared(hooks, stored)?;
     Ok(json)
@@ -69,7 +69,7 @@ fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
 /// # Errors
 /// What ends the request.
 pub fn forget(link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
-    let cache = hooks.get(CACHE)?;
+    let cache = hooks.get(CACHE);
     let Some(cache) = cache.as_ref().and_then(Object::of) else {
         return Ok(());
     };
@@ -130,19 +130,13 @@ fn tell(link: &Link, hooks: Hooks<'_>, count: usize, from_cache: bool) -> Result
 /// is nobody else's. None while it is not known who the user is. Letters, digits and `_`, 64
 /// at most, as PSR-16 has it.
 fn key(link: &Link, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
-    let tenant = hooks.get(TENANT)?;
+    let tenant = hooks.get(TENANT);
     let tenant = tenant.as_ref().and_then(Zval::str).unwrap_or_default();
     let identity = link.identity(hooks)?;
     Ok(identity.map(|identity| short_key("tools", &format!("{identity}\0{tenant}"))))
 }
 
-/// A key that tells nothing of what it stands for.
+/// A key that tells nothing of what it stands for: PSR-16 grants 64 characters.
 pub fn short_key(kind: &str, identity: &str) -> String {
-    let hash = digest(&SHA256, identity.as_bytes());
-    let hex = hash
-        .as_ref()
-        .iter()
-        .take(24)
-        .map(|byte| format!("{byte:02x}"));
-    format!("pillion_{kind}_{}", hex.collect::<String>())
+    format!("pillion_{kind}_{:.48}", sha256_hex(identity))
 }

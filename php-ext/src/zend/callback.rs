@@ -1,6 +1,7 @@
+use std::mem::ManuallyDrop;
 use std::panic::AssertUnwindSafe;
 
-use ext_php_rs::ffi::_call_user_function_impl;
+use ext_php_rs::ffi::{_call_user_function_impl, zend_throw_exception_object};
 use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
@@ -97,4 +98,11 @@ pub fn take_exception() -> Option<Zval> {
     // SAFETY: also puts the opline back that the throw changed.
     unsafe { ffi::zend_clear_exception() };
     Some(kept)
+}
+
+/// Throws an exception that [`take_exception`] took.
+pub fn throw_again(exception: Zval) {
+    let mut exception = ManuallyDrop::new(exception);
+    // SAFETY: the value is an object of a throwable class; the engine takes its reference.
+    unsafe { zend_throw_exception_object(&raw mut *exception) };
 }

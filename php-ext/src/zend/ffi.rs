@@ -72,6 +72,12 @@ unsafe extern "C" {
         exists: *mut bool,
     ) -> *const c_char;
 
+    pub(super) fn zend_std_get_gc(
+        object: *mut zend_object,
+        table: *mut *mut Zval,
+        count: *mut c_int,
+    ) -> *mut ZendHashTable;
+
     pub(super) fn display_ini_entries(module: *mut ModuleEntry);
 
     pub(super) fn zend_get_properties_for(object: *mut Zval, purpose: c_int) -> *mut ZendHashTable;

@@ -1,23 +1,26 @@
+use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use ext_php_rs::ffi::{
     ext_php_rs_zend_object_alloc, object_properties_init, std_object_handlers,
-    zend_object_handlers, zend_object_std_dtor, zend_object_std_init,
+    zend_object_handlers, zend_object_std_dtor, zend_object_std_init, zend_std_get_properties,
 };
-use ext_php_rs::types::ZendObject;
+use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::ClassEntry;
 
 use super::class::{Class, ClassSlot};
 use super::object::create;
-use super::{Failure, Object, Outcome};
+use super::{Failure, Object, Outcome, ffi};
 
 /// A Rust value that lives inside the objects of a PHP class.
 ///
 /// It is set once, by the constructor, and dropped with the object. It must not hold PHP
-/// values: those belong into declared properties, where the garbage collector sees them.
+/// values: those belong into declared properties, or where nobody may see them into the
+/// [`Hidden`] value, where the garbage collector finds them.
 pub trait State: Sized + 'static {
     /// The class of the objects.
     fn class() -> &'static StateClass<Self>;
@@ -35,6 +38,7 @@ pub struct StateClass<T> {
 #[repr(C)]
 struct Layout<T> {
     state: Option<T>,
+    hidden: Zval,
     object: ZendObject,
 }
 
@@ -66,6 +70,7 @@ impl<T: State> StateClass<T> {
             let mut handlers = unsafe { std_object_handlers };
             handlers.offset = i32::try_from(offset_of!(Layout<T>, object)).unwrap_or(0);
             handlers.free_obj = Some(free::<T>);
+            handlers.get_gc = Some(find_values::<T>);
             handlers.clone_obj = None;
             handlers
         })
@@ -79,6 +84,7 @@ unsafe extern "C" fn allocate<T: State>(class: *mut ClassEntry) -> *mut ZendObje
         let layout =
             ext_php_rs_zend_object_alloc(size_of::<Layout<T>>(), class).cast::<Layout<T>>();
         (&raw mut (*layout).state).write(None);
+        (&raw mut (*layout).hidden).write(Zval::new());
         let object = &raw mut (*layout).object;
         zend_object_std_init(object, class);
         object_properties_init(object, class);
@@ -93,7 +99,27 @@ unsafe extern "C" fn free<T: State>(object: *mut ZendObject) {
         let state = layout_of::<T>(object);
         // A panic in a destructor must not cross into C; there is nobody to tell.
         let _ = catch_unwind(AssertUnwindSafe(|| (*state).state = None));
+        drop((&raw mut (*state).hidden).replace(Zval::new()));
         zend_object_std_dtor(object);
+    }
+}
+
+/// `zend_object_handlers.get_gc`: the values that an object holds.
+unsafe extern "C" fn find_values<T: State>(
+    object: *mut ZendObject,
+    table: *mut *mut Zval,
+    count: *mut c_int,
+) -> *mut ZendHashTable {
+    // SAFETY: the engine asks for a live object that `allocate` made, and gives places for the
+    // answer. It reads the one value, and the table of properties, before anything else runs.
+    unsafe {
+        let hidden = &raw mut (*layout_of::<T>(object)).hidden;
+        if (*hidden).is_null() {
+            return ffi::zend_std_get_gc(object, table, count);
+        }
+        *table = hidden;
+        *count = 1;
+        zend_std_get_properties(object)
     }
 }
 
@@ -108,6 +134,47 @@ fn checked_layout<T: State>(object: Object<'_>) -> Option<*mut Layout<T>> {
     let ours = std::ptr::eq(unsafe { (*object).handlers }, T::class().handlers());
     // SAFETY: only objects that `allocate::<T>` made have these handlers.
     ours.then(|| unsafe { layout_of(object) })
+}
+
+/// A value of an object that is no property: no dump, cast or reflection shows it, but the
+/// garbage collector finds it.
+pub struct Hidden<'a> {
+    value: NonNull<Zval>,
+    object: PhantomData<Object<'a>>,
+}
+
+impl Clone for Hidden<'_> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for Hidden<'_> {}
+
+impl<'a> Hidden<'a> {
+    /// That of an object, which is null at first.
+    ///
+    /// # Errors
+    /// An `Error` when the object is of another class.
+    pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
+        let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
+        // SAFETY: the layout is that of a live object.
+        let value = unsafe { NonNull::new_unchecked(&raw mut (*layout).hidden) };
+        let object = PhantomData;
+        Ok(Self { value, object })
+    }
+
+    /// The value.
+    pub fn get(self) -> Zval {
+        // SAFETY: the object is kept for `'a`, and the reference ends here.
+        unsafe { self.value.as_ref() }.shallow_clone()
+    }
+
+    /// Sets the value. Destructors of what was there may run.
+    pub fn set(self, value: Zval) {
+        // SAFETY: as above; the former value is dropped when the new one is in its place.
+        drop(unsafe { self.value.replace(value) });
+    }
 }
 
 /// Gives an object its state, in its constructor.

@@ -9,9 +9,6 @@ namespace Pillion;
  */
 class MCPSSEClient
 {
-    /** @var array<string, mixed> */
-    private array $hooks = [];
-
     /**
      * Does no I/O.
      *

@@ -14,9 +14,6 @@ namespace Pillion;
  */
 class McpClient
 {
-    /** @var array<string, mixed> */
-    private array $hooks = [];
-
     /**
      * Does no I/O.
      *

@@ -9,7 +9,6 @@ namespace Pillion;
 class ToolExecutor
 {
     private ToolRegistry $registry;
-    private array $hooks = [];
 
     /**
      * Approvals: a call needs one if the policy of its tool, else of its MCP server, else the default

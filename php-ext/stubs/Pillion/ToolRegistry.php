@@ -47,7 +47,8 @@ class ToolRegistry implements \Countable
 
     /**
      * Asks an MCP server for its tools and registers them all. A tool with an illegal name
-     * is left out, which goes to the log.
+     * is left out, which goes to the client's logger, or else to PHP's error log. What the server
+     * asks while one of its tools runs is answered by the callbacks of the client.
      *
      * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $server
      *

@@ -19,6 +19,11 @@ final class ToolStream implements \Iterator
     {
     }
 
+    /** Cancels the call if it has not ended; a dispatcher is told so. */
+    public function __destruct()
+    {
+    }
+
     /** The report; null at the end. */
     public function current(): ?Progress
     {

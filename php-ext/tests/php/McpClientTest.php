@@ -17,6 +17,8 @@ use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Progress;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
 use Pillion\ToolStream;
 use PHPUnit\Framework\TestCase;
 
@@ -73,6 +75,54 @@ final class McpClientTest extends TestCase
         }
         $this->expectExceptionMessage("Serialization of 'Pillion\\McpClient' is not allowed");
         serialize($client);
+    }
+
+    /** @dataProvider hooked */
+    public function testL1WhatIsSetOnAnObjectIsNotShown(object $object, array $methods): void
+    {
+        $hook = new class ('sekrit') {
+            public function __construct(public string $key)
+            {
+            }
+
+            public function load(string $key): ?array
+            {
+                return ['token' => $this->key];
+            }
+
+            public function save(string $key, ?array $tokens): void
+            {
+            }
+
+            public function log(): void
+            {
+            }
+
+            public function dispatch(object $event): object
+            {
+                return $event;
+            }
+        };
+        foreach ($methods as $method) {
+            $object->$method(str_starts_with($method, 'on') ? fn () => $hook->key : $hook);
+        }
+        ob_start();
+        var_dump($object);
+        debug_zval_dump($object);
+        $shown = ob_get_clean() . print_r($object, true) . print_r((array) $object, true) . print_r(get_mangled_object_vars($object), true);
+        self::assertDoesNotMatchRegularExpression('/sekrit|hooks/', $shown . @var_export($object, true) . json_encode($object));
+        self::assertNotContains('hooks', array_map(fn ($property) => $property->getName(), (new \ReflectionObject($object))->getProperties()));
+    }
+
+    public function hooked(): iterable
+    {
+        $all = ['setLogger', 'setEventDispatcher'];
+        yield 'McpClient' => [self::client(), [...$all, 'setTokenStore', 'onSampling', 'onElicitation', 'onNotification', 'onAuthorization']];
+        yield 'a class of its own' => [new class (FakeServer::url()) extends McpClient {
+            public string $own = 'seen';
+        }, [...$all, 'setTokenStore', 'onSampling']];
+        yield 'MCPSSEClient' => [new MCPSSEClient(FakeServer::url()), $all];
+        yield 'ToolExecutor' => [new ToolExecutor(ToolRegistry::withBuiltins()), $all];
     }
 
     public function testValuesAreWhatTheServerSent(): void

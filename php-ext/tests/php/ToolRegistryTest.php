@@ -13,6 +13,7 @@ use Pillion\MCPToolInterface;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Upper;
 use Pillion\ToolDefinition;
+use Pillion\ToolExecutor;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
@@ -134,6 +135,23 @@ final class ToolRegistryTest extends TestCase
         self::assertTrue($registry->has('fake_roll'));
         self::assertSame(15, $registry->execute('fake_roll', ['dice' => '1d20'], 'c')->result['total']);
         ini_set('pillion.log_level', (string) $before);
+    }
+
+    /** @group extension */
+    public function testL1ServersWithoutALabelAreToldApartByTheirURL(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->registerMcpServer(['server_url' => FakeServer::url()], prefix: 'a_');
+        $other = str_replace('/sse', '/everything', FakeServer::url());
+        $registry->registerMcpServer(['server_url' => "$other?key=sekrit"], prefix: 'b_');
+        self::assertSame(FakeServer::url(), $registry->get('a_roll')->getMCPServerConfig()['server_label']);
+        self::assertStringNotContainsString('sekrit', json_encode($registry->get('b_roll')->getMCPServerConfig()));
+        $executor = new ToolExecutor($registry, ['approvals' => ['servers' => [FakeServer::url() => 'always-ask']]]);
+        $codes = [];
+        foreach (['a_roll', 'b_roll'] as $name) {
+            $codes[] = $executor->execute(['id' => '1', 'name' => $name, 'arguments' => ['dice' => '1d6']])->errorCode;
+        }
+        self::assertSame(['approval_required', null], $codes);
     }
 
     public function testB1AServerWhoseNamesAreTakenRegistersNothing(): void

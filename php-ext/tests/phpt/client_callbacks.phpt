@@ -2,7 +2,7 @@
 Cycles through clients, streams and their callbacks are collected
 --FILE--
 <?php
-use Pillion\{McpClient, MCPSSEClient};
+use Pillion\{McpClient, MCPSSEClient, ToolExecutor, ToolRegistry};
 
 require __DIR__ . '/../servers/start.inc';
 
@@ -16,6 +16,11 @@ function cycle(string $url): void {
     $witness->sse = (new MCPSSEClient($url))->setLogger($witness);
     $client->onSampling(fn () => [$client, $witness])->onElicitation(fn () => $witness)->onNotification(fn () => $witness);
     $client->setLogger($witness)->setEventDispatcher($witness);
+    $witness->registry = new ToolRegistry;
+    $witness->registry->registerMcpServer($client);
+    $witness->executor = (new ToolExecutor($witness->registry))->setLogger($witness);
+    $witness->executor->execute(['id' => '1', 'name' => 'roll', 'arguments' => ['dice' => '1d6']]);
+    $witness->unread = $client->streamTool('slow', ['seconds' => 60]);
     $witness->stream = $client->streamTool('roll');
     foreach ($witness->stream as $progress) {}
 }

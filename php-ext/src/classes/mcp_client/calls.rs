@@ -1,36 +1,31 @@
 //! `callTool`, `callTools` and `streamTool`.
 
 mod results;
+mod several;
+mod told;
 
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ext_php_rs::types::Zval;
-use futures_util::{StreamExt, stream};
 use pillion_core::mcp::{McpClient, McpError, RequestOptions, ToolCallResult};
 use pillion_core::tool::ErrorCode;
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::options::CallOptions;
 use super::parts;
 use crate::classes::cancellation_token::Cancellation;
-use crate::classes::event::{self, Ended};
-use crate::classes::tool_call::call_of;
 use crate::classes::tool_result::NAME as TOOL_RESULT;
 use crate::classes::tool_stream;
 use crate::exception;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Link, Reported, arguments, kind};
-use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Parameter, Type, entries, list_of, string_of,
-    with_entry,
-};
+use crate::mcp::{Link, Reported, arguments};
+use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type};
 
-use results::failed;
-pub use results::result_of_call;
+pub use results::{is_error, result_of_call};
+use several::call_tools;
+use told::tell_start;
+pub use told::{tell_end, tell_failure, telling};
 
 /// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
@@ -130,31 +125,6 @@ pub async fn finish(
     }
 }
 
-/// Tells that a call begins.
-pub fn tell_start(link: &Link, hooks: Hooks<'_>, id: &str, tool: &str) -> Result<(), Failure> {
-    let server = link.server().shown_name();
-    hooks.dispatch(|| event::tool_call_started(tool, id, Some(&server)))
-}
-
-/// Tells how a call has ended.
-pub fn tell_end(
-    link: &Link,
-    hooks: Hooks<'_>,
-    (id, tool): (&str, &str),
-    error_code: Option<&str>,
-    time: Duration,
-) -> Result<(), Failure> {
-    let server = link.server().shown_name();
-    let ended = Ended {
-        tool,
-        id,
-        server: Some(&server),
-        error_code,
-        seconds: time.as_secs_f64(),
-    };
-    hooks.dispatch(|| event::tool_call_finished(&ended))
-}
-
 fn call_tool(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = ["timeout", "on_progress", "cancellation", "meta", "id"];
@@ -165,117 +135,17 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
         callable,
         ids: &ids,
     });
-    tell_start(link, hooks, &ids[0], &name)?;
-    let started = Instant::now();
-    let finished = link.run(hooks, "tools/call", reported.as_ref(), |client, line| {
-        let mut request = options.request.clone();
-        request.on_progress = reported.as_ref().map(|_| line.reports(0));
-        finish(client, spec, request, options.cancellation.clone())
-    })?;
-    let time = started.elapsed();
-    match finished {
-        Ok(called) => {
-            let (result, error_code) = result_of_call(&ids[0], &name, &called)?;
-            tell_end(link, hooks, (&ids[0], &name), error_code, time)?;
-            Ok(result)
+    telling(link, hooks, (&ids[0], &name), || {
+        let finished = link.run(hooks, "tools/call", reported.as_ref(), |client, line| {
+            let mut request = options.request.clone();
+            request.on_progress = reported.as_ref().map(|_| line.reports(0));
+            finish(client, spec, request, options.cancellation.clone())
+        })?;
+        match finished {
+            Ok(called) => result_of_call(&ids[0], &name, &called),
+            Err(error) => Err(error.into_failure(link, hooks)?),
         }
-        Err(error) => {
-            let code = error.code().as_str();
-            tell_end(link, hooks, (&ids[0], &name), Some(code), time)?;
-            Err(error.into_failure(link, hooks)?)
-        }
-    }
-}
-
-/// The calls side by side; one that fails has a failed result.
-fn call_tools(call: &mut Call<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    let allowed = [
-        "timeout",
-        "on_progress",
-        "cancellation",
-        "meta",
-        "max_concurrent",
-    ];
-    let options = CallOptions::of_argument(call, 1, &allowed)?;
-    let mut ids = Vec::new();
-    let mut names = Vec::new();
-    let mut specs = Vec::new();
-    for (_, given) in entries(call.array(0)?) {
-        let (id, name, arguments) = spec_of(given, ids.len())?;
-        let spec = arguments.map(|arguments| Spec {
-            id: id.clone(),
-            name: name.clone(),
-            arguments,
-        });
-        specs.push(spec);
-        ids.push(id);
-        names.push(name);
-    }
-    for (id, name) in ids.iter().zip(&names) {
-        tell_start(link, hooks, id, name)?;
-    }
-    let reported = options.on_progress.as_ref().map(|callable| Reported {
-        callable,
-        ids: &ids,
-    });
-    let ended = link.run(hooks, "tools/call", reported.as_ref(), |client, line| {
-        let calls: Vec<_> = specs
-            .into_iter()
-            .enumerate()
-            .map(|(place, spec)| {
-                let mut request = options.request.clone();
-                request.on_progress = reported.as_ref().map(|_| line.reports(place));
-                let (client, cancellation) = (client.clone(), options.cancellation.clone());
-                async move {
-                    let started = Instant::now();
-                    let finished = match spec {
-                        Ok(spec) => finish(client, spec, request, cancellation).await,
-                        Err(why) => Err(CallError::Arguments(why)),
-                    };
-                    (place, finished, started.elapsed())
-                }
-            })
-            .collect();
-        let most = options.max_concurrent;
-        async move {
-            let ended = stream::iter(calls).buffer_unordered(most);
-            Ok::<_, Infallible>(ended.collect::<Vec<_>>().await)
-        }
-    })?;
-    let mut ended = match ended {
-        Ok(ended) => ended,
-        Err(never) => match never {},
-    };
-    ended.sort_unstable_by_key(|(place, ..)| *place);
-    let mut results = Vec::with_capacity(ended.len());
-    for (place, finished, time) in ended {
-        let (id, name) = (ids[place].as_str(), names[place].as_str());
-        let (result, error_code) = match finished {
-            Ok(called) => match result_of_call(id, name, &called) {
-                Err(Failure::Thrown(thrown)) => {
-                    let code = ErrorCode::InternalError;
-                    (
-                        failed(id, name, code, thrown.message, None)?,
-                        Some(code.as_str()),
-                    )
-                }
-                other => other?,
-            },
-            Err(error) => {
-                let wait = match &error {
-                    CallError::Mcp(error) => error.retry_after(),
-                    _ => None,
-                };
-                let code = error.code();
-                let result = failed(id, name, code, error.to_string(), wait)?;
-                (result, Some(code.as_str()))
-            }
-        };
-        tell_end(link, hooks, (id, name), error_code, time)?;
-        results.push(result);
-    }
-    Ok(list_of(results))
+    })
 }
 
 fn stream_tool(call: &mut Call<'_>) -> Outcome {
@@ -283,15 +153,17 @@ fn stream_tool(call: &mut Call<'_>) -> Outcome {
     let allowed = ["timeout", "cancellation", "meta", "id"];
     let options = CallOptions::of_argument(call, 2, &allowed)?;
     let spec = spec(call, &options)?;
-    tell_start(link, hooks, &spec.id, &spec.name)?;
-    tool_stream::start(
-        call.this(),
-        link,
-        hooks,
-        spec,
-        options.request,
-        options.cancellation,
-    )
+    let (id, name) = (spec.id.clone(), spec.name.clone());
+    tell_start(link, hooks, (&id, &name))
+        .and_then(|()| {
+            let CallOptions {
+                request,
+                cancellation,
+                ..
+            } = options;
+            tool_stream::start(call.this(), link, hooks, spec, request, cancellation)
+        })
+        .map_err(|failure| tell_failure(link, hooks, (&id, &name), failure, Duration::ZERO))
 }
 
 fn spec(call: &Call<'_>, options: &CallOptions) -> Result<Spec, Failure> {
@@ -302,53 +174,8 @@ fn spec(call: &Call<'_>, options: &CallOptions) -> Result<Spec, Failure> {
     })
 }
 
-/// The id, name and arguments of one of several calls: a `ToolCall`, or an array whose `id`
-/// may be missing. Arguments come from models: what is wrong with them fails this call alone.
-#[expect(clippy::type_complexity, reason = "read in one place")]
-fn spec_of(
-    given: &Zval,
-    place: usize,
-) -> Result<(String, String, Result<Box<RawValue>, String>), Failure> {
-    let given = given.dereference();
-    let is_call = Object::of(given).is_some() || given.is_array();
-    if !is_call {
-        return Err(exception::invalid_input(format!(
-            "$calls must be a list of Pillion\\ToolCall or arrays; entry {place} is {}",
-            kind(given)
-        )));
-    }
-    let has_id = given.array().is_none_or(|call| call.get("id").is_some());
-    let with_id = match has_id {
-        true => given.shallow_clone(),
-        false => with_entry(given, "id", string_of(new_id())),
-    };
-    let call = call_of(&with_id).map_err(|failure| match failure {
-        Failure::Thrown(mut thrown) => {
-            thrown.message = format!("$calls, entry {place}: {}", thrown.message);
-            Failure::Thrown(thrown)
-        }
-        other => other,
-    })?;
-    let arguments = match call.arguments {
-        Value::String(json) if json.trim().is_empty() => Ok(Value::Null),
-        Value::String(json) => {
-            serde_json::from_str(&json).map_err(|error| format!("Invalid JSON arguments: {error}"))
-        }
-        other => Ok(other),
-    };
-    let arguments = arguments.and_then(|arguments| match arguments {
-        Value::Object(_) => Ok(arguments),
-        Value::Null => Ok(Value::Object(serde_json::Map::new())),
-        Value::Array(items) if items.is_empty() => Ok(Value::Object(serde_json::Map::new())),
-        _ => Err("The arguments must be an object".to_owned()),
-    });
-    let arguments =
-        arguments.and_then(|arguments| to_raw_value(&arguments).map_err(|error| error.to_string()));
-    Ok((call.id, call.name, arguments))
-}
-
 /// An id that no other call of this process has, and hardly one of another.
-fn new_id() -> String {
+pub fn new_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_millis());

@@ -7,17 +7,18 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{CLASS, Registry, objects, refused};
+use crate::classes::client_hooks::client_of;
 use crate::classes::interfaces::{MCP_TOOL, TOOL};
+use crate::classes::mcp_sse_client;
 use crate::classes::{callable_tool, engine_tool, tool_definition};
-use crate::classes::{mcp_client, mcp_sse_client};
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::{Server, tool_list};
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, Offered};
 use crate::php_tool::PhpTool;
 use crate::signature::{self, Said};
 use crate::zend::{
-    Call, Failure, Object, Outcome, bool_of, empty_array, legible, list_of, new_with_state,
+    Call, Failure, Hidden, Object, Outcome, bool_of, empty_array, legible, list_of, new_with_state,
     state_of, string_of, with_entry, without_entry,
 };
 
@@ -36,7 +37,7 @@ pub(super) fn with_builtins(_call: &mut Call<'_>) -> Outcome {
             .map_err(|error| refused(&error))?;
     }
     for tool in registry.tools.tools(None) {
-        let object = engine_tool::new_tool(&tool, &registry.executor)?;
+        let object = engine_tool::new_native(&tool, &registry.executor)?;
         tools = with_entry(&tools, tool.name().as_str(), object);
     }
     this.set(CLASS.get(), "tools", tools);
@@ -86,7 +87,15 @@ fn add_object(
     let native = engine_tool::engine_tool(tool)?;
     match native {
         // A tool of another registry stays native in this one.
-        Some(native) => add(registry, native, replace)?,
+        Some(native) => {
+            add(registry, native, replace)?;
+            let client = engine_tool::client(tool);
+            if client.is_object() {
+                let mut clients = registry.clients(this)?;
+                clients.place(&client);
+                Hidden::of::<Registry>(this)?.set(clients.to_value());
+            }
+        }
         None => {
             let origin = origin_of(tool)?;
             let switchboard = Arc::clone(&registry.switchboard);
@@ -145,9 +154,11 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
     let prefix = call.optional_string(1)?.unwrap_or_default();
-    let (server, listed) = server_argument(call)?;
-    let server = McpServer::new(server, prefix, listed);
-    let tools = server.tools()?;
+    let (server, client, listed) = server_argument(call)?;
+    let mut clients = registry.clients(this)?;
+    let place = client.map(|client| clients.place(client));
+    let server = McpServer::new(server, place, prefix, listed);
+    let Offered { tools, called } = server.tools(clients.get(place)?)?;
     let taken = tools
         .iter()
         .find(|tool| has(registry, tool.definition().name()));
@@ -161,32 +172,33 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         let name = tool.definition().name().as_str().to_owned();
         add(registry, tool, true)?;
         if let Some(registered) = registry.tools.get(&name) {
-            let object = engine_tool::new_tool(&registered, &registry.executor)?;
+            let object = engine_tool::new_mcp(&registered, &registry.executor, client)?;
             objects = with_entry(&objects, &name, object);
         }
         names.push(string_of(name));
     }
     this.set(CLASS.get(), "tools", objects);
+    Hidden::of::<Registry>(this)?.set(clients.to_value());
+    server.have_registered(called);
     registry.servers.borrow_mut().push(server);
     Ok(list_of(names))
 }
 
 const CLIENTS: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
 
-/// The server of a client, or of an entry as S4 has it, and the tools that it lists. A
-/// client's cache may know them, and its logger and dispatcher hear of it.
-fn server_argument(call: &Call<'_>) -> Result<(Arc<Server>, Vec<Box<RawValue>>), Failure> {
+/// The server of a client, or of an entry as S4 has it, the client, and the tools that the
+/// server lists. A client's cache may know them, and its logger and dispatcher hear of it.
+#[expect(clippy::type_complexity, reason = "read in one place")]
+fn server_argument<'a>(
+    call: &Call<'a>,
+) -> Result<(Arc<Server>, Option<&'a Zval>, Vec<Box<RawValue>>), Failure> {
     let value = call
         .value(0)
         .filter(|value| value.is_array() || value.is_object());
     let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
-    let client = match mcp_sse_client::client_of(value)? {
-        None => mcp_client::client_of(value)?,
-        known => known,
-    };
-    if let Some((link, hooks)) = client {
+    if let Some((link, hooks)) = client_of(value)? {
         let listed = tool_list::raw(link, hooks)?;
-        return Ok((Arc::clone(link.server()), listed));
+        return Ok((Arc::clone(link.server()), Some(value), listed));
     }
     if !value.is_array() {
         return Err(call.type_error(0, CLIENTS));
@@ -195,7 +207,7 @@ fn server_argument(call: &Call<'_>) -> Result<(Arc<Server>, Vec<Box<RawValue>>),
         .map(Arc::new)
         .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
     let listed = mcp_sse_client::tools_of(&server)?;
-    Ok((server, listed))
+    Ok((server, None, listed))
 }
 
 fn add(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Failure> {

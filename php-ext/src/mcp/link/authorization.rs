@@ -1,6 +1,5 @@
 //! Authorizations by a person: in this process, or later in another.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use pillion_core::mcp::{AuthorizationResponse, McpError};
@@ -8,12 +7,12 @@ use pillion_core::tool::ErrorCode;
 
 use super::Link;
 use crate::exception;
+use crate::mcp::attendant::Attendant;
 use crate::mcp::connection::{Connection, Offers};
 use crate::mcp::credentials::{self, TokenSlot};
-use crate::mcp::errand::Errand;
 use crate::mcp::hooks::{Hooks, TOKENS};
 use crate::runtime::{self, Bound};
-use crate::wait::{wait, wait_serving};
+use crate::wait::wait;
 use crate::zend::Failure;
 
 impl Link {
@@ -29,19 +28,11 @@ impl Link {
         }
         loop {
             let client = connection.client().clone();
-            let asked = Cell::new(false);
-            let outcome = wait_serving(
-                |errands| {
-                    let line = connection.desk().open(errands);
-                    async move { line.call(client.connect()).await }
-                },
-                |errand| {
-                    asked.set(asked.get() || matches!(errand, Errand::Authorize { .. }));
-                    self.serve(hooks, connection, None, errand)
-                },
-            )?;
+            self.has_asked.set(false);
+            let attendant = Attendant::of(self, hooks, Arc::clone(connection), None);
+            let outcome = attendant.wait(|_| async move { client.connect().await })?;
             let timed_out = outcome.is_err_and(|error| error.is_timeout());
-            if !timed_out || !asked.get() {
+            if !timed_out || !self.has_asked.get() {
                 return Ok(());
             }
         }
@@ -132,7 +123,7 @@ impl Link {
                 "The server is not configured for an authorization: set the option 'oauth'",
             ));
         }
-        if hooks.get(TOKENS)?.is_none() {
+        if hooks.get(TOKENS).is_none() {
             return Err(exception::invalid_input(
                 "An authorization that is given later needs setTokenStore()",
             ));

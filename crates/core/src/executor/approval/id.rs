@@ -1,8 +1,6 @@
-use std::fmt::Write;
-
-use ring::digest::{SHA256, digest};
 use serde_json::json;
 
+use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
 use crate::tool::{JsonObject, ToolOrigin};
 
@@ -23,10 +21,5 @@ pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, user: Option<&st
         "user": user,
     });
     call.sort_all_objects();
-    let hash = digest(&SHA256, call.to_string().as_bytes());
-    hash.as_ref().iter().fold(String::new(), |mut hex, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    sha256_hex(&call.to_string())
 }

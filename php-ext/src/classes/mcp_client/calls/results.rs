@@ -16,8 +16,7 @@ pub fn result_of_call(
     called: &ToolCallResult,
 ) -> Result<(Zval, Option<&'static str>), Failure> {
     let result = readable(&called.result, EMPTY)?;
-    let is_error = result.array().and_then(|result| result.get("isError"));
-    let is_error = is_error.and_then(|value| value.dereference().bool()) == Some(true);
+    let is_error = is_error(&result);
     let code = is_error.then(|| ErrorCode::InternalError.as_str());
     let mut parts = Parts {
         success: !is_error,
@@ -30,6 +29,12 @@ pub fn result_of_call(
     }
     parts.result = result;
     Ok((parts.into_object()?, code))
+}
+
+/// Whether the tool says of its result that it is an error.
+pub fn is_error(result: &Zval) -> bool {
+    let is_error = result.array().and_then(|result| result.get("isError"));
+    is_error.and_then(|value| value.dereference().bool()) == Some(true)
 }
 
 /// The text blocks of a result, a line each.

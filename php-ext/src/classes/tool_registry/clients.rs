@@ -1,0 +1,64 @@
+use ext_php_rs::types::Zval;
+
+use crate::classes::client_hooks::client_of;
+use crate::mcp::hooks::Hooks;
+use crate::mcp::{Attendant, Link};
+use crate::zend::{Failure, Object, entries, list_of};
+
+/// The clients that MCP servers were registered with: their callbacks answer what the servers
+/// ask. An object is in here once.
+pub struct Clients(Vec<Client>);
+
+/// One of them.
+pub struct Client(Zval);
+
+impl Clients {
+    /// Those of a registry: its hidden value.
+    pub(super) fn of(hidden: &Zval) -> Self {
+        let clients = hidden.array().into_iter().flat_map(entries);
+        Self(
+            clients
+                .map(|(_, client)| Client(client.shallow_clone()))
+                .collect(),
+        )
+    }
+
+    /// The hidden value with these.
+    pub(super) fn to_value(&self) -> Zval {
+        list_of(self.0.iter().map(|client| client.0.shallow_clone()))
+    }
+
+    /// The place of a client, which is in here afterwards.
+    pub(super) fn place(&mut self, client: &Zval) -> usize {
+        let is_it = |known: &Client| Object::of(&known.0) == Object::of(client);
+        self.0.iter().position(is_it).unwrap_or_else(|| {
+            self.0.push(Client(client.shallow_clone()));
+            self.0.len() - 1
+        })
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Client> {
+        self.0.iter()
+    }
+
+    /// The link and the hooks of the one in a place.
+    pub(super) fn get(&self, place: Option<usize>) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
+        match place.and_then(|place| self.0.get(place)) {
+            Some(client) => client_of(&client.0),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Client {
+    /// Has the client take part in a wait.
+    ///
+    /// # Errors
+    /// As [`Attendant::new`].
+    pub fn attend(&self) -> Result<Attendant<'_>, Failure> {
+        let parts = client_of(&self.0)?;
+        let (link, hooks) = parts.ok_or_else(|| Failure::error("The client is none"))?;
+        Attendant::new(link, hooks)
+    }
+}

@@ -1,0 +1,75 @@
+use pillion_core::tool::{ErrorCode, ToolFailure};
+
+use super::{PILLION, error_code};
+use crate::zend::{Failure, Object, Thrown, legible, take_exception, throw_again};
+
+/// A failure inside a tool is that call's failure (C4), but for what must end the request.
+///
+/// # Errors
+/// The failure itself, if it must end the request: a bail-out, `exit()`.
+pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
+    match failure {
+        Failure::Bailout => Err(Failure::Bailout),
+        Failure::Thrown(thrown) => Ok(ToolFailure::new(code_of(&thrown), thrown.message)),
+        Failure::Pending => match take_exception() {
+            Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), caught),
+            None => Err(Failure::Pending),
+        },
+    }
+}
+
+fn caught(exception: Object<'_>) -> Result<ToolFailure, Failure> {
+    let message = exception.call("getMessage", [])?;
+    let message = message
+        .zend_str()
+        .map(|text| legible(text.as_bytes()))
+        .unwrap_or_default();
+    Ok(ToolFailure::new(code_of_exception(exception)?, message))
+}
+
+fn code_of(thrown: &Thrown) -> ErrorCode {
+    let mut properties = thrown.properties.iter();
+    let code = properties.find(|(name, _)| *name == "errorCode");
+    let code = code.and_then(|(_, code)| error_code(code.str()?));
+    code.unwrap_or(ErrorCode::InternalError)
+}
+
+fn code_of_exception(exception: Object<'_>) -> Result<ErrorCode, Failure> {
+    if !exception.instance_of(PILLION.get()) {
+        return Ok(ErrorCode::InternalError);
+    }
+    let code = exception.get(PILLION.get(), "errorCode")?;
+    let code = code.str().and_then(error_code);
+    Ok(code.unwrap_or(ErrorCode::InternalError))
+}
+
+/// Does something that may run PHP code while a failure is on its way, and is told its code.
+/// The failure goes on afterwards: what is thrown meanwhile is dropped, for the first counts. It
+/// is not done where the request must end at once.
+pub fn on_the_way(
+    failure: Failure,
+    work: impl FnOnce(ErrorCode) -> Result<(), Failure>,
+) -> Failure {
+    let kept = match &failure {
+        Failure::Bailout => return failure,
+        Failure::Thrown(_) => None,
+        Failure::Pending => match take_exception() {
+            None => return failure,
+            kept => kept,
+        },
+    };
+    let code = match (&failure, kept.as_ref().and_then(Object::of)) {
+        (Failure::Thrown(thrown), _) => Ok(code_of(thrown)),
+        (_, Some(exception)) => code_of_exception(exception),
+        _ => Ok(ErrorCode::InternalError),
+    };
+    if let Err(second) = code.and_then(work)
+        && let Err(end) = into_tool_failure(second)
+    {
+        return end;
+    }
+    if let Some(exception) = kept {
+        throw_again(exception);
+    }
+    failure
+}

@@ -1,0 +1,258 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\McpClient;
+use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\FakeServer;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * What a server asks and says where it cannot be told on whose behalf: on the one stream of a program.
+ *
+ * @group extension
+ */
+final class McpClientQuestionsTest extends TestCase
+{
+    private static int $count = 0;
+
+    /** Each has a server of its own. */
+    private static function client(): McpClient
+    {
+        return new McpClient(
+            ['command' => ['python3', __DIR__ . '/../servers/asks.py', (string) self::$count++]],
+            ['timeout' => 10, 'label' => 'asks'],
+        );
+    }
+
+    private static function text(object $result): mixed
+    {
+        return json_decode($result->result['content'][0]['text'], true, flags: JSON_THROW_ON_ERROR);
+    }
+
+    public function testAQuestionDoesNotGoToAStreamThatNobodyReads(): void
+    {
+        $client = self::client()->onSampling(fn () => 'because');
+        $asks = $client->streamTool('ask_when_held');
+        $held = $client->streamTool('hold');
+        self::assertSame('because', self::text($asks->getResult())['content']['text']);
+        unset($held);
+    }
+
+    public function testAQuestionGoesToTheCallThatPHPIsIn(): void
+    {
+        $client = self::client()->onElicitation(fn () => ['action' => 'accept', 'content' => []]);
+        $held = null;
+        $result = $client->callTool('ask_when_held', ['method' => 'elicitation/create'], [
+            'on_progress' => function () use ($client, &$held): void {
+                $held = $client->streamTool('hold');
+            },
+        ]);
+        self::assertSame(['action' => 'accept', 'content' => []], self::text($result));
+    }
+
+    public function testAQuestionToAStreamThatNobodyReadsIsAnsweredByTheNextCall(): void
+    {
+        $asked = 0;
+        $client = self::client()->onSampling(function () use (&$asked): string {
+            $asked++;
+            return 'because';
+        });
+        $asks = $client->streamTool('ask');
+        $client->ping();
+        self::assertSame(1, $asked);
+        self::assertSame('because', self::text($asks->getResult())['content']['text']);
+        self::assertSame(1, $asked);
+    }
+
+    public function testAQuestionThatAnEndedCallLeavesIsHandedOn(): void
+    {
+        $client = self::client()->onSampling(fn () => 'because');
+        $mark = tempnam(sys_get_temp_dir(), 'pillion');
+        unlink($mark);
+        $asks = $client->streamTool('ask', ['mark' => $mark]);
+        while (!file_exists($mark)) {
+            usleep(10_000);
+            clearstatcache();
+        }
+        unlink($mark);
+        usleep(100_000);
+        $answer = $client->streamTool('answer');
+        unset($asks);
+        self::assertSame('because', self::text($answer->getResult())['content']['text']);
+    }
+
+    public function testAQuestionThatAnExceptionLeavesIsHandedOn(): void
+    {
+        $client = self::client()->onSampling(fn () => 'because');
+        $answer = $client->streamTool('answer');
+        $held = null;
+        try {
+            $client->callTool('ask_when_held', [], ['on_progress' => function () use ($client, &$held): void {
+                $held = $client->streamTool('hold');
+                throw new \DomainException('enough');
+            }]);
+            self::fail('It went on');
+        } catch (\DomainException) {
+            self::assertSame('because', self::text($answer->getResult())['content']['text']);
+        }
+    }
+
+    public function testAQuestionThatFindsNobodyIsRefused(): void
+    {
+        $client = self::client()->onSampling(fn () => throw new \DomainException('no'));
+        try {
+            $client->callTool('ask');
+            self::fail('It went on');
+        } catch (\DomainException) {
+            self::assertSame('Nobody is there to answer', self::text($client->callTool('answer'))['message']);
+        }
+    }
+
+    /** @dataProvider runs */
+    public function testQuestionsToToolsOfARegistryAreAnsweredByTheClientTheyCameWith(\Closure $run): void
+    {
+        $registry = new ToolRegistry();
+        $client = self::client()
+            ->onSampling(fn (array $params) => 'because: ' . $params['messages'][0]['content']['text'])
+            ->onElicitation(fn () => ['action' => 'decline']);
+        $registry->registerMcpServer($client, prefix: 'a_');
+        // Another server, which asks another client.
+        $registry->registerMcpServer(self::client()->onSampling(fn () => 'the other'), prefix: 'b_');
+        // The registry keeps them.
+        unset($client);
+        gc_collect_cycles();
+        $results = $run($registry);
+        self::assertSame('because: why?', self::text($results[0])['content']['text']);
+        self::assertSame('the other', self::text($results[1])['content']['text']);
+        self::assertSame(['action' => 'decline'], self::text($results[2]));
+    }
+
+    public function runs(): iterable
+    {
+        $calls = [
+            ['id' => '1', 'name' => 'a_ask', 'arguments' => []],
+            ['id' => '2', 'name' => 'b_ask', 'arguments' => []],
+            ['id' => '3', 'name' => 'a_ask', 'arguments' => ['method' => 'elicitation/create']],
+        ];
+        yield 'executeAll' => [fn ($registry) => (new ToolExecutor($registry))->executeAll($calls)];
+        yield 'executeParallel' => [fn ($registry) => (new ToolExecutor($registry))->executeParallel($calls)];
+        yield 'the registry' => [fn ($registry) => array_map(fn ($call) => $registry->execute($call['name'], $call['arguments'], $call['id']), $calls)];
+        yield 'the tools themselves' => [fn ($registry) => array_map(fn ($call) => $registry->get($call['name'])->execute($call['arguments'], $call['id']), $calls)];
+        yield 'another registry' => [function ($registry) use ($calls) {
+            $second = new ToolRegistry();
+            array_map($second->register(...), [$registry->get('a_ask'), $registry->get('b_ask')]);
+            unset($registry);
+            return (new ToolExecutor($second))->executeAll($calls);
+        }];
+        yield 'a forked child' => [function ($registry) use ($calls) {
+            (new ToolExecutor($registry))->executeAll($calls);
+            [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+            if (pcntl_fork() === 0) {
+                fwrite($theirs, serialize(array_map(fn ($result) => $result->result, (new ToolExecutor($registry))->executeAll($calls))));
+                posix_kill(getmypid(), SIGKILL);
+            }
+            fclose($theirs);
+            pcntl_wait($status);
+            return array_map(fn ($result) => (object) ['result' => $result], unserialize((string) stream_get_contents($ours)));
+        }];
+    }
+
+    public function testACallbackThatComesLaterOrThrowsCountsToo(): void
+    {
+        $registry = new ToolRegistry();
+        $client = self::client();
+        $registry->registerMcpServer($client);
+        $executor = new ToolExecutor($registry);
+        $ask = ['id' => '1', 'name' => 'ask', 'arguments' => []];
+        self::assertSame(-32601, self::text($executor->execute($ask))['code'], 'nothing is offered');
+        $client->onSampling(fn () => 'now');
+        self::assertSame('now', self::text($executor->execute($ask))['content']['text']);
+        $client->onSampling(fn () => throw new \DomainException('no model here'));
+        try {
+            $executor->execute($ask);
+            self::fail('It went on');
+        } catch (\DomainException $e) {
+            self::assertSame('no model here', $e->getMessage());
+        }
+        $client->onSampling(null);
+        self::assertSame(-32601, self::text($executor->execute($ask))['code']);
+    }
+
+    public function testF6AToolThatIsLeftOutIsToldToTheLoggerOfTheClient(): void
+    {
+        $logger = new class () {
+            public array $lines = [];
+
+            public function log($level, $message, array $context = []): void
+            {
+                $level === 'debug' || $this->lines[] = [$level, $message, $context];
+            }
+        };
+        $log = tempnam(sys_get_temp_dir(), 'pillion');
+        $before = ini_set('error_log', $log);
+        try {
+            foreach ([new McpClient(FakeServer::url()), new MCPSSEClient(FakeServer::url())] as $client) {
+                (new ToolRegistry())->registerMcpServer($client->setLogger($logger));
+            }
+            self::assertSame('', file_get_contents($log));
+            (new ToolRegistry())->registerMcpServer(new MCPSSEClient(FakeServer::url()));
+            self::assertStringContainsString('MCP tool left out', (string) file_get_contents($log));
+        } finally {
+            ini_set('error_log', (string) $before);
+            unlink($log);
+        }
+        self::assertSame([['warning', 'MCP tool left out'], ['warning', 'MCP tool left out']], array_map(fn ($line) => array_slice($line, 0, 2), $logger->lines));
+        self::assertStringContainsString('not a name', $logger->lines[0][2]['error']);
+        self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
+    }
+
+    public function testAServerThatGoesOnTalkingHoldsUpNoCall(): void
+    {
+        $heard = 0;
+        $client = self::client()->onNotification(function () use (&$heard): void {
+            usleep(1_000);
+            ++$heard > 2_000 && throw new \DomainException('The call is held up');
+        });
+        self::assertSame('done', self::text($client->callTool('chatter')));
+        $client->ping();
+        self::assertGreaterThan(0, $heard);
+        $client->disconnect();
+    }
+
+    public function testAForkedChildGetsConnectionsOfItsOwnAlsoAtTheSecondTry(): void
+    {
+        $logger = new class () {
+            public bool $throws = false;
+
+            public function log($level, $message, array $context = []): void
+            {
+                $message === 'MCP tool left out' && $this->throws && throw new \DomainException('disk full');
+            }
+        };
+        $registry = new ToolRegistry();
+        $registry->registerMcpServer((new McpClient(FakeServer::url()))->setLogger($logger));
+        $executor = new ToolExecutor($registry);
+        $roll = ['id' => '1', 'name' => 'roll', 'arguments' => ['dice' => '1d6']];
+        self::assertTrue($executor->execute($roll)->success);
+        [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        if (pcntl_fork() === 0) {
+            $logger->throws = true;
+            try {
+                $executor->execute($roll);
+            } catch (\DomainException $e) {
+                fwrite($theirs, $e->getMessage());
+            }
+            $logger->throws = false;
+            fwrite($theirs, ', then ' . json_encode($executor->execute($roll)->result));
+            posix_kill(getmypid(), SIGKILL);
+        }
+        fclose($theirs);
+        pcntl_wait($status);
+        self::assertSame('disk full, then {"total":15,"rolls":[15]}', stream_get_contents($ours));
+    }
+}
