@@ -98,12 +98,11 @@ impl Engine {
     pub fn drive<F: Future>(self: &Arc<Self>, time: Duration, future: F) -> Option<F::Output> {
         if has_small_stack() {
             let _unattended = Unattended::new(self);
-            return signals::without(|| self.handle().block_on(timeout(time, future))).ok();
+            return signals::without(|| self.handle().block_on(within(time, future)));
         }
         let _turn = self.shift.take_turn(time)?;
         let _signals = Deferred::new();
-        let outcome = self.runtime.block_on(async { timeout(time, future).await });
-        outcome.ok()
+        self.runtime.block_on(within(time, future))
     }
 
     /// Whether this thread is driving at this moment, and was interrupted by a signal.
@@ -154,6 +153,11 @@ impl Engine {
         shift.lock().gone = true;
         shift.changed.notify_all();
     }
+}
+
+/// May be made outside of the runtime, unlike tokio's `timeout`.
+async fn within<F: Future>(time: Duration, future: F) -> Option<F::Output> {
+    timeout(time, future).await.ok()
 }
 
 /// Work that PHP does not wait for at the moment, for as long as it lives.

@@ -193,6 +193,55 @@ final class ProcessTest extends TestCase
         self::assertTrue(FpmPool::waitFor(fn () => !posix_kill($childs, 0) && !posix_kill($before, 0)), 'no program outlives its process');
     }
 
+    public function testSignalsOfOursAreNotPhps(): void
+    {
+        $code = sprintf('$command = ["python3", %s, "deaf"];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
+            pcntl_async_signals(true);
+            pcntl_signal(SIGPIPE, function () { echo 'SIGPIPE '; });
+            $client = new Pillion\McpClient(['command' => $command], ['timeout' => 1]);
+            for ($call = 0; $call < 4; $call++) {
+                // The program reads no more after its first answer: what is written to it then is lost.
+                try { $client->request('tools/call', ['name' => 'pid']); } catch (Pillion\Exception\PillionException) { }
+            }
+            foreach (glob('/proc/self/task/*/status') as $status) {
+                preg_match('/^Name:\s*(\S+).*^SigBlk:\s*(\S+)/ms', file_get_contents($status), $thread);
+                $taken = ~hexdec(substr($thread[2], 8)) & (1 << SIGTERM - 1 | 1 << SIGALRM - 1 | 1 << SIGPROF - 1 | 1 << SIGCHLD - 1);
+                if ($status !== '/proc/self/task/' . getmypid() . '/status' && $taken !== 0) {
+                    echo "$thread[1] takes signals ";
+                }
+            }
+            pcntl_sigprocmask(SIG_BLOCK, [], $mask);
+            echo count($mask), ' end';
+            PHP;
+        $ran = Process::php($code);
+        self::assertSame(['0 end', '', 0], [$ran['output'], $ran['errors'], $ran['exit']]);
+    }
+
+    public function testAFiberWithASmallStackCalls(): void
+    {
+        $code = <<<'PHP'
+            ini_set('fiber.stack_size', '96K');
+            $fiber = new Fiber(function () use ($who) { echo strlen($who()['session'] ?? '') > 0 ? 'called' : 'nothing'; });
+            $fiber->start();
+            PHP;
+        self::assertSame([], $this->leftBy($code, 'called'));
+    }
+
+    public function testWhatIsLetGoJustBeforeTheEndIsEndedToo(): void
+    {
+        $code = sprintf('$command = ["python3", %s];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
+            ini_set('pillion.log_level', 'off');
+            $who();
+            (new Pillion\McpClient(["command" => $command]))->request("tools/call", ["name" => "pid"]);
+            echo 'end';
+            PHP;
+        $before = self::$server->seen()['opened'];
+        $ran = $this->runPhp($code, ['-d', 'pillion.max_sessions=1']);
+        self::assertSame(['end', '', 0], [$ran['output'], $ran['errors'], $ran['exit']]);
+        $seen = self::$server->seen();
+        self::assertSame([], array_diff($seen['opened'], $before, $seen['ended']));
+    }
+
     public function testUsersNeverShareASession(): void
     {
         $code = <<<'PHP'

@@ -33,7 +33,7 @@ pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
 /// Called when a thread that drives goes to sleep.
 pub(super) fn let_through() {
     if let Some(before) = BEFORE.get() {
-        let _ = before.thread_set_mask();
+        release(&before);
     }
 }
 
@@ -63,12 +63,17 @@ impl Deferred {
 impl Drop for Deferred {
     fn drop(&mut self) {
         if let Some(before) = BEFORE.take() {
-            if !before.contains(Signal::SIGPIPE) {
-                forget_broken_pipe();
-            }
-            let _ = before.thread_set_mask();
+            release(&before);
         }
     }
+}
+
+/// Lets all signals through but those that PHP's thread holds back itself.
+fn release(before: &SigSet) {
+    if !before.contains(Signal::SIGPIPE) {
+        forget_broken_pipe();
+    }
+    let _ = before.thread_set_mask();
 }
 
 /// A write to a server that has closed its end raises SIGPIPE on the thread that writes. The
