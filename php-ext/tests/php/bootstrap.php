@@ -24,6 +24,7 @@ require __DIR__ . '/Support/FpmPool.php';
 require __DIR__ . '/Support/OddPeer.php';
 require __DIR__ . '/Support/Peer.php';
 require __DIR__ . '/Support/Process.php';
+require __DIR__ . '/Support/ServerScript.php';
 require __DIR__ . '/Support/SessionServer.php';
 require __DIR__ . '/Support/SidecarProcess.php';
 require __DIR__ . '/Support/Tools.php';

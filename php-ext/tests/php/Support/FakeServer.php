@@ -7,29 +7,11 @@ namespace Pillion\Tests\Support;
 /** The fake MCP server of the S4 dialect, one for the whole run. */
 final class FakeServer
 {
-    private static ?self $shared = null;
-
-    /** @var resource */
-    private $process;
-
-    /** @var array<int, resource> its standard input must stay open: it ends with it */
-    private array $pipes = [];
-
-    public string $url;
-
-    private function __construct()
-    {
-        $command = ['python3', __DIR__ . '/../../servers/s4.py'];
-        $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w']], $this->pipes);
-        if ($process === false) {
-            throw new \RuntimeException('python3 could not be started');
-        }
-        $this->process = $process;
-        $this->url = 'http://127.0.0.1:' . (int) fgets($this->pipes[1]) . '/sse';
-    }
+    private static ?ServerScript $shared = null;
 
     public static function url(): string
     {
-        return (self::$shared ??= new self())->url;
+        self::$shared ??= new ServerScript(['python3'], 's4.py');
+        return 'http://127.0.0.1:' . self::$shared->firstLine . '/sse';
     }
 }

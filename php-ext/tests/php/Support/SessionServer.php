@@ -7,32 +7,20 @@ namespace Pillion\Tests\Support;
 /** The fake MCP server with sessions, which tells who has spoken to it. */
 final class SessionServer
 {
-    /** @var resource */
-    private $process;
-
-    /** @var array<int, resource> its standard input must stay open: it ends with it */
-    private array $pipes = [];
-
-    private readonly int $port;
+    private readonly ServerScript $server;
 
     public readonly string $url;
 
     public function __construct()
     {
-        $command = ['python3', __DIR__ . '/../../servers/sessions.py'];
-        $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w']], $this->pipes);
-        if ($process === false) {
-            throw new \RuntimeException('python3 could not be started');
-        }
-        $this->process = $process;
-        $this->port = (int) fgets($this->pipes[1]);
-        $this->url = "http://127.0.0.1:$this->port/mcp";
+        $this->server = new ServerScript(['python3'], 'sessions.py');
+        $this->url = "http://127.0.0.1:{$this->server->firstLine}/mcp";
     }
 
     /** @return array{opened: list<string>, ended: list<string>, connections: int} */
     public function seen(): array
     {
-        $seen = (string) file_get_contents("http://127.0.0.1:$this->port/seen");
+        $seen = (string) file_get_contents("http://127.0.0.1:{$this->server->firstLine}/seen");
         return json_decode($seen, true, flags: JSON_THROW_ON_ERROR);
     }
 
@@ -53,12 +41,11 @@ final class SessionServer
 
     public function pid(): int
     {
-        return proc_get_status($this->process)['pid'];
+        return $this->server->pid();
     }
 
     public function stop(): void
     {
-        proc_terminate($this->process, SIGKILL);
-        proc_close($this->process);
+        $this->server->stop(SIGKILL);
     }
 }
