@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Pillion\Laravel\Facades\Pillion;
-use Pillion\Laravel\Tests\Support\McpServer;
+use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
 
@@ -14,7 +14,7 @@ final class ConsoleTest extends TestCase
     public function test_tools(): void
     {
         $this->configure(['servers' => [
-            'dice' => ['url' => McpServer::url(), 'only' => ['roll']],
+            'dice' => ['url' => FakeServer::url(), 'only' => ['roll']],
             'gone' => ['url' => 'http://127.0.0.1:9/mcp'],
         ], 'log.channel' => false]);
         [$code, $output] = $this->artisanOutput('pillion:tools');
@@ -28,7 +28,7 @@ final class ConsoleTest extends TestCase
     public function test_h2_tools_of_a_model(): void
     {
         $this->configure([
-            'servers' => ['dice' => ['url' => McpServer::url()]],
+            'servers' => ['dice' => ['url' => FakeServer::url()]],
             'models' => ['small' => ['function_calling' => true, 'enabled_tools' => ['calculator', 'dice_roll']]],
         ]);
         [, $output] = $this->artisanOutput('pillion:tools --model=small --json');
@@ -69,7 +69,7 @@ final class ConsoleTest extends TestCase
     public function test_probe(): void
     {
         $this->configure(['servers' => [
-            'dice' => ['url' => McpServer::url()],
+            'dice' => ['url' => FakeServer::url()],
             'gone' => ['url' => 'http://127.0.0.1:9/mcp', 'token' => 'secret'],
         ]]);
         [$code, $output] = $this->artisanOutput('pillion:probe dice');
@@ -158,7 +158,7 @@ final class ConsoleTest extends TestCase
             self::assertStringContainsString($text, (string) file_get_contents($path));
             require $path;
         }
-        $this->configure(['servers' => ['news' => ['class' => 'App\\Tools\\Remote\\NewsTool', 'server_url' => McpServer::url()]]]);
+        $this->configure(['servers' => ['news' => ['class' => 'App\\Tools\\Remote\\NewsTool', 'server_url' => FakeServer::url()]]]);
         self::assertSame(['query' => 'sun', 'limit' => 10], Pillion::call('weather', ['query' => 'sun'])->result);
         self::assertSame(['query' => 'sun'], Pillion::call('forecast', ['query' => 'sun'])->result);
         self::assertSame('news', Pillion::registry()->getMCPTools()['news']->getMCPServerConfig()['server_label']);

@@ -11,14 +11,14 @@ use Pillion\Event\ToolCallStarted;
 use Pillion\Event\ToolsListed;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Fixtures\RollDice;
-use Pillion\Laravel\Tests\Support\McpServer;
+use Pillion\Tests\Support\FakeServer;
 
 final class EventsTest extends TestCase
 {
     protected function setUp(): void
     {
         parent::setUp();
-        $this->configure(['log.channel' => 'pillion', 'servers' => ['dice' => ['url' => McpServer::url()]]]);
+        $this->configure(['log.channel' => 'pillion', 'servers' => ['dice' => ['url' => FakeServer::url()]]]);
     }
 
     public function test_calls_of_a_server_are_events(): void

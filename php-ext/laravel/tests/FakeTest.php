@@ -9,7 +9,7 @@ use PHPUnit\Framework\AssertionFailedError;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Testing\RecordedCall;
 use Pillion\Laravel\Testing\StrayToolCallException;
-use Pillion\Laravel\Tests\Support\McpServer;
+use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolResult;
 
 final class FakeTest extends TestCase
@@ -85,7 +85,7 @@ final class FakeTest extends TestCase
 
     public function test_no_method_of_a_server_reaches_it_when_stray_calls_are_prevented(): void
     {
-        $this->configure(['servers.dice.url' => McpServer::url()]);
+        $this->configure(['servers.dice.url' => FakeServer::url()]);
         $server = Pillion::server('dice');
         Pillion::fake(['roll' => 6]);
         self::assertNotSame([], $server->listTools());

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Pillion\Laravel\Facades\Pillion;
-use Pillion\Laravel\Tests\Support\McpServer;
+use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 
 /** HAWKI's shape: its provider, its sample tool and its model lists, as they are written there. */
@@ -23,7 +23,7 @@ final class HawkiTest extends TestCase
     protected function setUp(): void
     {
         parent::setUp();
-        putenv('DMCP_URL=' . McpServer::url());
+        putenv('DMCP_URL=' . FakeServer::url());
         foreach (['MyMcpTool.php', 'ToolServiceProvider.php'] as $file) {
             require_once self::EXAMPLE . "/$file";
         }

@@ -8,7 +8,7 @@ use Illuminate\Foundation\PackageManifest;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\PillionServiceProvider;
-use Pillion\Laravel\Tests\Support\McpServer;
+use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 use Symfony\Component\Finder\Finder;
 
@@ -84,7 +84,7 @@ final class PackageTest extends TestCase
     public function test_a_worker_that_lives_long_does_not_grow(): void
     {
         $this->configure([
-            'servers' => ['dice' => ['url' => McpServer::url()]],
+            'servers' => ['dice' => ['url' => FakeServer::url()]],
             'approvals.tools' => ['get_time' => 'always-ask'],
         ]);
         $request = function (int $number): void {

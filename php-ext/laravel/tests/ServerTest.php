@@ -13,8 +13,8 @@ use Pillion\Laravel\Servers\Server;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Tests\Fixtures\OwnServerTool;
 use Pillion\Laravel\Tests\Fixtures\RollDice;
-use Pillion\Laravel\Tests\Support\McpServer;
 use Pillion\Laravel\Tools\ApplicationTools;
+use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolResult;
 use Symfony\Component\VarDumper\Cloner\VarCloner;
 use Symfony\Component\VarDumper\Dumper\CliDumper;
@@ -25,7 +25,7 @@ final class ServerTest extends TestCase
     {
         parent::setUp();
         $this->configure(['log.channel' => false, 'servers' => [
-            'dice' => ['url' => McpServer::url(), 'timeout' => 5]
+            'dice' => ['url' => FakeServer::url(), 'timeout' => 5]
                 // The sidecar has credentials of its own.
                 + (extension_loaded('pillion') ? ['token' => 's3cret'] : []),
         ]]);
@@ -164,7 +164,7 @@ final class ServerTest extends TestCase
     public function test_a_header_of_the_application_is_not_sent_for_a_user(): void
     {
         $this->needsTheExtension();
-        $this->configure(['servers.app.url' => McpServer::url()]);
+        $this->configure(['servers.app.url' => FakeServer::url()]);
         $this->configure(['servers.app.options' => ['headers' => ['Authorization' => 'Bearer s3cret']]]);
         $seen = fn () => Pillion::forUser('x')->server('app')->callTool('connection')->result['authorization'];
         self::assertSame('Bearer s3cret', $seen());
@@ -192,7 +192,7 @@ final class ServerTest extends TestCase
     public function test_the_token_is_that_of_the_user_of_the_moment(): void
     {
         $this->needsTheExtension();
-        $this->configure(['servers.dice.url' => str_replace('/sse', '/everything', McpServer::url())]);
+        $this->configure(['servers.dice.url' => str_replace('/sse', '/everything', FakeServer::url())]);
         $now = 'alice';
         Pillion::resolveUserUsing(function () use (&$now): ?string {
             return $now;
@@ -239,7 +239,7 @@ final class ServerTest extends TestCase
         self::assertTrue(Pillion::registry()->has('dice_roll'));
         self::assertSame(['gone'], array_keys(Pillion::leftOut()));
 
-        $this->configure(['servers.gone.url' => McpServer::url()]);
+        $this->configure(['servers.gone.url' => FakeServer::url()]);
         $later = Pillion::forUser('somebody');
         self::assertFalse($later->registry()->has('gone_roll'), 'it is not asked again at once');
         $this->travel(31)->seconds();

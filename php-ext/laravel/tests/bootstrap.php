@@ -11,6 +11,11 @@ if (is_file($installed)) {
     require __DIR__ . '/autoload.php';
 }
 
+// What the extension's own tests start too.
+foreach (['FakeServer', 'ServerScript', 'SidecarProcess'] as $class) {
+    require __DIR__ . "/../../tests/php/Support/$class.php";
+}
+
 // The library hands to a sidecar what the extension does itself.
 if (!extension_loaded('pillion') && getenv('PILLION') !== false) {
     putenv('PILLION_SOCKET=' . Pillion\Laravel\Tests\Support\Sidecar::socket());
