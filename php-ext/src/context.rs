@@ -69,16 +69,23 @@ fn ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> 
     }
 }
 
-/// The context as PHP code gave it, but for the ids of approvals.
-pub fn shown(context: &CallContext) -> Value {
+/// The key of the approval that a call needs.
+const APPROVAL: &str = "approval_id";
+
+/// The context as PHP code gave it, with the id of the approval that the call needs instead
+/// of those that it brings along.
+pub fn shown(context: &CallContext, approval: Option<&str>) -> Value {
     let mut shown = JsonObject::new();
-    for (key, text) in [("user", &context.user), ("channel", &context.channel)] {
+    let user = context.user.as_deref();
+    let channel = context.channel.as_deref();
+    for (key, text) in [("user", user), ("channel", channel), (APPROVAL, approval)] {
         if let Some(text) = text {
-            shown.insert(key.to_owned(), Value::from(text.as_str()));
+            shown.insert(key.to_owned(), Value::from(text));
         }
     }
+    let ours = |key: &str| key == APPROVAL || switchboard::KEYS.contains(&key);
     let extra = context.extra.iter();
-    let extra = extra.filter(|(key, _)| !switchboard::KEYS.contains(&key.as_str()));
+    let extra = extra.filter(|(key, _)| !ours(key));
     shown.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
     Value::Object(shown)
 }

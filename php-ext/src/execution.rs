@@ -1,6 +1,7 @@
 //! Takes calls from PHP through the executor of the engine (requirements C1 to C7, G3).
 
 mod approval;
+mod gate;
 mod notices;
 mod run;
 
@@ -42,16 +43,18 @@ impl Attendants<'_> {
         let has = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
         Serves {
             approvals: has(hooks::APPROVE),
+            gate: has(hooks::BEFORE),
             notices: has(hooks::LOGGER) || has(hooks::EVENTS),
         }
     }
 }
 
 /// What an executor whose calls run through [`execute`] needs: approvals that the PHP
-/// thread gives, and notices to it.
+/// thread gives, its word before a call runs, and notices to it.
 pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
     ExecutorHooks {
         approver: Some(Arc::new(approval::PhpApprover::new(switchboard))),
+        gate: Some(Arc::new(gate::PhpGate::new(switchboard))),
         observer: Some(Arc::new(notices::PhpObserver::new(switchboard))),
     }
 }
@@ -141,6 +144,12 @@ fn serve(
             if !job.is_abandoned() {
                 let decision = approval::ask(attendants.hooks, &job.question)?;
                 job.answer(decision);
+            }
+        }
+        Work::Enter(job) => {
+            if !job.is_abandoned() {
+                let answer = gate::ask(attendants.hooks, &job.question)?;
+                job.answer(answer);
             }
         }
         Work::Mcp(place, errand) => {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pillion_core::executor::{ApprovalRequest, Decision};
+use pillion_core::executor::{ApprovalRequest, Decision, ReadyCall};
 use pillion_core::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolOutput};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
@@ -26,6 +26,8 @@ pub enum Work {
     Run(Job<Run, Result<ToolOutput, ToolFailure>>),
     /// To ask the application whether a call may run.
     Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
+    /// To ask the application before a call runs.
+    Enter(Job<Box<ReadyCall>, Result<Option<ToolOutput>, ToolFailure>>),
     /// To tell the application of a call.
     Notice(Notice),
     /// What the server of an MCP client wants, which takes part in that place.
@@ -50,6 +52,8 @@ pub struct Notice {
 pub struct Serves {
     /// It decides on approvals.
     pub approvals: bool,
+    /// It is asked before a call runs.
+    pub gate: bool,
     /// It wants to know of calls.
     pub notices: bool,
 }

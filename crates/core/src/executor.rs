@@ -8,6 +8,7 @@
 mod approval;
 mod arguments;
 mod config;
+mod gate;
 mod observe;
 mod output;
 mod permit;
@@ -29,6 +30,7 @@ pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
 };
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
+pub use gate::{Gate, GateFuture, ReadyCall};
 pub use observe::Observer;
 use observe::Watch;
 use rate_limit::RateLimiter;
@@ -58,6 +60,8 @@ pub struct ExecutorHooks {
     /// Decides on calls that need approval (G3). Without one they end as
     /// `approval_required`, unless their context brings the decision along.
     pub approver: Option<Arc<dyn Approver>>,
+    /// Is asked last before a call runs.
+    pub gate: Option<Arc<dyn Gate>>,
     /// Sees calls begin and end.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -69,7 +73,7 @@ impl Executor {
         Self::with_hooks(registry, config, ExecutorHooks::default())
     }
 
-    /// As [`new`](Self::new), with an approver and an observer.
+    /// As [`new`](Self::new), with an approver, a gate and an observer.
     #[must_use]
     pub fn with_hooks(
         registry: Arc<ToolRegistry>,
@@ -160,7 +164,7 @@ impl Executor {
         let arguments = arguments::parse(call.arguments)?;
         let arguments = validate::against_schema(&tool, arguments)?;
         let approver = hooks.approver.as_deref();
-        approval::pass(
+        let approval = approval::pass(
             &config.approvals,
             registry,
             approver,
@@ -169,6 +173,17 @@ impl Executor {
             &context,
         )
         .await?;
+        if let Some(gate) = &hooks.gate {
+            let ready = ReadyCall {
+                tool: Arc::clone(&tool),
+                arguments: arguments.clone(),
+                context: context.clone(),
+                approval,
+            };
+            if let Some(output) = gate.enter(ready).await? {
+                return output::cap(&tool, output, config.max_output_bytes);
+            }
+        }
         limiter.admit(&tool, context.user.as_deref())?;
         // The result cache belongs here.
         let _permit = permit::acquire(permits, &tool, config.queue_timeout).await?;

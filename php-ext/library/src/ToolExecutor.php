@@ -27,7 +27,10 @@ class ToolExecutor
      * `approval_id` and `arguments` in the metadata, and runs once its context has the id in `approved`.
      * An empty map in these arguments is a `stdClass`, so that they are the same when they are sent again.
      *
-     * @param array{timeout?: int|float, tool_timeouts?: array<string, int|float>, max_concurrent?: int, queue_timeout?: int|float, max_output_bytes?: int, rate_limits?: array{every_tool?: array{per_minute?: int, per_hour?: int, per_day?: int}, tools?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>, servers?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>}, approvals?: array{default?: 'auto'|'always-ask'|'trusted-only', trusted_tools?: list<string>, tools?: array<string, 'auto'|'always-ask'|'trusted-only'>, servers?: array<string, 'auto'|'always-ask'|'trusted-only'>}, approve?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): ?bool} $options
+     * `before` is asked last before a call runs: null lets it run, a result takes its place. The
+     * context that both see has `approval_id` when the call needs approval.
+     *
+     * @param array{timeout?: int|float, tool_timeouts?: array<string, int|float>, max_concurrent?: int, queue_timeout?: int|float, max_output_bytes?: int, rate_limits?: array{every_tool?: array{per_minute?: int, per_hour?: int, per_day?: int}, tools?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>, servers?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>}, approvals?: array{default?: 'auto'|'always-ask'|'trusted-only', trusted_tools?: list<string>, tools?: array<string, 'auto'|'always-ask'|'trusted-only'>, servers?: array<string, 'auto'|'always-ask'|'trusted-only'>}, approve?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): ?bool, before?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): ?ToolResult} $options
      *        times in seconds
      *
      * @throws Exception\InvalidInputException when an option is unknown or not valid

@@ -75,7 +75,11 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
         .filter(|value| is_registry(value))
         .ok_or_else(|| call.type_error(0, tool_registry::NAME))?;
     let (_, registry) = registry_of(value)?;
-    let options::Options { config, approve } = match call.value(1) {
+    let options::Options {
+        config,
+        approve,
+        before,
+    } = match call.value(1) {
         Some(given) => {
             call.array(1)?;
             options::read(given)?
@@ -84,14 +88,16 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
     };
     let this = call.this();
     let tools = Arc::clone(registry.tools());
-    let hooks = execution::hooks(registry.switchboard());
-    let executor = Executor::with_hooks(tools, config, hooks);
+    let attending = execution::hooks(registry.switchboard());
+    let executor = Executor::with_hooks(tools, config, attending);
     construct(this, ToolExecutor { executor })?;
     this.set(CLASS.get(), "registry", value.shallow_clone());
-    hooks_of(this)?.set(
-        hooks::APPROVE,
-        Some(&approve).filter(|given| !given.is_null()),
-    );
+    let hooks = hooks_of(this)?;
+    for (name, callable) in [(hooks::APPROVE, &approve), (hooks::BEFORE, &before)] {
+        if !callable.is_null() {
+            hooks.set(name, Some(callable));
+        }
+    }
     Ok(Zval::new())
 }
 

@@ -12,7 +12,7 @@ use crate::json::{EmptyObject, decode_value};
 use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Switchboard, Work, gone};
 use crate::wait::Job;
-use crate::zend::{Failure, call_callable, must_stop, string_of, type_name, with_entry};
+use crate::zend::{Failure, call_callable, must_stop, type_name};
 
 /// Hands requests to the PHP thread that waits for the call, if it has somebody to ask.
 pub(super) struct PhpApprover {
@@ -72,13 +72,13 @@ fn call(
     let arguments = Value::Object(request.arguments.clone());
     let name = request.tool.name().as_str();
     let call = ToolCall::new(&request.context.call_id, name, arguments);
-    let context = decode_value(&context::shown(&request.context), EmptyObject::Array)?;
+    let context = context::shown(&request.context, Some(&request.id));
     let answer = call_callable(
         approve,
         [
             tool_call::new_call(&call)?,
             tool_definition::new_definition(request.tool.definition())?,
-            with_entry(&context, "approval_id", string_of(&request.id)),
+            decode_value(&context, EmptyObject::Array)?,
         ],
     )?;
     Ok(match answer.bool() {

@@ -50,7 +50,8 @@ fn call(tool: Object<'_>, run: &Run) -> Result<Result<ToolOutput, ToolFailure>, 
     }
 }
 
-fn outcome_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
+/// A result that PHP code made, as the outcome of the call.
+pub(super) fn outcome_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
     if result.success {
         return Ok(ToolOutput {
             result: result.result,

@@ -140,6 +140,8 @@ impl<'a> Hooks<'a> {
 
 /// The option `approve` of an executor
 pub const APPROVE: &str = "approve";
+/// The option `before` of an executor
+pub const BEFORE: &str = "before";
 /// PSR-3
 pub const LOGGER: &str = "logger";
 /// PSR-14

@@ -55,8 +55,8 @@ pub trait Approver: Send + Sync + 'static {
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
 }
 
-/// Lets a call through that needs no approval or has it. A denial wins over everything
-/// else, and a decision in the context over the approver.
+/// Lets a call through that needs no approval or has it; the id of the one that it needed and
+/// has. A denial wins over everything else, and a decision in the context over the approver.
 pub(super) async fn pass(
     rules: &ApprovalRules,
     registry: &ToolRegistry,
@@ -64,10 +64,10 @@ pub(super) async fn pass(
     tool: &Arc<RegisteredTool>,
     arguments: &JsonObject,
     context: &CallContext,
-) -> Result<(), ToolFailure> {
+) -> Result<Option<String>, ToolFailure> {
     let asks = rules.asks(tool, registry);
     if !asks && context.denied.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let id = id::of(tool, arguments, context.user.as_deref());
     let decision = if context.denied.contains(&id) {
@@ -86,7 +86,7 @@ pub(super) async fn pass(
         Decision::Undecided
     };
     let (code, what) = match decision {
-        Decision::Approved => return Ok(()),
+        Decision::Approved => return Ok(asks.then_some(id)),
         Decision::Denied => (ErrorCode::Denied, "was denied"),
         Decision::Undecided => (ErrorCode::ApprovalRequired, "needs approval"),
     };

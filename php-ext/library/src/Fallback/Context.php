@@ -72,10 +72,16 @@ final class Context
         return new self();
     }
 
-    /** @return array<string, mixed> the context as PHP code gave it, but for the ids of approvals */
-    public function shown(): array
+    /**
+     * The context as PHP code gave it, with the id of the approval that the call needs instead of
+     * those that it brings along.
+     *
+     * @return array<string, mixed>
+     */
+    public function shown(?string $approval): array
     {
-        return array_filter(['user' => $this->user, 'channel' => $this->channel], is_string(...)) + $this->extra;
+        $known = ['user' => $this->user, 'channel' => $this->channel, 'approval_id' => $approval];
+        return array_filter($known, is_string(...)) + array_diff_key($this->extra, $known);
     }
 
     /**

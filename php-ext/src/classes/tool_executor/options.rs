@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::classes::tool_definition::seconds;
 use crate::exception;
 use crate::json::to_value_as;
+use crate::mcp::hooks;
 use crate::zend::{Failure, type_name, without_entry};
 
 /// What the options say.
@@ -23,6 +24,8 @@ pub struct Options {
     pub config: ExecutorConfig,
     /// The callable that decides on approvals, or null.
     pub approve: Zval,
+    /// The callable that is asked before a call runs, or null.
+    pub before: Zval,
 }
 
 /// The options that are plain data. Times are seconds, as everywhere in PHP.
@@ -77,20 +80,28 @@ struct Windows {
 /// # Errors
 /// An `InvalidInputException` that names the key.
 pub fn read(given: &Zval) -> Result<Options, Failure> {
-    let table = given.array();
-    let approve = table.and_then(|table| table.get("approve"));
-    let approve = approve.map_or_else(Zval::new, |given| given.dereference().shallow_clone());
-    if !approve.is_null() && !approve.is_callable() {
+    let approve = callable(given, hooks::APPROVE)?;
+    let before = callable(given, hooks::BEFORE)?;
+    let data = without_entry(&without_entry(given, hooks::APPROVE), hooks::BEFORE);
+    let config = read_data(to_value_as("argument $options", &data)?)?;
+    Ok(Options {
+        config,
+        approve,
+        before,
+    })
+}
+
+fn callable(options: &Zval, name: &str) -> Result<Zval, Failure> {
+    let table = options.array();
+    let given = table.and_then(|table| table.get(name));
+    let given = given.map_or_else(Zval::new, |given| given.dereference().shallow_clone());
+    if !given.is_null() && !given.is_callable() {
         return Err(exception::invalid_input(format!(
-            "Invalid executor option 'approve': it must be callable or null, {} given",
-            type_name(&approve)
+            "Invalid executor option '{name}': it must be callable or null, {} given",
+            type_name(&given)
         )));
     }
-    let config = read_data(to_value_as(
-        "argument $options",
-        &without_entry(given, "approve"),
-    )?)?;
-    Ok(Options { config, approve })
+    Ok(given)
 }
 
 fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {

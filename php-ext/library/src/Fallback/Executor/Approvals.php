@@ -21,18 +21,18 @@ final class Approvals
     }
 
     /**
-     * Lets a call through that needs no approval or has it. A denial wins over everything
-     * else, and a decision in the context over the callable.
+     * Lets a call through that needs no approval or has it; the id of the one that it needed and
+     * has. A denial wins over everything else, and a decision in the context over the callable.
      *
      * @param callable(string): bool $means whether a name is that of the tool, or an alias of it
      *
      * @throws ToolFailure
      */
-    public function pass(Entry $entry, callable $means, \stdClass $arguments, ToolCall $call, Context $context): void
+    public function pass(Entry $entry, callable $means, \stdClass $arguments, ToolCall $call, Context $context): ?string
     {
         $asks = $this->rules->asks($entry, $means);
         if (!$asks && $context->denied === []) {
-            return;
+            return null;
         }
         $id = self::id($entry, $arguments, $context->user);
         $decision = match (true) {
@@ -41,7 +41,7 @@ final class Approvals
             default => $this->decide($id, $entry, $arguments, $call, $context),
         };
         if ($decision === true) {
-            return;
+            return $asks ? $id : null;
         }
         $what = $decision === false ? 'was denied' : 'needs approval';
         $metadata = ['approval_id' => $id];
@@ -66,7 +66,7 @@ final class Approvals
             $answer = ($this->approve)(
                 new ToolCall($call->id, $entry->definition->name, Json::members($arguments)),
                 $entry->definition,
-                $context->shown() + ['approval_id' => $id],
+                $context->shown($id),
             );
         } catch (\Throwable $thrown) {
             throw ToolFailure::of($thrown);

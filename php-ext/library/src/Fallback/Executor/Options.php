@@ -16,7 +16,7 @@ use Pillion\Fallback\Json;
  */
 final class Options
 {
-    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'rate_limits', 'approvals', 'approve'];
+    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'rate_limits', 'approvals', 'approve', 'before'];
     private const WINDOWS = ['per_minute', 'per_hour', 'per_day'];
 
     public readonly float $timeout;
@@ -27,6 +27,7 @@ final class Options
     /** @var array{every_tool: array<string, int>, tools: array<string, array<string, int>>, servers: array<string, array<string, int>>} */
     public readonly array $rateLimits;
     public readonly Approvals $approvals;
+    public readonly Gate $gate;
 
     /**
      * @param array<string, mixed> $given
@@ -48,12 +49,9 @@ final class Options
         self::seconds('queue_timeout', $given['queue_timeout'] ?? 30.0);
         $this->maxOutputBytes = self::count('max_output_bytes', $given['max_output_bytes'] ?? 16 * 1024 * 1024, 0);
         $this->rateLimits = self::limits(self::map('rate_limits', $given['rate_limits'] ?? []));
-        $approve = $given['approve'] ?? null;
-        if ($approve !== null && !is_callable($approve)) {
-            throw self::invalid('approve', 'it must be callable or null, ' . get_debug_type($approve) . ' given');
-        }
         $rules = self::approvalRules(self::map('approvals', $given['approvals'] ?? []));
-        $this->approvals = new Approvals($rules, $approve === null ? null : \Closure::fromCallable($approve));
+        $this->approvals = new Approvals($rules, self::callable('approve', $given));
+        $this->gate = new Gate(self::callable('before', $given));
     }
 
     public function timeoutOf(string $tool): float
@@ -106,6 +104,16 @@ final class Options
     {
         $known = is_string($policy) ? ApprovalRules::POLICIES[$policy] ?? null : null;
         return $known ?? throw self::invalid($path, 'it must be auto, always-ask or trusted-only');
+    }
+
+    /** @param array<string, mixed> $given */
+    private static function callable(string $name, array $given): ?\Closure
+    {
+        $callable = $given[$name] ?? null;
+        if ($callable !== null && !is_callable($callable)) {
+            throw self::invalid($name, 'it must be callable or null, ' . get_debug_type($callable) . ' given');
+        }
+        return $callable === null ? null : \Closure::fromCallable($callable);
     }
 
     /** @return array<string, int> */

@@ -33,11 +33,12 @@ final class Output
             return new self(Json::tree($value));
         }
         $result = Json::tree($value->result);
+        $metadata = (array) Json::arrays(Json::tree($value->metadata));
         if ($value->success) {
-            return new self($result, Json::tree($value->data), (array) Json::arrays(Json::tree($value->metadata)));
+            return new self($result, Json::tree($value->data), $metadata);
         }
         $code = Failure::code($value->errorCode) ?? 'internal_error';
-        throw new ToolFailure($code, $value->error ?? 'The tool failed', Json::arrays($result));
+        throw new ToolFailure($code, $value->error ?? 'The tool failed', Json::arrays($result), $metadata);
     }
 
     /**

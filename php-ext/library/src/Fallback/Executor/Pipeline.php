@@ -65,7 +65,9 @@ final class Pipeline
                 $results[$place] = $recorders[$place]->failed($failure);
                 continue;
             }
-            if (Remote::nameOf($prepared->entry->tool) !== null) {
+            if ($prepared->answer !== null) {
+                $results[$place] = $this->record($recorders[$place], $call, fn (): Output => $prepared->answer);
+            } elseif (Remote::nameOf($prepared->entry->tool) !== null) {
                 $remote[$place] = $prepared;
             } else {
                 $local[$place] = $prepared;
@@ -106,9 +108,13 @@ final class Pipeline
             throw new ToolFailure('invalid_input', $wrong);
         }
         $means = fn (string $name): bool => $this->entries->find($name) === $entry;
-        $this->options->approvals->pass($entry, $means, $arguments, $call, $context);
-        $this->limiter->admit($entry, $context->user);
-        return new Prepared($call, $entry, $arguments, $this->options->timeoutOf($entry->definition->name));
+        $approval = $this->options->approvals->pass($entry, $means, $arguments, $call, $context);
+        $timeout = $this->options->timeoutOf($entry->definition->name);
+        $answer = $this->options->gate->enter($entry, $arguments, $call, $context, $approval);
+        if ($answer === null) {
+            $this->limiter->admit($entry, $context->user);
+        }
+        return new Prepared($call, $entry, $arguments, $timeout, $answer);
     }
 
     /**

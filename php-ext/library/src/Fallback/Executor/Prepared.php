@@ -8,7 +8,8 @@ use Pillion\Fallback\Registry\Entry;
 use Pillion\ToolCall;
 
 /**
- * A call that may run: its tool is there, its arguments are right, and no limit is in its way.
+ * A call that may run: its tool is there, its arguments are right, and no limit is in its way; or that
+ * somebody else has answered.
  *
  * @internal
  */
@@ -20,6 +21,8 @@ final class Prepared
         /** A tree, with the defaults filled in. */
         public readonly \stdClass $arguments,
         public readonly float $timeout,
+        /** What ends the call instead of the tool. */
+        public readonly ?Output $answer = null,
     ) {
     }
 }
