@@ -4,57 +4,39 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel;
 
-use Illuminate\Cache\RateLimiter;
-use Illuminate\Contracts\Config\Repository;
-use Illuminate\Contracts\Container\Container;
+use Illuminate\Container\Container;
 use Illuminate\Support\Collection;
-use Illuminate\Support\Str;
 use Pillion\Laravel\Approvals\Approvals;
+use Pillion\Laravel\Execution\Calls;
 use Pillion\Laravel\Execution\Executor;
-use Pillion\Laravel\Execution\ExecutorOptions;
-use Pillion\Laravel\Execution\RateLimits;
 use Pillion\Laravel\Models\Capabilities;
 use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Models\ModelTools;
-use Pillion\Laravel\Servers\Clients;
-use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\Server;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Testing\PillionFake;
 use Pillion\Laravel\Testing\ResultSequence;
-use Pillion\Laravel\Tools\Offer;
-use Pillion\Laravel\Tools\RequestRegistry;
 use Pillion\Sidecar;
 use Pillion\ToolCall;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 use Pillion\ToolResult;
-use Psr\Log\LoggerInterface;
 
 /**
- * What the facade `Pillion` speaks to. It belongs to one request or job, and to one user and
- * tenant; {@see forUser()} and {@see forTenant()} give one for others.
+ * What the facade `Pillion` speaks to, for whoever calls at the moment; {@see forUser()} and
+ * {@see forTenant()} give one for others. It holds nothing but these two: what it works with is that
+ * of the request or job that runs, so it may be kept, dumped and put into a queued job.
  *
  * @mixin PillionFake
  */
 class PillionManager
 {
-    private const MOST_IDENTITIES = 16;
-
-    /** @var Recent<Clients> by identity: one user's credentials are for none of another's calls */
-    private readonly Recent $clients;
-
-    /** @var Recent<array{ToolRegistry, array<string, string>}> by identity, with the servers' tools and without */
-    private readonly Recent $registries;
-
-    public function __construct(
-        private readonly Container $app,
-        private readonly Hooks $hooks,
-        private readonly ?string $user = null,
-        private readonly ?string $tenant = null,
-    ) {
-        $this->clients = new Recent(self::MOST_IDENTITIES);
-        $this->registries = new Recent(2 * self::MOST_IDENTITIES);
+    /**
+     * @param ?string $user   null for whoever calls at the moment, '' for nobody
+     * @param ?string $tenant likewise
+     */
+    final public function __construct(private readonly ?string $user = null, private readonly ?string $tenant = null)
+    {
     }
 
     /**
@@ -74,15 +56,15 @@ class PillionManager
      */
     public function server(string $name): Server
     {
-        $this->directory()->get($name);
+        self::directory()->get($name);
         $identity = $this->identity();
-        return new Server($name, $identity->user, $identity->tenant, $this);
+        return new Server($name, $identity->user, $identity->tenant);
     }
 
     /** @return array<string, Server> */
     public function servers(): array
     {
-        $names = $this->directory()->names();
+        $names = self::directory()->names();
         return array_combine($names, array_map(fn (string $name) => $this->server($name), $names));
     }
 
@@ -94,7 +76,7 @@ class PillionManager
      */
     public function call(string $tool, array $arguments = [], array $context = []): ToolResult
     {
-        return $this->executor()->execute(new ToolCall(self::newCallId(), $tool, $arguments), $context);
+        return $this->executor()->execute(new ToolCall(Calls::newId(), $tool, $arguments), $context);
     }
 
     /**
@@ -129,14 +111,13 @@ class PillionManager
      */
     public function registry(bool $withServers = true): ToolRegistry
     {
-        return $this->registryOf($this->identity(), $withServers)[0];
+        return Workshop::current()->registry($this->identity(), $withServers);
     }
 
     /** @return array<string, string> the servers and classes whose tools are not in the registry, and why */
     public function leftOut(): array
     {
-        $servers = $this->registries->peek(self::registryKey($this->identity(), true))[1] ?? [];
-        return $this->app->make(LeftOut::class)->reasons() + $servers;
+        return Workshop::current()->leftOut($this->identity());
     }
 
     /**
@@ -147,7 +128,7 @@ class PillionManager
      */
     public function executor(array $options = []): Executor
     {
-        return $this->makeExecutor($this->identity(), true, $options);
+        return Workshop::current()->executor($this->identity(), true, $options);
     }
 
     /**
@@ -157,41 +138,41 @@ class PillionManager
      */
     public function forModel(string|array|object $model): ModelTools
     {
-        $capabilities = $this->app->make(ModelDirectory::class)->capabilities($model);
+        $capabilities = self::make(ModelDirectory::class)->capabilities($model);
         // Nobody is asked for tools that the model would not be shown.
         $withServers = Capabilities::wantsServers($capabilities);
         $identity = $this->identity();
-        $rounds = (int) $this->config()->get('pillion.limits.max_rounds', 5);
         return new ModelTools(
             $capabilities,
-            $this->registryOf($identity, $withServers)[0],
-            $this->makeExecutor($identity, $withServers, []),
-            $rounds,
+            Workshop::current()->registry($identity, $withServers),
+            Workshop::current()->executor($identity, $withServers),
+            (int) self::config('limits.max_rounds', 5),
         );
     }
 
     /** @param mixed $user a model or its key; null for nobody */
     public function forUser(mixed $user): static
     {
-        return new static($this->app, $this->hooks, self::userKey($user) ?? '', $this->tenant);
+        return new static(Hooks::key($user) ?? '', $this->tenant);
     }
 
     /** @param mixed $tenant a model or its key; null for none */
     public function forTenant(mixed $tenant): static
     {
-        return new static($this->app, $this->hooks, $this->user, Hooks::key($tenant) ?? '');
+        return new static($this->user, Hooks::key($tenant) ?? '');
     }
 
+    /** @throws Testing\StrayToolCallException in a test in which no call may reach it */
     public function sidecar(): Sidecar
     {
-        $socket = $this->config()->get('pillion.sidecar.socket');
-        return new Sidecar($socket === '' ? null : $socket, $this->config()->get('pillion.sidecar.timeout', 60));
+        self::hooks()->fake?->refuse('the sidecar');
+        return Workshop::current()->sidecar();
     }
 
     /** Those of the tenant of this moment. */
     public function approvals(): Approvals
     {
-        return $this->app->make(Approvals::class)->forTenant($this->identity()->tenant);
+        return self::make(Approvals::class)->forTenant($this->identity()->tenant);
     }
 
     /**
@@ -201,9 +182,15 @@ class PillionManager
      */
     public function fake(?array $fakes = null): PillionFake
     {
-        $this->registries->clear();
-        $this->hooks->fake = $this->hooks->fake?->add($fakes) ?? new PillionFake($this->directory(), $fakes);
-        return $this->hooks->fake;
+        $hooks = self::hooks();
+        if ($hooks->fake !== null) {
+            Workshop::current()->forgetRegistries();
+            return $hooks->fake->add($fakes);
+        }
+        $hooks->fake = new PillionFake(self::directory(), $fakes);
+        Workshop::current()->forgetRegistries();
+        Workshop::current()->fakeApplicationTools($hooks->fake);
+        return $hooks->fake;
     }
 
     /** @param list<mixed> $results one for each call */
@@ -215,13 +202,13 @@ class PillionManager
     /** @param callable(): mixed $resolver returns a user, a key, or null; by default who is logged in */
     public function resolveUserUsing(callable $resolver): void
     {
-        $this->hooks->resolveUserUsing($resolver);
+        self::hooks()->resolveUserUsing($resolver);
     }
 
     /** @param callable(): mixed $resolver returns what keeps caches and limits of tenants apart */
     public function resolveTenantUsing(callable $resolver): void
     {
-        $this->hooks->resolveTenantUsing($resolver);
+        self::hooks()->resolveTenantUsing($resolver);
     }
 
     /**
@@ -232,26 +219,22 @@ class PillionManager
      */
     public function authenticateUsing(string $server, callable $resolver): void
     {
-        if ($this->directory()->has($server)) {
-            $this->directory()->get($server)->assertTakesTokenOfUser();
+        if (self::directory()->has($server)) {
+            self::directory()->get($server)->assertTakesTokenOfUser();
         }
-        $this->hooks->authenticateUsing($server, $resolver);
+        self::hooks()->authenticateUsing($server, $resolver);
     }
 
     /** Says goodbye to the servers that were spoken to. */
     public function disconnect(): void
     {
-        foreach ($this->clients->all() as $clients) {
-            $clients->disconnect();
-        }
-        $this->clients->clear();
-        $this->registries->clear();
+        Workshop::current()->disconnect();
     }
 
     /** @param array<int, mixed> $arguments */
     public function __call(string $method, array $arguments): mixed
     {
-        $fake = $this->hooks->fake;
+        $fake = self::hooks()->fake;
         if (!method_exists(PillionFake::class, $method)) {
             throw new \BadMethodCallException("Pillion has no method $method()");
         }
@@ -261,124 +244,50 @@ class PillionManager
         return $fake->{$method}(...$arguments);
     }
 
-    /** @internal */
-    public function faking(): ?PillionFake
-    {
-        return $this->hooks->fake;
-    }
-
-    /** @internal */
-    public function clients(Identity $identity): Clients
-    {
-        return $this->clients->get($identity->key(), fn () => new Clients(
-            $this->config(),
-            $this->app->make('cache'),
-            $this->hooks,
-            $this->app->make(EventBridge::class),
-            $this->app->make(OpenClients::class),
-            $this->log(),
-            $identity->user,
-            $identity->tenant,
-        ));
-    }
-
-    /** @internal */
-    public function directory(): ServerDirectory
-    {
-        return $this->app->make(ServerDirectory::class);
-    }
-
-    /** @internal */
-    public static function newCallId(): string
-    {
-        return 'call_' . Str::random(24);
-    }
-
     /**
-     * @internal
+     * For a queued job, in which it goes on for the user and tenant of this moment.
      *
-     * @param ToolCall|array<string, mixed> $call
+     * @return array{user: string, tenant: string}
      */
-    public static function toCall(ToolCall|array $call): ToolCall
+    public function __serialize(): array
     {
-        return $call instanceof ToolCall ? $call : ToolCall::fromArray($call + ['id' => self::newCallId()]);
+        $identity = $this->identity();
+        return ['user' => $identity->user ?? '', 'tenant' => $identity->tenant ?? ''];
     }
 
-    /** @internal */
-    public static function userKey(mixed $user): ?string
+    /** @param array{user: string, tenant: string} $data */
+    public function __unserialize(array $data): void
     {
-        return Hooks::key($user);
-    }
-
-    private static function registryKey(Identity $identity, bool $withServers): string
-    {
-        return ($withServers ? 'all:' : 'own:') . $identity->key();
-    }
-
-    /** @return array{ToolRegistry, array<string, string>} the registry, and which servers are left out of it */
-    private function registryOf(Identity $identity, bool $withServers): array
-    {
-        return $this->registries->get(
-            self::registryKey($identity, $withServers),
-            fn () => $this->makeRegistry($identity, $withServers),
-        );
-    }
-
-    /** @return array{ToolRegistry, array<string, string>} */
-    private function makeRegistry(Identity $identity, bool $withServers): array
-    {
-        $fake = $this->hooks->fake;
-        $own = $this->app->make(ToolRegistry::class);
-        if (!$withServers || ($fake !== null && !$fake->allowsStrayCalls())) {
-            return [RequestRegistry::make($own, $this->config(), null, $fake), []];
-        }
-        $offer = new Offer(
-            $this->config(),
-            $this->app->make('cache'),
-            $this->directory(),
-            $this->clients($identity),
-            $this->log(),
-            $this->config()->get('pillion.sidecar.register', false) ? $this->sidecar() : null,
-            $identity->user,
-        );
-        $registry = RequestRegistry::make($own, $this->config(), $offer, $fake);
-        return [$registry, $offer->leftOut()];
-    }
-
-    /** @param array<string, mixed> $options */
-    private function makeExecutor(Identity $identity, bool $withServers, array $options): Executor
-    {
-        $registry = $this->registryOf($identity, $withServers)[0];
-        $limiter = $this->app->make(RateLimiter::class);
-        $limits = $this->config()->get('pillion.limits.rate_limits', []);
-        $executor = new Executor(
-            $registry,
-            $options + ExecutorOptions::of($this->config(), $this->directory(), $registry),
-            $this->app->make(Approvals::class)->forTenant($identity->tenant),
-            new RateLimits($limiter, $limits, $identity->tenant),
-            $this->hooks->fake,
-            $identity->user,
-            fn (string $user) => $this->makeExecutor($identity->withUser($user), $withServers, $options),
-        );
-        return $executor->setEventDispatcher($this->app->make(EventBridge::class))->setLogger($this->log());
+        $this->user = $data['user'];
+        $this->tenant = $data['tenant'];
     }
 
     /** Who calls now: a user who has logged in since is another. */
     private function identity(): Identity
     {
-        $user = $this->user ?? $this->hooks->user($this->app);
-        $tenant = $this->tenant ?? $this->hooks->tenant();
+        $user = $this->user ?? self::hooks()->user(Container::getInstance());
+        $tenant = $this->tenant ?? self::hooks()->tenant();
         return new Identity($user === '' ? null : $user, $tenant === '' ? null : $tenant);
     }
 
-    private function config(): Repository
+    private static function hooks(): Hooks
     {
-        return $this->app->make('config');
+        return self::make(Hooks::class);
     }
 
-    private function log(): ?LoggerInterface
+    private static function directory(): ServerDirectory
     {
-        $channel = $this->config()->get('pillion.log.channel');
-        return $channel === false ? null : $this->app->make('log')->channel($channel);
+        return self::make(ServerDirectory::class);
+    }
+
+    private static function config(string $key, mixed $default = null): mixed
+    {
+        return self::make('config')->get("pillion.$key", $default);
+    }
+
+    /** From the container of the moment: Octane has another for each request. */
+    private static function make(string $abstract): mixed
+    {
+        return Container::getInstance()->make($abstract);
     }
 }

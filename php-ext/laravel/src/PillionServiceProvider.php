@@ -41,10 +41,8 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make('log'),
         ));
         // These read the configuration or hold what belongs to a request: anew for each request and job.
-        $this->app->scoped(
-            PillionManager::class,
-            fn (Container $app) => new PillionManager($app, $app->make(Hooks::class)),
-        );
+        $this->app->scoped(PillionManager::class, fn () => new PillionManager());
+        $this->app->scoped(Workshop::class, fn (Container $app) => new Workshop($app));
         $this->app->scoped(OpenClients::class);
         $this->app->bind(ApprovalStore::class, fn (Container $app) => self::approvalStore($app));
         $this->app->bind(Approvals::class, fn (Container $app) => new Approvals(

@@ -44,6 +44,11 @@ final class Recent
         return $this->kept[$key] ?? null;
     }
 
+    public function forget(string $key): void
+    {
+        unset($this->kept[$key]);
+    }
+
     /** @return list<T> */
     public function all(): array
     {

@@ -10,6 +10,8 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Testing\RecordedCall;
 use Pillion\Laravel\Testing\StrayToolCallException;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 
 final class FakeTest extends TestCase
@@ -93,7 +95,6 @@ final class FakeTest extends TestCase
         $ways = [
             'client' => fn () => $server->client(),
             'listTools' => fn () => $server->listTools(),
-            'streamTool' => fn () => $server->streamTool('slow', ['seconds' => 0]),
             'request' => fn () => $server->request('tools/list'),
             'setLoggingLevel' => fn () => Pillion::forUser('x')->server('dice')->setLoggingLevel('debug'),
         ];
@@ -106,6 +107,77 @@ final class FakeTest extends TestCase
             }
         }
         self::assertSame(6, $server->onNotification(fn () => null)->callTool('roll')->result);
+    }
+
+    public function test_every_way_to_a_tool_meets_the_fake(): void
+    {
+        $this->configure(['servers.dice.url' => FakeServer::url()]);
+        $before = Pillion::executor();
+        $model = Pillion::forModel(['function_calling' => true, 'mcp' => true]);
+        $own = $this->app->make(ToolRegistry::class);
+        Pillion::fake(['roll' => 'faked', 'dice_roll' => 'faked', 'calculator' => 'faked']);
+        $call = ['id' => 'c', 'name' => 'calculator', 'arguments' => ['expression' => '1 + 1']];
+        $server = Pillion::server('dice');
+        $ways = [
+            'call' => fn () => Pillion::call('calculator', ['expression' => '1 + 1']),
+            'the tool of a server' => fn () => Pillion::call('dice_roll', ['dice' => '1d6']),
+            'callTools' => fn () => Pillion::callTools([$call])[0],
+            'parallel' => fn () => Pillion::parallel([$call])[0],
+            'forUser' => fn () => Pillion::forUser('bob')->call('calculator', ['expression' => '1 + 1']),
+            'forModel' => fn () => Pillion::forModel('any')->execute([$call])[0],
+            'executor' => fn () => Pillion::executor()->execute($call),
+            'an executor from before' => fn () => $before->executeParallel([$call])[0],
+            'tools of a model from before' => fn () => $model->execute([$call])[0],
+            'the registry' => fn () => Pillion::registry()->execute('calculator', ['expression' => '1 + 1'], 'c'),
+            'a tool of it' => fn () => Pillion::tools()['calculator']->execute(['expression' => '1 + 1'], 'c'),
+            'that of the application' => fn () => $own->execute('calculator', ['expression' => '1 + 1'], 'c'),
+            'an executor on it' => fn () => (new ToolExecutor($own))->executeParallel([$call])[0],
+            'callTool' => fn () => $server->callTool('roll', ['dice' => '1d6']),
+            'callTools of a server' => fn () => $server->callTools([['name' => 'roll', 'arguments' => []]])[0],
+            'streamTool' => fn () => $server->streamTool('roll', ['dice' => '1d6'])->getResult(),
+            'a queued server' => fn () => unserialize(serialize($server))->callTool('roll', ['dice' => '1d6']),
+        ];
+        $count = 0;
+        foreach ($ways as $way => $result) {
+            self::assertSame('faked', $result()->result, $way);
+            self::assertCount(++$count, Pillion::recorded(), $way);
+        }
+        self::assertSame([], iterator_to_array($server->streamTool('roll')));
+        self::assertSame([['type' => 'text', 'text' => 'faked']], $server->request('tools/call', ['name' => 'roll'])['content']);
+        [$code, $output] = $this->artisanOutput('pillion:call calculator \'{"expression": "1 + 1"}\'');
+        self::assertSame([0, "faked\n"], [$code, $output]);
+        self::assertCount($count + 3, Pillion::recorded());
+    }
+
+    public function test_a_call_that_passes_the_fakes_is_seen_when_it_runs(): void
+    {
+        $this->configure(['servers.dice.url' => FakeServer::url()]);
+        Pillion::fake(['weather' => 'sunny']);
+        self::assertSame('invalid_input', Pillion::call('calculator', ['expression' => 7])->errorCode);
+        self::assertSame('not_found', Pillion::call('nothing')->errorCode);
+        Pillion::assertNothingCalled();
+        self::assertSame('2', Pillion::registry()->execute('calculator', ['expression' => '1 + 1'], 'c')->result);
+        self::assertSame(15, Pillion::call('dice_roll', ['dice' => '1d6'])->result['total']);
+        self::assertSame(15, Pillion::server('dice')->streamTool('roll', ['dice' => '1d6'])->getResult()->result['total']);
+        Pillion::assertCalledInOrder(['calculator', 'dice_roll', 'dice_roll']);
+
+        $tools = [Pillion::registry(), $this->app->make(ToolRegistry::class)];
+        Pillion::preventStrayCalls();
+        foreach ($tools as $registry) {
+            self::assertStringContainsString("'get_time' without a fake", $registry->execute('get_time', [], 'c')->error);
+        }
+        foreach ([
+            fn () => Pillion::sidecar(),
+            fn () => Pillion::server('dice')->streamTool('roll'),
+            fn () => Pillion::server('dice')->request('tools/call', ['name' => 'roll']),
+        ] as $way) {
+            try {
+                $way();
+                self::fail('It left the process');
+            } catch (StrayToolCallException) {
+            }
+        }
+        Pillion::assertToolCalledTimes('*', 3);
     }
 
     public function test_calls_of_a_server(): void

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
-use pillion_core::executor::Executor;
-use pillion_core::registry::RegisteredTool;
+use pillion_core::executor::{Executor, ExecutorConfig};
+use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{CallContext, Tool, ToolCall, ToolOrigin};
 
 use super::client_hooks::client_of;
@@ -119,6 +119,21 @@ impl<Kind> EngineTool<Kind> {
             kind: PhantomData,
         }
     }
+
+    /// An executor that finds this very tool: its registry may have another under the name by
+    /// now, such as one that wraps it.
+    fn executor(&self) -> Result<Executor, Failure> {
+        let name = self.tool.name().as_str();
+        let found = self.executor.registry().get(name);
+        if found.is_some_and(|found| Arc::ptr_eq(&found, &self.tool)) {
+            return Ok(self.executor.clone());
+        }
+        let alone = ToolRegistry::new();
+        alone
+            .register(Arc::clone(self.tool.tool()))
+            .map_err(|error| Failure::error(error.to_string()))?;
+        Ok(Executor::new(Arc::new(alone), ExecutorConfig::default()))
+    }
 }
 
 /// The engine's tool behind an object; `None` when the object is of another class.
@@ -170,7 +185,7 @@ where
     let id = call.string(1)?;
     let state = this::<Kind>(call)?;
     let tool_call = ToolCall::new(id, state.tool.name().as_str(), arguments);
-    let executor = state.executor.clone();
+    let executor = state.executor()?;
     let run = async move {
         executor
             .execute_one(tool_call, &CallContext::default())

@@ -48,6 +48,18 @@ final class ToolRegistryTest extends TestCase
         self::assertCount(1, $registry);
     }
 
+    public function testAToolOfTheEngineThatWasReplacedDoesItsOwnWork(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $calculator = $registry->get('calculator');
+        $wrapper = fn (array $arguments) => 'wrapped ' . $calculator->execute($arguments, 'inner')->result;
+        $registry->register($calculator->getDefinition(), $wrapper, replace: true);
+        self::assertSame('wrapped 42', $registry->execute('calculator', ['expression' => '6 * 7'], 'outer')->result);
+        self::assertSame('42', $calculator->execute(['expression' => '6 * 7'], 'c')->result);
+        $registry->unregister('calculator');
+        self::assertSame('invalid_input', $calculator->execute(['expression' => 7], 'c')->errorCode);
+    }
+
     public function testB1AReplacedToolKeepsItsPlaceAndTheNewOneRuns(): void
     {
         $registry = new ToolRegistry();

@@ -10,8 +10,8 @@ use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Events\ApprovalDecided;
 use Pillion\Laravel\Events\ApprovalRequested;
 use Pillion\Laravel\Hooks;
-use Pillion\Laravel\PillionManager;
 use Pillion\ToolResult;
+use SensitiveParameterValue;
 
 /**
  * Calls of one tenant that wait for somebody's decision. Who may decide is for the application to say: check it
@@ -19,18 +19,22 @@ use Pillion\ToolResult;
  */
 final class Approvals
 {
+    /** Store and events: they lead to the whole application, which no dump must show. */
+    private readonly SensitiveParameterValue $services;
+
     public function __construct(
-        private readonly ApprovalStore $store,
-        private readonly Dispatcher $events,
+        ApprovalStore $store,
+        Dispatcher $events,
         private readonly int $expiresAfter,
         private readonly ?string $tenant = null,
     ) {
+        $this->services = new SensitiveParameterValue([$store, $events]);
     }
 
     /** @param mixed $tenant a model or its key; null for an application without tenants */
     public function forTenant(mixed $tenant): self
     {
-        return new self($this->store, $this->events, $this->expiresAfter, Hooks::key($tenant));
+        return new self($this->store(), $this->events(), $this->expiresAfter, Hooks::key($tenant));
     }
 
     /**
@@ -44,7 +48,7 @@ final class Approvals
         if (func_num_args() > 0) {
             throw new \ArgumentCountError('pending() lists the calls of everybody: use pendingFor($user)');
         }
-        return $this->store->pending($this->tenant);
+        return $this->store()->pending($this->tenant);
     }
 
     /**
@@ -56,14 +60,14 @@ final class Approvals
      */
     public function pendingFor(mixed $user): array
     {
-        $key = PillionManager::userKey($user);
-        return $key === null ? [] : $this->store->pending($this->tenant, $key);
+        $key = Hooks::key($user);
+        return $key === null ? [] : $this->store()->pending($this->tenant, $key);
     }
 
     /** One that has not expired. */
     public function find(string $id): ?Approval
     {
-        return $this->store->find($this->tenant, $id);
+        return $this->store()->find($this->tenant, $id);
     }
 
     /**
@@ -97,11 +101,26 @@ final class Approvals
     public function claim(ToolResult $result, ?string $user): ApprovalStatus
     {
         $id = $result->metadata['approval_id'];
-        $decision = $this->store->take($this->tenant, $id);
+        $decision = $this->store()->take($this->tenant, $id);
         if ($decision === null) {
             $this->request($id, $result->toolName, $result->metadata['arguments'] ?? [], $user);
         }
         return $decision ?? ApprovalStatus::Pending;
+    }
+
+    public function __serialize(): array
+    {
+        throw new \LogicException('A store of approvals is not serialised: a job has its own, Pillion::approvals()');
+    }
+
+    private function store(): ApprovalStore
+    {
+        return $this->services->getValue()[0];
+    }
+
+    private function events(): Dispatcher
+    {
+        return $this->services->getValue()[1];
     }
 
     /** @param array<string, mixed> $arguments */
@@ -118,18 +137,18 @@ final class Approvals
             $now + $this->expiresAfter,
             tenant: $this->tenant,
         );
-        if ($this->store->add($approval)) {
-            $this->events->dispatch(new ApprovalRequested($approval));
+        if ($this->store()->add($approval)) {
+            $this->events()->dispatch(new ApprovalRequested($approval));
         }
     }
 
     private function decide(string $id, ApprovalStatus $status, mixed $by): Approval
     {
-        $decided = $this->store->decide($this->tenant, $id, $status, PillionManager::userKey($by));
+        $decided = $this->store()->decide($this->tenant, $id, $status, Hooks::key($by));
         if ($decided === null) {
             throw new NotFoundException("No approval '$id' is pending: it is unknown, decided or expired");
         }
-        $this->events->dispatch(new ApprovalDecided($decided));
+        $this->events()->dispatch(new ApprovalDecided($decided));
         return $decided;
     }
 }

@@ -57,11 +57,13 @@ final class RateLimits
     {
         // The tool's own: an alias is no way around its limits.
         $name = $tool->getName();
-        $server = $tool instanceof MCPToolInterface ? ($tool->getMCPServerConfig()['server_label'] ?? null) : null;
+        $servers = $this->limits['servers'] ?? [];
+        $ofServer = $servers !== [] && $tool instanceof MCPToolInterface;
+        $server = $ofServer ? ($tool->getMCPServerConfig()['server_label'] ?? null) : null;
         $rules = [
             "every_tool:$name" => $this->limits['every_tool'] ?? [],
             "tool:$name" => $this->limits['tools'][$name] ?? [],
-            "server:$server" => $server === null ? [] : ($this->limits['servers'][$server] ?? []),
+            "server:$server" => $server === null ? [] : ($servers[$server] ?? []),
         ];
         $windows = [];
         foreach ($rules as $rule => $limits) {

@@ -6,8 +6,8 @@ namespace Pillion\Laravel\Models;
 
 use Countable;
 use Pillion\Laravel\Chat\Conversation;
+use Pillion\Laravel\Execution\Calls;
 use Pillion\Laravel\Execution\Executor;
-use Pillion\Laravel\PillionManager;
 use Pillion\ProviderFormat;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
@@ -78,7 +78,7 @@ final class ModelTools implements Countable
     /** @param array<string, mixed> $context */
     public function call(string $name, array $arguments = [], array $context = []): ToolResult
     {
-        return $this->execute([new ToolCall(PillionManager::newCallId(), $name, $arguments)], $context)[0];
+        return $this->execute([new ToolCall(Calls::newId(), $name, $arguments)], $context)[0];
     }
 
     /**
@@ -91,7 +91,7 @@ final class ModelTools implements Countable
      */
     public function execute(array $calls, array $context = []): array
     {
-        $calls = array_map([PillionManager::class, 'toCall'], array_values($calls));
+        $calls = Calls::all($calls);
         $seen = array_filter($calls, fn (ToolCall $call) => $this->has($call->name));
         $results = array_map(fn (ToolCall $call) => self::notFound($call), $calls);
         if ($seen !== []) {
@@ -109,6 +109,11 @@ final class ModelTools implements Countable
     public function conversation(array $messages): Conversation
     {
         return new Conversation($this->provider(), $messages, $this->maxRounds);
+    }
+
+    public function __serialize(): array
+    {
+        throw new \LogicException("A model's tools are not serialised: a job makes its own with Pillion::forModel()");
     }
 
     /** @return array<string, ToolInterface> */

@@ -9,7 +9,6 @@ use Illuminate\Contracts\Config\Repository;
 use Pillion\Laravel\EventBridge;
 use Pillion\Laravel\Hooks;
 use Pillion\McpClient;
-use Psr\Log\LoggerInterface;
 
 /**
  * Makes the clients of the configured servers, for one user and tenant. Clients are cheap: the
@@ -26,7 +25,7 @@ final class Clients
         private readonly Hooks $hooks,
         private readonly EventBridge $events,
         private readonly OpenClients $open,
-        private readonly ?LoggerInterface $log,
+        private readonly ?ClientLog $log,
         private readonly ?string $user,
         private readonly ?string $tenant,
     ) {
@@ -62,7 +61,7 @@ final class Clients
         }
         $token = $ofUser ? (string) $this->hooks->token($server->name, $this->user) : null;
         $client = new McpClient($server->target($ofUser), $server->options($token));
-        $client->setEventDispatcher($this->events)->setLogger($this->log === null ? null : new ClientLog($this->log));
+        $client->setEventDispatcher($this->events)->setLogger($this->log);
         $ttl = (int) $this->config->get('pillion.cache.ttl', 300);
         if ($ttl > 0) {
             $store = $this->cache->store($this->config->get('pillion.cache.store'));

@@ -6,14 +6,18 @@ namespace Pillion\Laravel\Servers;
 
 use Illuminate\Container\Container;
 use JsonSerializable;
+use Pillion\Laravel\Execution\Calls;
+use Pillion\Laravel\Hooks;
 use Pillion\Laravel\Identity;
-use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\Testing\FakeServerCalls;
+use Pillion\Laravel\Testing\FakeToolStream;
+use Pillion\Laravel\Testing\PillionFake;
 use Pillion\Laravel\Testing\StrayToolCallException;
+use Pillion\Laravel\Workshop;
 use Pillion\McpClient;
 use Pillion\ToolCall;
 use Pillion\ToolResult;
-use SensitiveParameterValue;
+use Pillion\ToolStream;
 
 /**
  * A configured MCP server. It is known by its name: in a queued job it is serialised as that, and
@@ -31,19 +35,18 @@ final class Server implements JsonSerializable
         'setEventDispatcher', 'setCache', 'disconnect',
     ];
 
-    /** The manager leads to the configuration, which a dump must not show. */
-    private ?SensitiveParameterValue $pillion;
-
     public function __construct(
         public readonly string $name,
         public readonly ?string $user = null,
         public readonly ?string $tenant = null,
-        ?PillionManager $pillion = null,
     ) {
-        $this->pillion = $pillion === null ? null : new SensitiveParameterValue($pillion);
     }
 
-    /** @throws StrayToolCallException in a test in which no call may reach a server */
+    /**
+     * What speaks to the server, past the fakes of a test.
+     *
+     * @throws StrayToolCallException in a test in which no call may reach a server
+     */
     public function client(): McpClient
     {
         return $this->reach('client');
@@ -60,7 +63,7 @@ final class Server implements JsonSerializable
      */
     public function callTool(string $name, array $arguments = [], array $options = []): ToolResult
     {
-        $call = new ToolCall(PillionManager::newCallId(), $name, $arguments);
+        $call = new ToolCall(Calls::newId(), $name, $arguments);
         return $this->faked()?->call($this->config(), $call)
             ?? $this->client()->callTool($name, $arguments, $options + ['id' => $call->id]);
     }
@@ -75,7 +78,7 @@ final class Server implements JsonSerializable
      */
     public function callTools(array $calls, array $options = []): array
     {
-        $calls = array_map([PillionManager::class, 'toCall'], array_values($calls));
+        $calls = Calls::all($calls);
         $results = [];
         $left = [];
         foreach ($calls as $place => $call) {
@@ -91,16 +94,50 @@ final class Server implements JsonSerializable
         return array_values($results);
     }
 
+    /**
+     * Runs a tool, and gives its progress on the way.
+     *
+     * @param array<string, mixed> $arguments
+     * @param array<string, mixed> $options   as those of {@see callTool()}
+     *
+     * @return ToolStream|FakeToolStream the latter, which has the same methods, for a faked tool
+     */
+    public function streamTool(string $name, array $arguments = [], array $options = []): ToolStream|FakeToolStream
+    {
+        $call = new ToolCall(Calls::newId(), $name, $arguments);
+        $result = $this->faked()?->call($this->config(), $call);
+        return $result === null
+            ? $this->client()->streamTool($name, $arguments, $options + ['id' => $call->id])
+            : new FakeToolStream($result);
+    }
+
+    /**
+     * Sends a request of the protocol and gives its result as it is.
+     *
+     * @param array<string, mixed> $params
+     */
+    public function request(string $method, array $params = []): mixed
+    {
+        if ($method === 'tools/call' && is_string($params['name'] ?? null)) {
+            $call = new ToolCall(Calls::newId(), $params['name'], (array) ($params['arguments'] ?? []));
+            $result = $this->faked()?->call($this->config(), $call);
+            if ($result !== null) {
+                return FakeServerCalls::onTheWire($result);
+            }
+        }
+        return $this->reach('request')->request($method, $params);
+    }
+
     /** Whether the server answers now. */
     public function isAvailable(): bool
     {
-        return $this->pillion()->faking() ? true : $this->client()->isAvailable();
+        return self::fake() !== null ? true : $this->client()->isAvailable();
     }
 
     /** @param array<int|string, mixed> $arguments */
     public function __call(string $method, array $arguments): mixed
     {
-        if (in_array($method, self::QUIET, true) && $this->pillion()->faking()?->allowsStrayCalls() === false) {
+        if (in_array($method, self::QUIET, true) && self::fake()?->allowsStrayCalls() === false) {
             return $this;
         }
         $client = $this->reach($method);
@@ -120,7 +157,6 @@ final class Server implements JsonSerializable
         $this->name = $data['name'];
         $this->user = $data['user'];
         $this->tenant = $data['tenant'];
-        $this->pillion = null;
     }
 
     /** @return array{name: string, user: ?string, tenant: ?string} */
@@ -129,34 +165,24 @@ final class Server implements JsonSerializable
         return ['name' => $this->name, 'user' => $this->user, 'tenant' => $this->tenant];
     }
 
-    /** @return array<string, ?string> */
-    public function __debugInfo(): array
-    {
-        return $this->jsonSerialize();
-    }
-
     private function reach(string $method): McpClient
     {
-        $this->pillion()->faking()?->refuseServer($this->name, $method);
-        $identity = new Identity($this->user, $this->tenant);
-        return $this->pillion()->clients($identity)->client($this->config());
+        self::fake()?->refuseServer($this->name, $method);
+        return Workshop::current()->clients(new Identity($this->user, $this->tenant))->client($this->config());
     }
 
     private function config(): ServerConfig
     {
-        return $this->pillion()->directory()->get($this->name);
+        return Container::getInstance()->make(ServerDirectory::class)->get($this->name);
     }
 
     private function faked(): ?FakeServerCalls
     {
-        return $this->pillion()->faking()?->server();
+        return self::fake()?->server();
     }
 
-    private function pillion(): PillionManager
+    private static function fake(): ?PillionFake
     {
-        $this->pillion ??= new SensitiveParameterValue(
-            Container::getInstance()->make(PillionManager::class)->forUser($this->user)->forTenant($this->tenant),
-        );
-        return $this->pillion->getValue();
+        return Container::getInstance()->make(Hooks::class)->fake;
     }
 }

@@ -160,8 +160,11 @@ final class ServerConfig
             return basename((string) reset($command));
         }
         $parts = parse_url($this->url()) ?: [];
+        if (!isset($parts['scheme'], $parts['host'])) {
+            return '(not a URL)';
+        }
         $port = isset($parts['port']) ? ':' . $parts['port'] : '';
-        return ($parts['scheme'] ?? '') . '://' . ($parts['host'] ?? '') . $port . ($parts['path'] ?? '');
+        return $parts['scheme'] . '://' . $parts['host'] . $port . ($parts['path'] ?? '');
     }
 
     /** Whether one of its tools is offered, by its name on the server. */
@@ -211,7 +214,7 @@ final class ServerConfig
     }
 
     /** @param array<string, mixed> $entry */
-    private static function text(string $name, array $entry, string $key): ?string
+    private static function text(string $name, #[\SensitiveParameter] array $entry, string $key): ?string
     {
         $value = $entry[$key] ?? null;
         if ($value !== null && !is_string($value)) {
@@ -227,7 +230,7 @@ final class ServerConfig
      *
      * @return list<string>
      */
-    private static function names(string $name, array $entry, string $key): array
+    private static function names(string $name, #[\SensitiveParameter] array $entry, string $key): array
     {
         $names = $entry[$key] ?? [];
         if (!is_array($names) || array_filter($names, 'is_string') !== $names) {

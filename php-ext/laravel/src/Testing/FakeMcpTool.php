@@ -26,6 +26,6 @@ final class FakeMcpTool extends FakeTool implements MCPToolInterface
 
     public function isServerAvailable(): bool
     {
-        return true;
+        return $this->fake->handles($this->getName()) || $this->tool->isServerAvailable();
     }
 }

@@ -27,4 +27,13 @@ final class FakeServerCalls
         $this->fake->stray(new ToolCall($call->id, $full, $call->arguments), $server->name);
         return null;
     }
+
+    /** @return array<string, mixed> a result as a server would send it */
+    public static function onTheWire(ToolResult $result): array
+    {
+        $structured = $result->structuredContent();
+        return ['content' => $result->content()]
+            + ($structured === null ? [] : ['structuredContent' => $structured])
+            + ($result->success ? [] : ['isError' => true]);
+    }
 }

@@ -9,10 +9,13 @@ use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
-/** Stands in for a tool: the same in everything but what it does. */
+/**
+ * Stands in for a tool: the same in everything but what it does. Where there is no fake for its
+ * name, the tool runs, if it may.
+ */
 class FakeTool implements ToolInterface
 {
-    public function __construct(private readonly PillionFake $fake, protected readonly ToolInterface $original)
+    public function __construct(protected readonly PillionFake $fake, protected readonly ToolInterface $original)
     {
     }
 
@@ -28,7 +31,12 @@ class FakeTool implements ToolInterface
 
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
-        return $this->fake->answer(new ToolCall($toolCallId, $this->getName(), $arguments));
+        $call = new ToolCall($toolCallId, $this->getName(), $arguments);
+        if ($this->fake->handles($call->name)) {
+            return $this->fake->answer($call);
+        }
+        $this->fake->stray($call);
+        return $this->original->execute($arguments, $toolCallId);
     }
 
     public function isAvailableForProvider(string $providerClass): bool

@@ -76,14 +76,20 @@ final class PillionFake
         ));
     }
 
-    /** @internal Puts stand-ins into a registry, for all the tools that are known. */
-    public function install(ToolRegistry $registry): void
+    /** @internal Puts stand-ins into a registry, for its tools. */
+    public function wrapAll(ToolRegistry $registry): void
     {
-        foreach ($registry->getAll() as $name => $tool) {
-            if ($this->handles($name)) {
+        foreach ($registry->getAll() as $tool) {
+            if (!$tool instanceof FakeTool) {
                 $registry->register($this->wrap($tool), replace: true);
             }
         }
+    }
+
+    /** @internal Puts stand-ins into a registry, for all the tools that are known. */
+    public function install(ToolRegistry $registry): void
+    {
+        $this->wrapAll($registry);
         foreach (array_keys($this->fakes ?? []) as $name) {
             if (!str_contains($name, '*') && !$registry->has($name)) {
                 $registry->register($this->wrap($this->unknown($name)));
@@ -95,14 +101,15 @@ final class PillionFake
     public function standIn(ToolCall $call, ToolRegistry $registry): void
     {
         $tool = $registry->get($call->name);
-        if ($tool instanceof FakeTool) {
-            return;
+        $name = $tool?->getName() ?? $call->name;
+        if (!$this->handles($name) && !$this->allowsStrayCalls()) {
+            throw StrayToolCallException::of($name);
         }
-        if (!$this->handles($tool?->getName() ?? $call->name)) {
-            $this->stray($call);
-            return;
+        if ($tool === null && $this->handles($name)) {
+            $registry->register($this->wrap($this->unknown($name)));
+        } elseif ($tool !== null && !$tool instanceof FakeTool) {
+            $registry->register($this->wrap($tool), replace: true);
         }
-        $registry->register($this->wrap($tool ?? $this->unknown($call->name)), replace: true);
     }
 
     /** @internal */
@@ -112,6 +119,14 @@ final class PillionFake
             throw StrayToolCallException::of($call->name);
         }
         $this->record($call, $server);
+    }
+
+    /** @internal Refuses what would leave the process. */
+    public function refuse(string $what): void
+    {
+        if (!$this->allowsStrayCalls()) {
+            throw StrayToolCallException::reaching($what);
+        }
     }
 
     /** @internal Refuses what would reach a real server. */

@@ -12,8 +12,13 @@ final class StrayToolCallException extends \RuntimeException
         return new self("Attempted to call tool '$tool' without a fake. Add it to Pillion::fake([...]).");
     }
 
+    public static function reaching(string $what): self
+    {
+        return new self("Attempted to reach $what, which no fake stands in for.");
+    }
+
     public static function ofServer(string $server, string $method): self
     {
-        return new self("Attempted to reach MCP server '$server' with $method(), which no fake stands in for.");
+        return self::reaching("MCP server '$server' with $method()");
     }
 }

@@ -9,13 +9,13 @@ use Illuminate\Contracts\Cache\Factory as Cache;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\PillionException;
 use Pillion\Laravel\LeftOut;
+use Pillion\Laravel\Servers\ClientLog;
 use Pillion\Laravel\Servers\Clients;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Sidecar;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
-use Psr\Log\LoggerInterface;
 
 /**
  * Adds to a registry what the MCP servers and the sidecar offer. One that cannot be asked is left
@@ -31,7 +31,7 @@ final class Offer
         private readonly Cache $cache,
         private readonly ServerDirectory $servers,
         private readonly Clients $clients,
-        private readonly ?LoggerInterface $log,
+        private readonly ?ClientLog $log,
         private readonly ?Sidecar $sidecar,
         private readonly ?string $user,
     ) {
@@ -100,7 +100,7 @@ final class Offer
             $add();
         } catch (PillionException $e) {
             $this->leftOut[$server] = $e->getMessage();
-            $this->log?->warning('MCP server left out', ['server' => $server, 'error' => $e->getMessage()]);
+            $this->log?->log('warning', 'MCP server left out', ['server' => $server, 'error' => $e->getMessage()]);
             $seconds = (int) $this->config->get('pillion.cache.retry_after', 30);
             if ($seconds > 0) {
                 $cache->put($key, $e->getMessage(), $seconds);

@@ -1,0 +1,190 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel;
+
+use Illuminate\Cache\RateLimiter;
+use Illuminate\Container\Container;
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\Approvals\Approvals;
+use Pillion\Laravel\Execution\Admission;
+use Pillion\Laravel\Execution\Executor;
+use Pillion\Laravel\Execution\ExecutorOptions;
+use Pillion\Laravel\Execution\RateLimits;
+use Pillion\Laravel\Servers\ClientLog;
+use Pillion\Laravel\Servers\Clients;
+use Pillion\Laravel\Servers\OpenClients;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\Laravel\Testing\PillionFake;
+use Pillion\Laravel\Tools\Offer;
+use Pillion\Laravel\Tools\RequestRegistry;
+use Pillion\Sidecar;
+use Pillion\ToolRegistry;
+use Psr\Log\LoggerInterface;
+
+/**
+ * Makes what calls are made with, and keeps it for one request or job: apart for each user and
+ * tenant, since one's credentials are for none of another's calls.
+ *
+ * @internal
+ */
+final class Workshop
+{
+    private const MOST_IDENTITIES = 16;
+
+    /** @var Recent<Clients> by identity */
+    private readonly Recent $clients;
+
+    /**
+     * @var Recent<array{ToolRegistry, array<string, string>, int}> by identity, with the servers' tools and
+     *      without; which servers are left out, and until when nobody asks them again
+     */
+    private readonly Recent $registries;
+
+    public function __construct(private readonly Container $app)
+    {
+        $this->clients = new Recent(self::MOST_IDENTITIES);
+        $this->registries = new Recent(2 * self::MOST_IDENTITIES);
+    }
+
+    /** That of the request or job that runs. */
+    public static function current(): self
+    {
+        $app = Container::getInstance();
+        $workshop = $app->make(self::class);
+        if ($workshop->app !== $app) {
+            // Octane's first request has a copy of the application that has booted, with all that was made then.
+            $app->forgetInstance(self::class);
+            $workshop = $app->make(self::class);
+        }
+        return $workshop;
+    }
+
+    public function clients(Identity $identity): Clients
+    {
+        return $this->clients->get($identity->key(), fn () => new Clients(
+            $this->config(),
+            $this->app->make('cache'),
+            $this->app->make(Hooks::class),
+            $this->app->make(EventBridge::class),
+            $this->app->make(OpenClients::class),
+            $this->log(),
+            $identity->user,
+            $identity->tenant,
+        ));
+    }
+
+    public function registry(Identity $identity, bool $withServers): ToolRegistry
+    {
+        $key = self::registryKey($identity, $withServers);
+        [, $leftOut, $until] = $this->registries->peek($key) ?? [null, [], 0];
+        // A command that runs for hours is to find the server that has come back.
+        if ($leftOut !== [] && now()->getTimestamp() > $until) {
+            $this->registries->forget($key);
+        }
+        return $this->registries->get($key, fn () => $this->makeRegistry($identity, $withServers))[0];
+    }
+
+    /** @return array<string, string> the servers and classes whose tools are not in the registry, and why */
+    public function leftOut(Identity $identity): array
+    {
+        $servers = $this->registries->peek(self::registryKey($identity, true))[1] ?? [];
+        return $this->app->make(LeftOut::class)->reasons() + $servers;
+    }
+
+    /** @param array<string, mixed> $options over those of the configuration */
+    public function executor(Identity $identity, bool $withServers, array $options = []): Executor
+    {
+        $registry = $this->registry($identity, $withServers);
+        $approvals = $this->app->make(Approvals::class)->forTenant($identity->tenant);
+        $limits = new RateLimits(
+            $this->app->make(RateLimiter::class),
+            $this->config()->get('pillion.limits.rate_limits', []),
+            $identity->tenant,
+        );
+        $executor = new Executor(
+            $registry,
+            $options + ExecutorOptions::of($this->config(), $this->app->make(ServerDirectory::class), $registry),
+            $approvals,
+            new Admission($registry, $approvals, $limits, $options['before'] ?? null),
+            $this->app->make(Hooks::class),
+            $identity->user,
+            fn (string $user) => $this->executor($identity->withUser($user), $withServers, $options),
+        );
+        return $executor->setEventDispatcher($this->app->make(EventBridge::class))->setLogger($this->log());
+    }
+
+    public function sidecar(): Sidecar
+    {
+        $socket = $this->config()->get('pillion.sidecar.socket');
+        return new Sidecar($socket === '' ? null : $socket, $this->config()->get('pillion.sidecar.timeout', 60));
+    }
+
+    public function disconnect(): void
+    {
+        foreach ($this->clients->all() as $clients) {
+            $clients->disconnect();
+        }
+        $this->clients->clear();
+        $this->registries->clear();
+    }
+
+    public function forgetRegistries(): void
+    {
+        $this->registries->clear();
+    }
+
+    /** For what goes to the application's own registry, past that of {@see registry()}. */
+    public function fakeApplicationTools(PillionFake $fake): void
+    {
+        if ($this->app->resolved(ToolRegistry::class)) {
+            $fake->wrapAll($this->app->make(ToolRegistry::class));
+        } else {
+            $this->app->afterResolving(ToolRegistry::class, $fake->wrapAll(...));
+        }
+    }
+
+    private static function registryKey(Identity $identity, bool $withServers): string
+    {
+        return ($withServers ? 'all:' : 'own:') . $identity->key();
+    }
+
+    /** @return array{ToolRegistry, array<string, string>, int} as in {@see $registries} */
+    private function makeRegistry(Identity $identity, bool $withServers): array
+    {
+        $fake = $this->app->make(Hooks::class)->fake;
+        $own = $this->app->make(ToolRegistry::class);
+        if (!$withServers || ($fake !== null && !$fake->allowsStrayCalls())) {
+            return [RequestRegistry::make($own, $this->config(), null, $fake), [], 0];
+        }
+        $offer = new Offer(
+            $this->config(),
+            $this->app->make('cache'),
+            $this->app->make(ServerDirectory::class),
+            $this->clients($identity),
+            $this->log(),
+            $this->config()->get('pillion.sidecar.register', false) ? $this->sidecar() : null,
+            $identity->user,
+        );
+        $registry = RequestRegistry::make($own, $this->config(), $offer, $fake);
+        $until = now()->getTimestamp() + (int) $this->config()->get('pillion.cache.retry_after', 30);
+        return [$registry, $offer->leftOut(), $until];
+    }
+
+    private function config(): Repository
+    {
+        return $this->app->make('config');
+    }
+
+    private function log(): ?ClientLog
+    {
+        $channel = $this->config()->get('pillion.log.channel');
+        if ($channel === false) {
+            return null;
+        }
+        $log = $this->app->make('log')->channel($channel);
+        assert($log instanceof LoggerInterface);
+        return new ClientLog($log);
+    }
+}
