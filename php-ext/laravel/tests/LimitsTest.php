@@ -10,6 +10,7 @@ use Pillion\Laravel\PillionManager;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
+use Pillion\ToolResult;
 
 final class LimitsTest extends TestCase
 {
@@ -126,6 +127,32 @@ final class LimitsTest extends TestCase
         self::assertSame('denied', $executor->execute($call)->errorCode);
         self::assertTrue($executor->execute($call)->success);
         self::assertSame('rate_limited', $executor->execute($call)->errorCode);
+    }
+
+    public function test_an_approval_holds_for_one_of_two_calls_that_are_the_same(): void
+    {
+        $this->configure(['approvals.tools' => ['get_time' => 'always-ask']]);
+        $id = Pillion::call('get_time')->metadata['approval_id'];
+        Pillion::approvals()->approve($id);
+        $results = Pillion::callTools([['id' => 'a', 'name' => 'get_time'], ['id' => 'b', 'name' => 'get_time']]);
+        $codes = array_column($results, 'errorCode', 'toolCallId');
+        self::assertEqualsCanonicalizing([null, 'approval_required'], array_values($codes));
+        self::assertSame(['a', 'b'], array_keys(array_column($results, 'success', 'toolCallId')));
+        self::assertTrue(Pillion::approvals()->find($id)->isPending(), 'the other one waits');
+    }
+
+    public function test_the_application_has_a_word_before_the_limits(): void
+    {
+        $this->configure(['limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]]]);
+        $executor = Pillion::executor(['before' => fn (ToolCall $call, $definition, array $context): ?ToolResult
+            => $context['user'] === 'alice' ? new ToolResult('', '', 'noon') : null]);
+        $call = new ToolCall('c', 'get_time', []);
+        self::assertSame(['noon', 'noon'], [
+            $executor->execute($call, ['user' => 'alice'])->result,
+            $executor->execute($call, ['user' => 'alice'])->result,
+        ]);
+        self::assertTrue($executor->execute($call, ['user' => 'bob'])->success);
+        self::assertSame('rate_limited', $executor->execute($call, ['user' => 'bob'])->errorCode);
     }
 
     public function test_the_count_after_ones_own_decides(): void

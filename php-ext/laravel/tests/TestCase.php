@@ -4,16 +4,11 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
-use Illuminate\Contracts\Console\Kernel as ConsoleKernelContract;
-use Illuminate\Contracts\Debug\ExceptionHandler as ExceptionHandlerContract;
-use Illuminate\Contracts\Http\Kernel as HttpKernelContract;
 use Illuminate\Foundation\Application;
-use Illuminate\Foundation\Console\Kernel as ConsoleKernel;
-use Illuminate\Foundation\Exceptions\Handler;
-use Illuminate\Foundation\Http\Kernel as HttpKernel;
 use Illuminate\Foundation\Testing\TestCase as LaravelTestCase;
 use Illuminate\Support\Facades\Artisan;
 use Pillion\Laravel\Tests\Support\Folder;
+use Pillion\Laravel\Tests\Support\Laravel;
 
 /** A Laravel application that has the package as Composer would leave it: nothing names its provider. */
 abstract class TestCase extends LaravelTestCase
@@ -23,7 +18,7 @@ abstract class TestCase extends LaravelTestCase
     public function createApplication(): Application
     {
         $package = json_decode((string) file_get_contents(__DIR__ . '/../composer.json'), true);
-        $this->folder = new Folder([
+        $files = [
             'composer.json' => '{"autoload": {"psr-4": {"App\\\\": "app/"}}}',
             'vendor/composer/installed.json' => (string) json_encode(['packages' => [$package]]),
             'config/app.php' => '<?php return ' . var_export($this->applicationConfig(), true) . ';',
@@ -35,13 +30,9 @@ abstract class TestCase extends LaravelTestCase
             'config/database.php' => "<?php return ['default' => 'sqlite', 'migrations' => 'migrations',"
                 . " 'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => ':memory:', 'prefix' => '']]];",
             'config/logging.php' => "<?php return ['default' => 'single', 'channels' => ['single' => ['driver' => 'single', 'path' => storage_path('logs/laravel.log')]]];",
-        ] + $this->files());
-        $app = new Application($this->folder->path);
-        $app->singleton(HttpKernelContract::class, HttpKernel::class);
-        $app->singleton(ConsoleKernelContract::class, ConsoleKernel::class);
-        $app->singleton(ExceptionHandlerContract::class, Handler::class);
-        $app->make(ConsoleKernelContract::class)->bootstrap();
-        return $app;
+        ];
+        $this->folder = new Folder($this->files() + $files);
+        return Laravel::application($this->folder->path);
     }
 
     protected function tearDown(): void

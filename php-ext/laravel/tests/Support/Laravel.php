@@ -1,0 +1,48 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests\Support;
+
+use Illuminate\Contracts\Console\Kernel as ConsoleKernelContract;
+use Illuminate\Contracts\Debug\ExceptionHandler as ExceptionHandlerContract;
+use Illuminate\Contracts\Http\Kernel as HttpKernelContract;
+use Illuminate\Foundation\Application;
+use Illuminate\Foundation\Console\Kernel as ConsoleKernel;
+use Illuminate\Foundation\Exceptions\Handler;
+use Illuminate\Foundation\Http\Kernel as HttpKernel;
+use RuntimeException;
+
+/** A Laravel application in a folder. */
+final class Laravel
+{
+    /** As `bootstrap/app.php` makes it and the console's kernel boots it. */
+    public static function application(string $path): Application
+    {
+        $app = new Application($path);
+        $app->singleton(HttpKernelContract::class, HttpKernel::class);
+        $app->singleton(ConsoleKernelContract::class, ConsoleKernel::class);
+        $app->singleton(ExceptionHandlerContract::class, Handler::class);
+        $app->make(ConsoleKernelContract::class)->bootstrap();
+        return $app;
+    }
+
+    /** Runs `artisan` in a process of its own; returns what it prints. */
+    public static function artisan(string $path, string ...$arguments): string
+    {
+        $options = extension_loaded('pillion')
+            ? ['-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'pillion.log_level=off']
+            : [];
+        $command = [PHP_BINARY, ...$options, __DIR__ . '/artisan.php', $path, ...$arguments];
+        $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);
+        if ($process === false) {
+            throw new RuntimeException('artisan could not be started');
+        }
+        $printed = (string) stream_get_contents($pipes[1]);
+        $code = proc_close($process);
+        if ($code !== 0) {
+            throw new RuntimeException("artisan ended with $code: $printed");
+        }
+        return $printed;
+    }
+}
