@@ -48,10 +48,7 @@ final class FpmEnduranceTest extends TestCase
 
     protected function setUp(): void
     {
-        if (!Peer::isInstalled('everything')) {
-            $message = "The packages of 'everything' are not installed: scripts/setup test";
-            getenv('PILLION_REQUIRE_PEERS') === '1' ? self::fail($message) : self::markTestSkipped($message);
-        }
+        Peer::need('everything');
         $this->requests = (int) getenv('PILLION_FPM_REQUESTS') ?: self::REQUESTS;
         $this->server = new Peer('everything');
         $this->url = (string) $this->server->startedUrl();

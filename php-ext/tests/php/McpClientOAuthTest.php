@@ -28,12 +28,7 @@ final class McpClientOAuthTest extends TestCase
 
     private static function client(string $peer, ?TokenStore $store = null): McpClient
     {
-        $url = Peer::url($peer);
-        if ($url === null) {
-            $message = "The packages of '$peer' are not installed: scripts/setup test";
-            getenv('PILLION_REQUIRE_PEERS') === '1' ? self::fail($message) : self::markTestSkipped($message);
-        }
-        $client = new McpClient($url, ['timeout' => 30, 'oauth' => ['redirect_uri' => self::REDIRECT_URI]]);
+        $client = new McpClient(Peer::url($peer), ['timeout' => 30, 'oauth' => ['redirect_uri' => self::REDIRECT_URI]]);
         return $client->setTokenStore($store);
     }
 

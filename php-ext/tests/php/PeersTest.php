@@ -21,13 +21,7 @@ final class PeersTest extends TestCase
 {
     private static function url(string $peer): string
     {
-        $url = Peer::url($peer);
-        if ($url !== null) {
-            return $url;
-        }
-        $message = "The packages of '$peer' are not installed: scripts/setup test";
-        // scripts/test asks for them: there a missing server must not look like a pass.
-        getenv('PILLION_REQUIRE_PEERS') === '1' ? self::fail($message) : self::markTestSkipped($message);
+        return Peer::url($peer);
     }
 
     /** @dataProvider peers */

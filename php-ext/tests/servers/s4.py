@@ -8,10 +8,9 @@ dialect itself, faults, and which connection and credentials a request came with
 
 import itertools
 import json
-import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import serving
 
 TOOLS = [
     {
@@ -39,19 +38,13 @@ class Fault(Exception):
     """Ends the request in an odd way; the argument is a function of the handler."""
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    # Headers and body go out as two writes; without this each answer takes 40 ms.
-    disable_nagle_algorithm = True
+class Handler(serving.Handler):
     connections = itertools.count(1)
 
     def setup(self):
         super().setup()
         self.connection_number = next(self.connections)
         self.requests = 0
-
-    def log_message(self, *arguments):
-        pass
 
     def do_GET(self):
         self.send_error(405)
@@ -77,13 +70,6 @@ class Handler(BaseHTTPRequestHandler):
     def stream(self, messages):
         events = b"".join(b"data: " + json.dumps(message).encode() + b"\n\n" for message in messages)
         self.answer(200, "text/event-stream", events)
-
-    def answer(self, status, kind, body):
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def result(self, request, body):
         method = request["method"]
@@ -142,22 +128,5 @@ class Handler(BaseHTTPRequestHandler):
         raise LookupError(name)
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        # A client that hangs up first is what some tests are about.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
-
-
-def main():
-    server = Server(("127.0.0.1", 0), Handler)
-    print(server.server_address[1], flush=True)
-    # The server ends with whoever started it: its standard input closes then.
-    threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()
-    server.serve_forever()
-
-
 if __name__ == "__main__":
-    main()
+    serving.serve(Handler)

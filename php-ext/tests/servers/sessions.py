@@ -6,23 +6,17 @@ were opened and ended, and with the number of connections that are open.
 """
 
 import json
-import sys
 import threading
 import time
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import serving
 
 lock = threading.Lock()
 seen = {"opened": [], "ended": [], "connections": 0}
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *arguments):
-        pass
-
+class Handler(serving.Handler):
     def setup(self):
         super().setup()
         self.is_client = False
@@ -36,14 +30,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/seen":
             with lock:
-                self.answer(200, seen)
+                self.say(200, seen)
         else:
             self.send_error(405)
 
     def do_DELETE(self):
         with lock:
             seen["ended"].append(self.headers.get("Mcp-Session-Id"))
-        self.answer(200, {})
+        self.say(200, {})
 
     def do_POST(self):
         if not self.is_client:
@@ -52,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
                 seen["connections"] += 1
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if "id" not in request:
-            self.answer(202, None)
+            self.say(202, None)
             return
         headers = {}
         if request["method"] == "initialize":
@@ -68,34 +62,14 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(request["params"].get("arguments", {}).get("seconds", 0))
             result = {"session": self.headers.get("Mcp-Session-Id"), "authorization": self.headers.get("Authorization")}
         else:
-            self.answer(200, {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+            self.say(200, {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
             return
-        self.answer(200, {"jsonrpc": "2.0", "id": request["id"], "result": result}, headers)
+        self.say(200, {"jsonrpc": "2.0", "id": request["id"], "result": result}, headers)
 
-    def answer(self, status, body, headers={}):
+    def say(self, status, body, headers={}):
         text = b"" if body is None else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(text)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(text)
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        # A client that hangs up first is what some tests are about.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
-
-
-def main():
-    server = Server(("127.0.0.1", 0), Handler)
-    print(server.server_address[1], flush=True)
-    threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()
-    server.serve_forever()
+        self.answer(status, "application/json", text, headers)
 
 
 if __name__ == "__main__":
-    main()
+    serving.serve(Handler)

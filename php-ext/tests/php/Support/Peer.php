@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
+use PHPUnit\Framework\Assert;
+
 /** One of the real MCP servers of tests/peers; `url()` starts each once for the whole run. */
 final class Peer
 {
@@ -61,9 +63,16 @@ final class Peer
         $this->url = null;
     }
 
-    public static function isInstalled(string $name): bool
+    /**
+     * Skips the test when the server's packages are not installed; fails it where scripts/test asks
+     * for them: there a missing server must not look like a pass.
+     */
+    public static function need(string $name): void
     {
-        return Process::run([self::START, '--check', $name])['exit'] === 0;
+        if (Process::run([self::START, '--check', $name])['exit'] !== 0) {
+            $message = "The packages of '$name' are not installed: scripts/setup test";
+            getenv('PILLION_REQUIRE_PEERS') === '1' ? Assert::fail($message) : Assert::markTestSkipped($message);
+        }
     }
 
     private function isRunning(): bool
@@ -71,29 +80,24 @@ final class Peer
         return proc_get_status($this->process)['running'];
     }
 
-    /** Its URL; null when its packages are not installed. */
-    public static function url(string $name): ?string
+    /** Its URL. */
+    public static function url(string $name): string
     {
         if (!isset(self::$running[$name])) {
-            if (!self::isInstalled($name)) {
-                return null;
-            }
+            self::need($name);
             self::$running[$name] = new self($name);
         }
-        return self::$running[$name]->startedUrl();
+        return (string) self::$running[$name]->startedUrl();
     }
 
     /**
-     * The program and arguments of one that speaks over its standard streams; null when its
-     * packages are not installed.
+     * The program and arguments of one that speaks over its standard streams.
      *
-     * @return ?list<string>
+     * @return list<string>
      */
-    public static function command(string $name): ?array
+    public static function command(string $name): array
     {
-        if (Process::run([self::START, '--check', $name])['exit'] !== 0) {
-            return null;
-        }
+        self::need($name);
         return explode("\n", trim(Process::run([self::START, '--command', $name])['output']));
     }
 }

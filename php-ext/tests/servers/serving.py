@@ -1,0 +1,39 @@
+"""What the fake servers share: HTTP/1.1 with connections that stay open, and an end that comes
+with the end of standard input. A server prints its port when it is ready."""
+
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Headers and body go out as two writes; without this each answer takes 40 ms.
+    disable_nagle_algorithm = True
+
+    def log_message(self, *arguments):
+        pass
+
+    def answer(self, status, kind, body, headers={}):
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        # A client that hangs up first is what some tests are about.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+def serve(handler):
+    server = Server(("127.0.0.1", 0), handler)
+    print(server.server_address[1], flush=True)
+    # The server ends with whoever started it: its standard input closes then.
+    threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()
+    server.serve_forever()
