@@ -40,32 +40,50 @@ pub fn register() -> Result<()> {
         Class::new("Pillion\\Exception\\PillionException"),
         "errorCode",
         Type::STRING,
-        {
-            // A default must not be counted, so it is an interned string.
-            let mut code = Zval::new();
-            code.set_interned_string(ErrorCode::InternalError.as_str(), true)?;
-            code
-        },
+        text(ErrorCode::InternalError.as_str())?,
     )
     .extends(runtime_exception())
     .register(&PILLION)?;
-    child("Pillion\\Exception\\InvalidInputException").register(&INVALID_INPUT)?;
-    child("Pillion\\Exception\\NotFoundException").register(&NOT_FOUND)?;
-    child("Pillion\\Exception\\TimeoutException").register(&TIMEOUT)?;
-    child("Pillion\\Exception\\UnavailableException").register(&UNAVAILABLE)?;
-    child("Pillion\\Exception\\DeniedException").register(&DENIED)?;
-    let approval = child("Pillion\\Exception\\ApprovalRequiredException");
-    let approval = public(approval, "approvalId", Type::STRING, empty_text()?);
-    let approval = public(approval, "toolName", Type::STRING, empty_text()?);
+    child_of_code(
+        "Pillion\\Exception\\InvalidInputException",
+        ErrorCode::InvalidInput,
+    )?
+    .register(&INVALID_INPUT)?;
+    child_of_code("Pillion\\Exception\\NotFoundException", ErrorCode::NotFound)?
+        .register(&NOT_FOUND)?;
+    child_of_code("Pillion\\Exception\\TimeoutException", ErrorCode::Timeout)?
+        .register(&TIMEOUT)?;
+    child_of_code(
+        "Pillion\\Exception\\UnavailableException",
+        ErrorCode::Unavailable,
+    )?
+    .register(&UNAVAILABLE)?;
+    child_of_code("Pillion\\Exception\\DeniedException", ErrorCode::Denied)?.register(&DENIED)?;
+    let approval = child_of_code(
+        "Pillion\\Exception\\ApprovalRequiredException",
+        ErrorCode::ApprovalRequired,
+    )?;
+    let approval = public(approval, "approvalId", Type::STRING, text("")?);
+    let approval = public(approval, "toolName", Type::STRING, text("")?);
     public(approval, "arguments", Type::ARRAY, empty_array()).register(&APPROVAL_REQUIRED)?;
-    let limited = child("Pillion\\Exception\\RateLimitedException");
+    let limited = child_of_code(
+        "Pillion\\Exception\\RateLimitedException",
+        ErrorCode::RateLimited,
+    )?;
     public(limited, "retryAfter", Type::FLOAT.nullable(), null()).register(&RATE_LIMITED)?;
-    let transport = child("Pillion\\Exception\\TransportException");
+    let transport = child_of_code(
+        "Pillion\\Exception\\TransportException",
+        ErrorCode::Unavailable,
+    )?;
     public(transport, "httpStatus", Type::INT.nullable(), null()).register(&TRANSPORT)?;
     Class::new("Pillion\\Exception\\SessionExpiredException")
         .extends(TRANSPORT.get())
         .register(&SESSION_EXPIRED)?;
-    child("Pillion\\Exception\\CancelledException").register(&CANCELLED)?;
+    child_of_code(
+        "Pillion\\Exception\\CancelledException",
+        ErrorCode::Cancelled,
+    )?
+    .register(&CANCELLED)?;
     let text_or_null = Type::STRING.nullable();
     let refused = child("Pillion\\Exception\\AuthorizationException");
     let refused = public(refused, "httpStatus", Type::INT.nullable(), null());
@@ -89,11 +107,18 @@ fn public(class: Class, name: &'static str, kind: Type, default: Zval) -> Class 
     class.property(Property::new(PropertyFlags::Public, name, kind, default))
 }
 
+/// As [`child`], for a class that stands for one error code: PHP code that throws one says no
+/// more than the class.
+fn child_of_code(name: &'static str, code: ErrorCode) -> Result<Class> {
+    let code = text(code.as_str())?;
+    Ok(public(child(name), "errorCode", Type::STRING, code))
+}
+
 /// A default must not be counted, so it is an interned string.
-fn empty_text() -> Result<Zval> {
-    let mut text = Zval::new();
-    text.set_interned_string("", true)?;
-    Ok(text)
+fn text(text: &str) -> Result<Zval> {
+    let mut value = Zval::new();
+    value.set_interned_string(text, true)?;
+    Ok(value)
 }
 
 /// The code of a JSON-RPC error that has none (E3).

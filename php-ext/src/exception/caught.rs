@@ -1,6 +1,8 @@
+use std::time::Duration;
+
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
-use super::{PILLION, error_code};
+use super::{PILLION, RATE_LIMITED, error_code};
 use crate::zend::{Failure, Object, Thrown, legible, take_exception, throw_again};
 
 /// A failure inside a tool is that call's failure (C4), but for what must end the request.
@@ -24,7 +26,16 @@ fn caught(exception: Object<'_>) -> Result<ToolFailure, Failure> {
         .zend_str()
         .map(|text| legible(text.as_bytes()))
         .unwrap_or_default();
-    Ok(ToolFailure::new(code_of_exception(exception)?, message))
+    let failure = ToolFailure::new(code_of_exception(exception)?, message);
+    if !exception.instance_of(RATE_LIMITED.get()) {
+        return Ok(failure);
+    }
+    let wait = exception.get(RATE_LIMITED.get(), "retryAfter")?.double();
+    let wait = wait.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    Ok(match wait {
+        Some(wait) => failure.with_retry_after(wait),
+        None => failure,
+    })
 }
 
 fn code_of(thrown: &Thrown) -> ErrorCode {

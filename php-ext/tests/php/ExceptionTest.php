@@ -4,11 +4,19 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
+use Pillion\Exception\ApprovalRequiredException;
+use Pillion\Exception\CancelledException;
+use Pillion\Exception\DeniedException;
+use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\JsonRpcException;
+use Pillion\Exception\NotFoundException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\RateLimitedException;
+use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
+use Pillion\Exception\UnavailableException;
 use Pillion\ToolDefinition;
+use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 final class ExceptionTest extends TestCase
@@ -27,10 +35,34 @@ final class ExceptionTest extends TestCase
         $previous = new \LogicException('why');
         $exception = new TransportException('text', 5, $previous);
         self::assertSame(['text', 5, $previous], [$exception->getMessage(), $exception->getCode(), $exception->getPrevious()]);
-        self::assertSame('internal_error', $exception->errorCode);
+        self::assertSame('unavailable', $exception->errorCode);
+        self::assertSame('internal_error', (new PillionException())->errorCode);
         self::assertNull($exception->httpStatus);
         self::assertSame(-1, (new JsonRpcException())->rpcCode);
         self::assertNull((new RateLimitedException())->retryAfter);
+    }
+
+    public function testC5WhatAToolThrowsSaysWithWhichCodeItFails(): void
+    {
+        $thrown = [
+            'not_found' => new NotFoundException('x'),
+            'invalid_input' => new InvalidInputException('x'),
+            'rate_limited' => new RateLimitedException('x'),
+            'timeout' => new TimeoutException('x'),
+            'unavailable' => new UnavailableException('x'),
+            'denied' => new DeniedException('x'),
+            'cancelled' => new CancelledException('x'),
+            'approval_required' => new ApprovalRequiredException('x'),
+            'internal_error' => new JsonRpcException('x'),
+        ];
+        $thrown['rate_limited']->retryAfter = 2.4;
+        foreach ($thrown as $code => $exception) {
+            $registry = new ToolRegistry();
+            $registry->register(new ToolDefinition('a', 'A test'), fn () => throw $exception);
+            $result = $registry->execute('a', [], 'c');
+            self::assertSame([$code, 'x'], [$result->errorCode, $result->error]);
+            self::assertSame($code === 'rate_limited' ? 3 : null, $result->metadata['retry_after'] ?? null);
+        }
     }
 
     public function testFileLineAndTraceAreThoseOfTheCaller(): void

@@ -144,8 +144,7 @@ final class ToolExecutorTest extends TestCase
     {
         $this->add('refuses', fn () => throw new InvalidInputException('no'));
         $this->add('calls', fn () => (new MCPSSEClient('http://127.0.0.1:1/'))->callTool('x'));
-        $exception = new InvalidInputException('no');
-        self::assertSame('internal_error', $exception->errorCode, 'the default of a new exception');
+        self::assertSame('invalid_input', $this->call('refuses')->errorCode);
         self::assertSame('unavailable', $this->call('calls')->errorCode);
     }
 

@@ -5,4 +5,5 @@ namespace Pillion\Exception;
 /** The call was ended by its {@see \Pillion\CancellationToken}, or by the server. */
 class CancelledException extends PillionException
 {
+    public string $errorCode = 'cancelled';
 }

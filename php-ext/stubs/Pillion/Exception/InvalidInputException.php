@@ -5,4 +5,5 @@ namespace Pillion\Exception;
 /** The input is wrong; sending it again cannot help. */
 class InvalidInputException extends PillionException
 {
+    public string $errorCode = 'invalid_input';
 }

@@ -5,4 +5,5 @@ namespace Pillion\Exception;
 /** The sidecar is not there, or a tool behind it is not set up. */
 class UnavailableException extends PillionException
 {
+    public string $errorCode = 'unavailable';
 }
