@@ -19,7 +19,6 @@ use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Tools\ApplicationTools;
-use Pillion\Laravel\LeftOut;
 use Pillion\ToolRegistry;
 
 /** Registers all of the package; Composer's auto-discovery finds it. */
@@ -70,6 +69,11 @@ final class PillionServiceProvider extends ServiceProvider
                 Console\ServersCommand::class,
                 Console\ToolsCommand::class,
             ]);
+            // Of laravel/framework, from 9.21 on.
+            $about = 'Illuminate\\Foundation\\Console\\AboutCommand';
+            if (class_exists($about)) {
+                $about::add('Pillion', fn () => $this->app->make(Console\About::class)->lines());
+            }
         }
         $disconnect = static function (): void {
             $app = Application::getInstance();

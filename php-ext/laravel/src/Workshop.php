@@ -100,25 +100,31 @@ final class Workshop
         $approvals = $this->app->make(Approvals::class)->forTenant($identity->tenant);
         $limits = new RateLimits(
             $this->app->make(RateLimiter::class),
-            $this->config()->get('pillion.limits.rate_limits', []),
+            Configured::array($this->config(), 'limits.rate_limits'),
             $identity->tenant,
         );
-        $executor = new Executor(
+        $admission = new Admission($registry, $approvals, $limits, $options['before'] ?? null);
+        $configured = ExecutorOptions::of($this->config(), $this->app->make(ServerDirectory::class), $registry);
+        $executor = ExecutorOptions::apply($options, $configured, fn (array $all) => new Executor(
             $registry,
-            $options + ExecutorOptions::of($this->config(), $this->app->make(ServerDirectory::class), $registry),
+            $all,
             $approvals,
-            new Admission($registry, $approvals, $limits, $options['before'] ?? null),
+            $admission,
             $this->app->make(Hooks::class),
             $identity->user,
             fn (string $user) => $this->executor($identity->withUser($user), $withServers, $options),
-        );
+        ));
         return $executor->setEventDispatcher($this->app->make(EventBridge::class))->setLogger($this->log());
     }
 
     public function sidecar(): Sidecar
     {
         $socket = $this->config()->get('pillion.sidecar.socket');
-        return new Sidecar($socket === '' ? null : $socket, $this->config()->get('pillion.sidecar.timeout', 60));
+        $timeout = Configured::number($this->config()->get('pillion.sidecar.timeout', 60));
+        if (!is_int($timeout) && !is_float($timeout)) {
+            throw Configured::wrong('sidecar.timeout', 'must be a number of seconds', $timeout);
+        }
+        return new Sidecar($socket === '' ? null : $socket, $timeout);
     }
 
     public function disconnect(): void

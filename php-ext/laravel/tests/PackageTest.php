@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Illuminate\Foundation\PackageManifest;
+use Pillion\Laravel\Console\About;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\PillionServiceProvider;
@@ -105,5 +106,64 @@ final class PackageTest extends TestCase
         };
         $before = $run(20);
         self::assertLessThan($before + 100_000, $run(100));
+    }
+
+    public function test_about_says_what_it_runs_on(): void
+    {
+        $this->configure(['servers' => ['dice' => ['url' => 'https://app:s3cret@x.example/']], 'approvals.driver' => 'database']);
+        $lines = $this->app->make(About::class)->lines();
+        self::assertSame(['Runs on', 'Servers', 'Approvals', 'Sidecar', 'Log'], array_keys($lines));
+        self::assertStringContainsString(extension_loaded('pillion') ? 'the extension, version 0.' : 'plain PHP', $lines['Runs on']);
+        self::assertSame(['dice', 'auto, kept in the database'], [$lines['Servers'], $lines['Approvals']]);
+    }
+
+    /** @return array<string, array{string, mixed, string}> */
+    public static function wrongValues(): array
+    {
+        return [
+            'servers' => ['servers', 'x', 'pillion.servers must be an array, not string'],
+            'a policy' => ['approvals.policy', 'sometimes', "pillion.approvals.policy: "],
+            'a policy of a tool' => ['approvals.tools', ['x' => 'maybe'], 'pillion.approvals.tools.x: '],
+            'a policy that is no text' => ['approvals.tools', ['x' => true], 'pillion.approvals.tools.x must be a text, not bool'],
+            'trusted tools' => ['approvals.trusted_tools', 'x', 'pillion.approvals.trusted_tools must be an array, not string'],
+            'a driver' => ['approvals.driver', 'files', "pillion.approvals.driver is cache or database, not 'files'"],
+            'a time' => ['limits.timeout', 'soon', 'pillion.limits.timeout: '],
+            'the time for the sidecar' => ['sidecar.timeout', 'long', 'pillion.sidecar.timeout must be a number of seconds, not string'],
+            'limits' => ['limits', null, 'pillion.limits must be an array, not null'],
+            'a number of calls' => ['limits.rate_limits', ['every_tool' => ['per_minute' => 'few']], 'pillion.limits.rate_limits.every_tool.per_minute is no number of calls'],
+            'a window' => ['limits.rate_limits', ['tools' => ['x' => ['per_second' => 1]]], 'pillion.limits.rate_limits.tools.x.per_second is none of per_minute, per_hour, per_day'],
+            'what is limited' => ['limits.rate_limits', ['tool' => []], 'pillion.limits.rate_limits.tool is none of every_tool, tools and servers'],
+            'an alias' => ['tools.aliases', ['clock' => ['get_time']], 'pillion.tools.aliases.clock must be a text, not array'],
+            'folders' => ['tools.discover', 'app/Tools', 'pillion.tools.discover must be an array, not string'],
+            'classes' => ['tools.classes', 'App\\X', 'pillion.tools.classes must be an array, not string'],
+            'a built-in tool' => ['tools.builtins', ['calculater'], "pillion.tools.builtins: there is no built-in tool 'calculater'"],
+            'a model' => ['models', ['any' => true], 'pillion.models.any must be an array or an object, not bool'],
+        ];
+    }
+
+    /** @dataProvider wrongValues */
+    public function test_what_is_wrong_in_the_configuration_is_named(string $key, mixed $value, string $message): void
+    {
+        $this->configure([$key => $value]);
+        $this->expectExceptionMessage($message);
+        Pillion::forModel('any')->call('get_time');
+        Pillion::approvals();
+        Pillion::sidecar();
+    }
+
+    public function test_numbers_may_come_from_the_environment(): void
+    {
+        $this->configure([
+            'limits.timeout' => '5',
+            'limits.max_concurrent' => '2',
+            'limits.rate_limits' => ['every_tool' => ['per_minute' => '1', 'per_day' => null]],
+            'sidecar.timeout' => '30',
+            'cache.ttl' => '60',
+            'servers' => ['dice' => ['url' => FakeServer::url(), 'timeout' => '5']],
+        ]);
+        self::assertSame(15, Pillion::server('dice')->callTool('roll', ['dice' => '1d6'])->result['total']);
+        self::assertTrue(Pillion::call('get_time')->success);
+        self::assertSame('rate_limited', Pillion::call('get_time')->errorCode);
+        Pillion::sidecar();
     }
 }

@@ -5,6 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Execution;
 
 use Illuminate\Contracts\Config\Repository;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Configured;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\ToolRegistry;
 
@@ -13,15 +15,46 @@ final class ExecutorOptions
 {
     private const LIMITS = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes'];
 
+    /**
+     * The options of the configuration, and the application's own over them.
+     *
+     * @template T
+     *
+     * @param array<string, mixed>              $own
+     * @param array<string, mixed>              $configured as {@see of()} gives them
+     * @param \Closure(array<string, mixed>): T $make
+     *
+     * @return T
+     *
+     * @throws InvalidInputException that names the key of config/pillion.php, or the option
+     */
+    public static function apply(array $own, array $configured, \Closure $make): mixed
+    {
+        try {
+            return $make($own + $configured);
+        } catch (InvalidInputException $e) {
+            $named = preg_match("/^Invalid executor option '(([^.']+)[^']*)': (.*)/s", $e->getMessage(), $found) === 1;
+            if (!$named || isset($own[$found[2]])) {
+                throw $e;
+            }
+            $key = match (true) {
+                $found[1] === 'approvals.default' => 'approvals.policy',
+                $found[2] === 'approvals' => $found[1],
+                default => "limits.$found[1]",
+            };
+            throw new InvalidInputException("pillion.$key: $found[3]", 0, $e);
+        }
+    }
+
     /** @return array<string, mixed> */
     public static function of(Repository $config, ServerDirectory $servers, ToolRegistry $registry): array
     {
-        $limits = $config->get('pillion.limits', []);
-        $options = array_intersect_key($limits, array_flip(self::LIMITS));
+        $limits = Configured::array($config, 'limits');
+        $options = array_map(Configured::number(...), array_intersect_key($limits, array_flip(self::LIMITS)));
         $options['approvals'] = [
             'default' => $config->get('pillion.approvals.policy', 'auto'),
-            'trusted_tools' => $config->get('pillion.approvals.trusted_tools', []),
-            'tools' => $config->get('pillion.approvals.tools', []),
+            'trusted_tools' => array_values(Configured::texts($config, 'approvals.trusted_tools')),
+            'tools' => Configured::texts($config, 'approvals.tools'),
             'servers' => self::serverPolicies($servers, $registry),
         ];
         return $options;

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Execution;
 
 use Illuminate\Cache\RateLimiter;
+use Pillion\Exception\InvalidInputException;
 use Pillion\ToolCall;
 use Pillion\ToolInterface;
 use Pillion\MCPToolInterface;
@@ -19,12 +20,25 @@ final class RateLimits
 {
     private const SECONDS = ['per_minute' => 60, 'per_hour' => 3600, 'per_day' => 86400];
 
-    /** @param array<string, mixed> $limits `every_tool`, `tools`, `servers` */
+    /**
+     * @param array<string, mixed> $limits `every_tool`, `tools`, `servers`
+     *
+     * @throws InvalidInputException that names the key that is wrong
+     */
     public function __construct(
         private readonly RateLimiter $limiter,
         private readonly array $limits,
         private readonly ?string $tenant,
     ) {
+        foreach ($limits as $key => $of) {
+            $known = in_array($key, ['every_tool', 'tools', 'servers'], true);
+            if (!$known || !is_array($of)) {
+                throw self::wrong((string) $key, $known ? 'is no array' : 'is none of every_tool, tools and servers');
+            }
+            foreach ($key === 'every_tool' ? ['' => $of] : $of as $name => $windows) {
+                self::check($name === '' ? $key : "$key.$name", $windows);
+            }
+        }
     }
 
     /**
@@ -75,6 +89,26 @@ final class RateLimits
         }
         $cooldown = (int) ceil($tool->getDefinition()->cooldownSeconds);
         return $cooldown > 0 ? $windows + ["cooldown:$name:$cooldown" => 1] : $windows;
+    }
+
+    private static function check(string $key, mixed $windows): void
+    {
+        if (!is_array($windows)) {
+            throw self::wrong($key, 'is no array');
+        }
+        foreach ($windows as $window => $most) {
+            if (!isset(self::SECONDS[$window])) {
+                throw self::wrong("$key.$window", 'is none of ' . implode(', ', array_keys(self::SECONDS)));
+            }
+            if ($most !== null && filter_var($most, FILTER_VALIDATE_INT, ['options' => ['min_range' => 0]]) === false) {
+                throw self::wrong("$key.$window", 'is no number of calls');
+            }
+        }
+    }
+
+    private static function wrong(string $key, string $why): InvalidInputException
+    {
+        return new InvalidInputException("pillion.limits.rate_limits.$key $why");
     }
 
     private function refusal(ToolCall $call, string $window, string $key): ToolResult

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Models;
 
 use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\Configured;
 
 /**
  * What models can do: of `pillion.models`, or of lists of models such as HAWKI's
@@ -28,15 +29,17 @@ final class ModelDirectory
         if (!is_string($model)) {
             return $model;
         }
-        return $this->config->get('pillion.models', [])[$model]
-            ?? $this->listed()[$model]
-            ?? $this->config->get('pillion.default_model', []);
+        $configured = Configured::array($this->config, 'models')[$model] ?? null;
+        if ($configured !== null && !is_array($configured) && !is_object($configured)) {
+            throw Configured::wrong("models.$model", 'must be an array or an object', $configured);
+        }
+        return $configured ?? $this->listed()[$model] ?? Configured::array($this->config, 'default_model');
     }
 
     /** @return list<string> */
     public function names(): array
     {
-        $names = [...array_keys($this->config->get('pillion.models', [])), ...array_keys($this->listed())];
+        $names = [...array_keys(Configured::array($this->config, 'models')), ...array_keys($this->listed())];
         return array_values(array_unique(array_map('strval', $names)));
     }
 

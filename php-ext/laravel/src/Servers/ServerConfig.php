@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Servers;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Configured;
 use SensitiveParameterValue;
 
 /**
@@ -107,7 +108,7 @@ final class ServerConfig
         $token ??= $this->entry()['token'] ?? $this->entry()['api_key'] ?? null;
         $options = $given + ['label' => $this->label()];
         if (isset($this->entry()['timeout'])) {
-            $options += ['timeout' => $this->entry()['timeout']];
+            $options += ['timeout' => Configured::number($this->entry()['timeout'])];
         }
         return $token === null || $token === '' ? $options : ['api_key' => $token] + $options;
     }

@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Servers;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
+use Pillion\Laravel\Configured;
 use Pillion\Laravel\LeftOut;
 use SensitiveParameterValue;
 
@@ -70,6 +71,6 @@ final class ServerDirectory
     /** @return array<string, mixed> */
     private function entries(): array
     {
-        return $this->config->getValue()->get('pillion.servers', []);
+        return Configured::array($this->config->getValue(), 'servers');
     }
 }

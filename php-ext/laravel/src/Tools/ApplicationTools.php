@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Tools;
 
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Configured;
 use Pillion\Laravel\LeftOut;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Servers\ServerDirectory;
@@ -48,7 +49,7 @@ final class ApplicationTools
                 );
             }
         }
-        foreach ($this->config->get('pillion.tools.aliases', []) as $alias => $tool) {
+        foreach (Configured::texts($this->config, 'tools.aliases') as $alias => $tool) {
             // One of a server's tool waits for the server, in RequestRegistry.
             if ($registry->has($tool)) {
                 $registry->alias($alias, $tool);
@@ -60,7 +61,7 @@ final class ApplicationTools
     /** @return list<class-string> */
     public function classes(): array
     {
-        $named = $this->config->get('pillion.tools.classes', []);
+        $named = Configured::array($this->config, 'tools.classes');
         foreach ($named as $class) {
             if (!is_string($class) || !Discovery::isTool($class)) {
                 throw new InvalidInputException(sprintf(
@@ -69,7 +70,7 @@ final class ApplicationTools
                 ));
             }
         }
-        $found = $this->discovery->find($this->config->get('pillion.tools.discover', []));
+        $found = $this->discovery->find(Configured::texts($this->config, 'tools.discover'));
         // The class of a server is made with the server's entry, in registry().
         $ofServers = array_map(fn (ServerConfig $server) => $server->class, $this->servers->all());
         return array_values(array_diff(array_unique([...$found, ...$named]), array_filter($ofServers)));
@@ -82,7 +83,8 @@ final class ApplicationTools
             return;
         }
         $builtins = ToolRegistry::withBuiltins();
-        foreach ($wanted === true ? array_keys($builtins->getAll()) : (array) $wanted as $name) {
+        $names = $wanted === true ? array_keys($builtins->getAll()) : Configured::texts($this->config, 'tools.builtins');
+        foreach ($names as $name) {
             $tool = $builtins->get($name);
             if ($tool === null) {
                 throw new InvalidInputException("pillion.tools.builtins: there is no built-in tool '$name'");

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tools;
 
 use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\Configured;
 use Pillion\Laravel\Testing\PillionFake;
 use Pillion\ToolRegistry;
 
@@ -24,7 +25,7 @@ final class RequestRegistry
         }
         $offer?->addTo($registry);
         $fake?->install($registry);
-        foreach ($config->get('pillion.tools.aliases', []) as $alias => $tool) {
+        foreach (Configured::texts($config, 'tools.aliases') as $alias => $tool) {
             // It may be the tool of a server that is not there now.
             if ($registry->has($tool)) {
                 $registry->alias($alias, $tool);

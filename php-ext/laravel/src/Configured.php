@@ -1,0 +1,52 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel;
+
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Exception\InvalidInputException;
+
+/** Reads config/pillion.php, so that what is wrong there is named by its key. */
+final class Configured
+{
+    /**
+     * @return array<array-key, mixed>
+     *
+     * @throws InvalidInputException when it is none
+     */
+    public static function array(Repository $config, string $key): array
+    {
+        $value = $config->get("pillion.$key", []);
+        return is_array($value) ? $value : throw self::wrong($key, 'must be an array', $value);
+    }
+
+    /**
+     * Texts by name, or a list of them.
+     *
+     * @return array<array-key, string>
+     *
+     * @throws InvalidInputException when one is none
+     */
+    public static function texts(Repository $config, string $key): array
+    {
+        $texts = self::array($config, $key);
+        foreach ($texts as $name => $text) {
+            if (!is_string($text)) {
+                throw self::wrong("$key.$name", 'must be a text', $text);
+            }
+        }
+        return $texts;
+    }
+
+    /** What comes from the environment is text: a number where it is one. */
+    public static function number(mixed $value): mixed
+    {
+        return is_string($value) && is_numeric($value) ? $value + 0 : $value;
+    }
+
+    public static function wrong(string $key, string $what, mixed $value): InvalidInputException
+    {
+        return new InvalidInputException("pillion.$key $what, not " . get_debug_type($value));
+    }
+}
