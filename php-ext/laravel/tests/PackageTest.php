@@ -9,6 +9,7 @@ use Pillion\Laravel\Console\About;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\PillionServiceProvider;
+use Pillion\Laravel\Tests\Support\Laravel;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 use Symfony\Component\Finder\Finder;
@@ -46,6 +47,14 @@ final class PackageTest extends TestCase
         self::assertFileEquals(__DIR__ . '/../config/pillion.php', $published);
         $config = require $published;
         self::assertSame($config, eval('return ' . var_export($config, true) . ';'));
+    }
+
+    public function test_an_application_with_cached_config_runs(): void
+    {
+        $this->artisanOutput('vendor:publish --tag=pillion-config');
+        Laravel::artisan($this->folder->path, 'config:cache');
+        self::assertFileExists($this->folder->path . '/bootstrap/cache/config.php');
+        self::assertStringContainsString('42', Laravel::artisan($this->folder->path, 'pillion:call', 'calculator', '{"expression": "6 * 7"}'));
     }
 
     public function test_stubs_and_migrations_are_published(): void

@@ -48,9 +48,8 @@ final class ProbeCommand extends Command
         }
         $info = $server->getServerInfo();
         return sprintf(
-            '<info>%s</info> %s, protocol %s over %s',
-            Shown::line($info['name'] ?? 'A server without a name'),
-            Shown::line($info['version'] ?? ''),
+            '<info>%s</info>, protocol %s over %s',
+            Shown::line(trim(($info['name'] ?? 'A server without a name') . ' ' . ($info['version'] ?? ''))),
             Shown::line($info['protocol_version'] ?? 'unknown'),
             Shown::line($info['transport']),
         );
