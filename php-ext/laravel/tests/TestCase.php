@@ -21,6 +21,7 @@ abstract class TestCase extends LaravelTestCase
         $files = [
             'composer.json' => '{"autoload": {"psr-4": {"App\\\\": "app/"}}}',
             'vendor/composer/installed.json' => (string) json_encode(['packages' => [$package]]),
+            'bootstrap/app.php' => '<?php return ' . Laravel::class . '::make(dirname(__DIR__));',
             'config/app.php' => '<?php return ' . var_export($this->applicationConfig(), true) . ';',
             'config/cache.php' => "<?php return ['default' => 'array', 'prefix' => '', 'stores' => ['array' => ['driver' => 'array']]];",
             'config/queue.php' => "<?php return ['default' => 'sync', 'connections' => ['sync' => ['driver' => 'sync']]];",

@@ -16,14 +16,21 @@ use RuntimeException;
 /** A Laravel application in a folder. */
 final class Laravel
 {
-    /** As `bootstrap/app.php` makes it and the console's kernel boots it. */
+    /** As the console's kernel boots it. */
     public static function application(string $path): Application
+    {
+        $app = self::make($path);
+        $app->make(ConsoleKernelContract::class)->bootstrap();
+        return $app;
+    }
+
+    /** As `bootstrap/app.php` makes it. */
+    public static function make(string $path): Application
     {
         $app = new Application($path);
         $app->singleton(HttpKernelContract::class, HttpKernel::class);
         $app->singleton(ConsoleKernelContract::class, ConsoleKernel::class);
         $app->singleton(ExceptionHandlerContract::class, Handler::class);
-        $app->make(ConsoleKernelContract::class)->bootstrap();
         return $app;
     }
 
