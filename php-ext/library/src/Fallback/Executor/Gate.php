@@ -35,7 +35,7 @@ final class Gate
         }
         try {
             $answer = ($this->before)(
-                new ToolCall($call->id, $entry->definition->name, Json::arrays($arguments)),
+                new ToolCall($call->id, $entry->definition->name, Json::members($arguments)),
                 $entry->definition,
                 $context->shown($approval),
             );
