@@ -63,7 +63,10 @@ final class McpClientQuestionsTest extends TestCase
             return 'because';
         });
         $asks = $client->streamTool('ask');
-        $client->ping();
+        // A call that ends before the question is there leaves it to the next.
+        for ($calls = 0; $asked === 0 && $calls < 1000; $calls++) {
+            $client->ping();
+        }
         self::assertSame(1, $asked);
         self::assertSame('because', self::text($asks->getResult())['content']['text']);
         self::assertSame(1, $asked);
