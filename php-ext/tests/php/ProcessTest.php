@@ -91,7 +91,10 @@ final class ProcessTest extends TestCase
         $server = new SessionServer();
         $note = tempnam(sys_get_temp_dir(), 'pillion');
         $code = sprintf(
-            '(new Pillion\MCPSSEClient(%s))->callTool("who"); posix_kill(%d, SIGSTOP); file_put_contents(%s, (string) microtime(true));',
+            '(new Pillion\MCPSSEClient(%1$s))->callTool("who"); posix_kill(%2$d, SIGSTOP);'
+            // Its other threads go on until one of them has seen the signal.
+            . 'while (!str_contains(file_get_contents("/proc/%2$d/stat"), ") T ")) { usleep(1000); }'
+            . 'file_put_contents(%3$s, (string) microtime(true));',
             var_export($server->url, true),
             $server->pid(),
             var_export($note, true),
