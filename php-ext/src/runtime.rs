@@ -84,6 +84,24 @@ pub fn engine() -> Result<Arc<Engine>, Failure> {
     with_process(|process| Arc::clone(&process.engine))
 }
 
+/// The server of that configuration, read if it is not known.
+///
+/// # Errors
+/// What `read` fails with.
+pub fn mcp_server(
+    configuration: String,
+    read: impl FnOnce(&str) -> Result<Server, Failure>,
+) -> Result<Arc<Server>, Failure> {
+    static SERVERS: Mutex<Recent<String, Arc<Server>>> = Mutex::new(Recent::new(32));
+    let servers = || SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(server) = servers().get(&configuration) {
+        return Ok(Arc::clone(server));
+    }
+    let server = Arc::new(read(&configuration)?);
+    servers().add(configuration, Arc::clone(&server));
+    Ok(server)
+}
+
 /// The connection of that key, with its session, made if it is not there. The key says the
 /// whole configuration, credentials included: only what is all the same is shared.
 ///
@@ -205,16 +223,18 @@ pub fn sidecar(path: &Path, timeout: Duration) -> Arc<Client> {
     let limit = settings::max_response_bytes();
     let key = (path.to_owned(), timeout, limit);
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let client = clients.get_or_insert(key, || {
-        let mut client = Client::builder(path)
-            .timeout(timeout)
-            .interrupt_when(note_interrupt);
-        if let Some(limit) = limit {
-            client = client.max_response_bytes(limit);
-        }
-        Arc::new(client.build())
-    });
-    Arc::clone(client)
+    if let Some(client) = clients.get(&key) {
+        return Arc::clone(client);
+    }
+    let mut client = Client::builder(path)
+        .timeout(timeout)
+        .interrupt_when(note_interrupt);
+    if let Some(limit) = limit {
+        client = client.max_response_bytes(limit);
+    }
+    let client = Arc::new(client.build());
+    clients.add(key, Arc::clone(&client));
+    client
 }
 
 /// A value that only the process that made it may use or drop: anything with connections,

@@ -5,8 +5,6 @@ mod calls;
 mod listing;
 mod options;
 
-use std::sync::Arc;
-
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
@@ -101,7 +99,7 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
         .and_then(|options| options.shift_remove("roots"));
     let roots = roots.map(|roots| callbacks::roots(&roots)).transpose()?;
     let server = Server::of_client(server, options)?;
-    let link = Link::mcp(Arc::new(server));
+    let link = Link::mcp(server);
     if let Some(roots) = roots {
         link.offer(|offers| offers.roots = roots);
     }

@@ -1,7 +1,5 @@
 //! `MCPSSEClient`: an MCP server, called from PHP (requirements E1 to E11).
 
-use std::sync::Arc;
-
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
@@ -91,7 +89,7 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
     construct(
         call.this(),
         Client {
-            link: Link::sse(Arc::new(server)),
+            link: Link::sse(server),
         },
     )?;
     Ok(Zval::new())
@@ -104,7 +102,7 @@ pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
         return Ok(None);
     };
     new_with_state(Client {
-        link: Link::sse(Arc::new(server)),
+        link: Link::sse(server),
     })
     .map(Some)
 }

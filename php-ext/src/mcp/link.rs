@@ -109,10 +109,12 @@ impl Link {
     }
 
     fn find_connection(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
-        let config = self.server.config().clone();
-        let offers = self.offers.borrow().clone();
+        let new = |tokens| {
+            let config = self.server.config().clone();
+            Connection::new(config, &self.offers.borrow(), tokens)
+        };
         if self.server.oauth().is_none() {
-            let make = || Connection::new(config, &offers, None);
+            let make = || new(None);
             return runtime::mcp_connection(&self.key(None), make);
         }
         let stored = credentials::load(hooks, &self.server)?;
@@ -125,7 +127,7 @@ impl Link {
         };
         let make = || {
             let tokens = TokenSlot::new(stored.map(|stored| stored.credentials));
-            Connection::new(config, &offers, Some(Arc::new(tokens)))
+            new(Some(Arc::new(tokens)))
         };
         match key {
             Some(key) => runtime::mcp_connection(&key, make),

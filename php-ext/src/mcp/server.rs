@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::mcp::{Authentication, OAuthConfig, ServerConfig, Wording};
@@ -5,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::classes::tool_definition::seconds;
 use crate::zend::Failure;
-use crate::{exception, settings};
+use crate::{exception, runtime, settings};
 
 /// An MCP server as PHP code configures it.
 pub struct Server {
@@ -17,13 +18,13 @@ pub struct Server {
     is_labelled: bool,
 }
 
-/// What a client speaks to.
+/// Whose server it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Schemes {
-    /// `http` and `https` alone.
-    Http,
-    /// WebSocket and programs too.
-    Any,
+enum Of {
+    /// `MCPSSEClient`: `http` and `https` alone, errors worded as M2 has them.
+    SseClient,
+    /// `McpClient`: WebSocket and programs too.
+    Client,
 }
 
 /// Options that are maps.
@@ -48,7 +49,7 @@ impl Server {
         timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Arc<Self>, Failure> {
         Self::labelled(None, url, timeout, api_key, options)
     }
 
@@ -56,7 +57,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn of_entry(entry: &Value) -> Result<Option<Self>, Failure> {
+    pub fn of_entry(entry: &Value) -> Result<Option<Arc<Self>>, Failure> {
         let text = |key: &str| {
             let text = entry.get(key).and_then(Value::as_str).map(str::trim);
             text.filter(|text| !text.is_empty())
@@ -79,7 +80,7 @@ impl Server {
     ///
     /// # Errors
     /// An `InvalidInputException` that names the option.
-    pub fn of_client(server: Value, options: Value) -> Result<Self, Failure> {
+    pub fn of_client(server: Value, options: Value) -> Result<Arc<Self>, Failure> {
         let mut entry = match server {
             Value::String(url) => Map::from_iter([("url".to_owned(), Value::String(url))]),
             server => named(server, "server")?,
@@ -112,7 +113,7 @@ impl Server {
         if let Some(oauth) = entry.remove("oauth") {
             put_oauth(&mut entry, oauth)?;
         }
-        Self::read(entry, Schemes::Any)
+        Self::known(entry, Of::Client)
     }
 
     fn labelled(
@@ -121,7 +122,7 @@ impl Server {
         timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Arc<Self>, Failure> {
         let mut entry = named(options, "options")?;
         if let Some(key) = ARGUMENTS.iter().find(|key| entry.contains_key(**key)) {
             return Err(unknown(key));
@@ -134,21 +135,27 @@ impl Server {
         if let Some(label) = label {
             entry.insert("label".to_owned(), json!(label));
         }
-        let mut server = Self::read(entry, Schemes::Http)?;
-        server.config.wording = Some(Wording::Sse);
+        Self::known(entry, Of::SseClient)
+    }
+
+    /// The server of an entry, which is read once: each request of a worker comes with it again.
+    fn known(mut entry: Map<String, Value>, of: Of) -> Result<Arc<Self>, Failure> {
+        limit_by_setting(&mut entry);
+        let text = Value::Object(entry.clone());
         // Who words errors in another way has another connection.
-        server.key.insert_str(0, "sse ");
-        Ok(server)
+        let key = match of {
+            Of::SseClient => format!("sse {text}"),
+            Of::Client => text.to_string(),
+        };
+        runtime::mcp_server(key, |key| Self::read(entry, of, key))
     }
 
     /// Reads an entry as the engine has it, with `allow_http`, and without need of a label.
-    fn read(mut entry: Map<String, Value>, schemes: Schemes) -> Result<Self, Failure> {
+    fn read(mut entry: Map<String, Value>, of: Of, key: &str) -> Result<Self, Failure> {
         let is_labelled = entry.contains_key("label");
         if !is_labelled {
             entry.insert("label".to_owned(), json!("mcp"));
         }
-        limit_by_setting(&mut entry);
-        let key = Value::Object(entry.clone()).to_string();
         let allow_http = match entry.remove("allow_http") {
             None | Some(Value::Null) => false,
             Some(Value::Bool(allow)) => allow,
@@ -177,7 +184,7 @@ impl Server {
         let is_http = config
             .url()
             .is_some_and(|url| url.scheme().starts_with("http"));
-        if schemes == Schemes::Http && !is_http {
+        if of == Of::SseClient && !is_http {
             return Err(invalid("url", "use http:// or https://"));
         }
         config
@@ -187,9 +194,10 @@ impl Server {
             // Approvals and limits go by the label: two servers must not share one.
             config.label = config.display_url();
         }
+        config.wording = (of == Of::SseClient).then_some(Wording::Sse);
         Ok(Self {
             config,
-            key,
+            key: key.to_owned(),
             is_labelled,
         })
     }

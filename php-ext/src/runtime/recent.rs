@@ -12,18 +12,19 @@ impl<K: PartialEq, V> Recent<K, V> {
         }
     }
 
-    /// The value of `key`, made if it is not there.
-    pub(super) fn get_or_insert(&mut self, key: K, make: impl FnOnce() -> V) -> &V {
-        let entry = match self.entries.iter().position(|(known, _)| *known == key) {
-            Some(place) => self.entries.remove(place),
-            None => {
-                if self.entries.len() == self.limit {
-                    self.entries.remove(0);
-                }
-                (key, make())
-            }
-        };
+    /// The value of `key`.
+    pub(super) fn get(&mut self, key: &K) -> Option<&V> {
+        let place = self.entries.iter().position(|(known, _)| known == key)?;
+        let entry = self.entries.remove(place);
         self.entries.push(entry);
-        &self.entries[self.entries.len() - 1].1
+        self.entries.last().map(|(_, value)| value)
+    }
+
+    /// Keeps a value under a key that is not there.
+    pub(super) fn add(&mut self, key: K, value: V) {
+        if self.entries.len() == self.limit {
+            self.entries.remove(0);
+        }
+        self.entries.push((key, value));
     }
 }

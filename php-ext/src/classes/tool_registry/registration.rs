@@ -204,7 +204,6 @@ fn server_argument<'a>(
         return Err(call.type_error(0, CLIENTS));
     }
     let server = Server::of_entry(&to_value(value)?)?
-        .map(Arc::new)
         .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
     let listed = mcp_sse_client::tools_of(&server)?;
     Ok((server, None, listed))
