@@ -11,6 +11,8 @@ if test "$PHP_PILLION" != "no"; then
   if test "$CARGO" = "no"; then
     AC_MSG_ERROR([cargo was not found: install a Rust toolchain (1.88 or later)])
   fi
+  dnl Where it is: the build takes no name to look for.
+  PHP_CONFIG=`command -v "$PHP_CONFIG"`
   PHP_SUBST([CARGO])
   PHP_SUBST([PHP_CONFIG])
   PHP_ADD_MAKEFILE_FRAGMENT([$abs_srcdir/Makefile.frag], [$abs_srcdir], [$abs_builddir])
