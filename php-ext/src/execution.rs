@@ -3,6 +3,7 @@
 mod approval;
 mod gate;
 mod notices;
+mod question;
 mod run;
 
 use std::sync::Arc;
@@ -134,24 +135,9 @@ fn serve(
     work: Work,
 ) -> Result<(), Failure> {
     match work {
-        Work::Run(job) => {
-            if !job.is_abandoned() {
-                let outcome = run::run(attendants.object, &job.question)?;
-                job.answer(outcome);
-            }
-        }
-        Work::Approve(job) => {
-            if !job.is_abandoned() {
-                let decision = approval::ask(attendants.hooks, &job.question)?;
-                job.answer(decision);
-            }
-        }
-        Work::Enter(job) => {
-            if !job.is_abandoned() {
-                let answer = gate::ask(attendants.hooks, &job.question)?;
-                job.answer(answer);
-            }
-        }
+        Work::Run(job) => job.serve(|asked| run::run(attendants.object, asked))?,
+        Work::Approve(job) => job.serve(|asked| approval::ask(attendants.hooks, asked))?,
+        Work::Enter(job) => job.serve(|asked| gate::ask(attendants.hooks, asked))?,
         Work::Mcp(place, errand) => {
             if let Some(client) = asked.get(place) {
                 client.serve(errand)?;

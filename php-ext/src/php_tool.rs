@@ -7,8 +7,7 @@ use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOrigin,
 };
 
-use crate::switchboard::{Run, Switchboard, Work, gone};
-use crate::wait::Job;
+use crate::switchboard::{Run, Switchboard, Work};
 
 /// A tool whose work is done by the PHP thread that waits for the call. The PHP object
 /// itself stays in the registry's `$tools`.
@@ -59,15 +58,13 @@ impl Tool for PhpTool {
                     format!("Tool '{name}' is PHP code, and no PHP thread waits for this call"),
                 )
             })?;
-            let (job, answer) = Job::new(Run {
+            let run = Run {
                 tool: name.to_owned(),
                 number: self.number,
                 arguments,
                 call_id: context.call_id,
-            });
-            line.send(Work::Run(job));
-            let cancelled = |_| Err(gone(&format!("Tool '{name}'")));
-            answer.await.unwrap_or_else(cancelled)
+            };
+            line.ask(Work::Run, run, &format!("Tool '{name}'")).await
         })
     }
 }

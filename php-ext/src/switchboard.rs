@@ -134,6 +134,27 @@ impl Line {
         (self.jobs)(work);
     }
 
+    /// Has work done by the thread and waits for its outcome.
+    ///
+    /// # Errors
+    /// What the work fails with, or that the thread waits no more: then `what` was cancelled.
+    pub async fn ask<Q, A>(
+        &self,
+        work: impl FnOnce(Job<Q, Result<A, ToolFailure>>) -> Work,
+        question: Q,
+        what: &str,
+    ) -> Result<A, ToolFailure> {
+        let (job, answer) = Job::new(question);
+        self.send(work(job));
+        let gone = |_| {
+            Err(ToolFailure::new(
+                ErrorCode::Cancelled,
+                format!("{what} was cancelled"),
+            ))
+        };
+        answer.await.unwrap_or_else(gone)
+    }
+
     /// What the application at the end of this line takes part in.
     pub fn serves(&self) -> Serves {
         self.serves
@@ -172,9 +193,4 @@ impl Drop for OpenLine {
     fn drop(&mut self) {
         self.switchboard.lines().remove(&self.number);
     }
-}
-
-/// A tool in PHP, or an approval, for which no PHP thread waits any more.
-pub fn gone(what: &str) -> ToolFailure {
-    ToolFailure::new(ErrorCode::Cancelled, format!("{what} was cancelled"))
 }

@@ -51,8 +51,7 @@ impl<A> Reply<A> {
 
 /// A question to the PHP thread that waits, with the way back for the answer.
 pub struct Job<Question, Answer> {
-    /// What is asked.
-    pub question: Question,
+    question: Question,
     reply: Reply<Answer>,
 }
 
@@ -63,14 +62,19 @@ impl<Question, Answer> Job<Question, Answer> {
         (Self { question, reply }, answer)
     }
 
-    /// Whether nobody waits for the answer any more: the deadline has passed.
-    pub fn is_abandoned(&self) -> bool {
-        self.reply.is_abandoned()
-    }
-
-    /// Answers. An answer that comes too late is dropped.
-    pub fn answer(self, answer: Answer) {
-        self.reply.send(answer);
+    /// Answers with what `work` gives, unless nobody waits for that any more.
+    ///
+    /// # Errors
+    /// What `work` fails with; then there is no answer.
+    pub fn serve(
+        self,
+        work: impl FnOnce(&Question) -> Result<Answer, Failure>,
+    ) -> Result<(), Failure> {
+        if !self.reply.is_abandoned() {
+            let answer = work(&self.question)?;
+            self.reply.send(answer);
+        }
+        Ok(())
     }
 }
 

@@ -117,13 +117,9 @@ fn accepted(schema: &Value, arguments: Value) -> Value {
 }
 
 fn object(properties: Value) -> Value {
-    let entries = [("type", json!("object")), ("properties", properties)];
-    Value::Object(
-        entries
-            .map(|(key, value)| (key.to_owned(), value))
-            .into_iter()
-            .collect(),
-    )
+    let mut schema = json!({"type": "object"});
+    schema["properties"] = properties;
+    schema
 }
 
 #[test]

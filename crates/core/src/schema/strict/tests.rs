@@ -1,17 +1,10 @@
 use super::*;
 
 fn tool(properties: Value, required: Value) -> Value {
-    let entries = [
-        ("type", json!("object")),
-        ("properties", properties),
-        ("required", required),
-    ];
-    Value::Object(
-        entries
-            .map(|(key, value)| (key.to_owned(), value))
-            .into_iter()
-            .collect(),
-    )
+    let mut schema = json!({"type": "object"});
+    schema["properties"] = properties;
+    schema["required"] = required;
+    schema
 }
 
 #[test]
