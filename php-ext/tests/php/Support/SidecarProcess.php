@@ -37,7 +37,8 @@ final class SidecarProcess
             throw new \RuntimeException('The sidecar could not be started');
         }
         $this->process = $process;
-        for ($tries = 0; !file_exists($this->socket) && $tries < 500; $tries++) {
+        // The socket is there a moment before anybody listens on it.
+        for ($tries = 0; !@stream_socket_client("unix://$this->socket") && $tries < 500; $tries++) {
             usleep(10_000);
         }
     }
