@@ -48,7 +48,7 @@ $kinds = [
         $fails(fn () => $nobody->callTool('echo'));
         $fails(fn () => new MCPSSEClient('x', options: ['y' => 1]));
     },
-    'mcp time limits' => fn () => $fails(fn () => (new MCPSSEClient($url, 0.01))->callTool('slow', ['seconds' => 0.05])),
+    'mcp time limits' => fn () => $fails(fn () => (new MCPSSEClient($url, 0.01))->callTool('slow', ['seconds' => 2])),
     'mcp users' => function () use ($sessions, &$number): void {
         $number++;
         (new MCPSSEClient($sessions, 20, "user-$number"))->callTool('who');
