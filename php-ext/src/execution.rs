@@ -98,7 +98,7 @@ pub fn execute(
                 client.open(errands, |_| ());
             }
             let open = registry.switchboard().open(jobs, serves, &mut context);
-            async move {
+            Box::pin(async move {
                 let (other_places, other_calls): (Vec<_>, Vec<_>) = others.into_iter().unzip();
                 let mut context_in_php = context.clone();
                 let in_php = async {
@@ -114,7 +114,7 @@ pub fn execute(
                 let (in_php, others) = join(in_php, others).await;
                 let others = other_places.into_iter().zip(others);
                 in_php.into_iter().chain(others).collect::<Vec<_>>()
-            }
+            })
         },
         |work| serve(attendants, &asked, &begun, work),
     )

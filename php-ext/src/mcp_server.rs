@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::log::log;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{Connection, Link, Server};
-use crate::runtime;
+use crate::runtime::{self, forks};
 use crate::settings::LogLevel;
 use crate::zend::Failure;
 
@@ -35,7 +35,7 @@ pub struct Offered {
 /// A connection of a process.
 #[derive(Default)]
 pub struct Called {
-    process: u32,
+    process: Option<u32>,
     connection: Weak<Connection>,
 }
 
@@ -90,9 +90,8 @@ impl McpServer {
                 }
             }
         }
-        let process = std::process::id();
         let called = Called {
-            process,
+            process: Some(forks::so_far()),
             connection,
         };
         Ok(Offered { tools, called })
@@ -120,6 +119,6 @@ impl McpServer {
 
     /// Whether the tools are those of the parent of this process.
     pub fn is_of_another_process(&self) -> bool {
-        self.called.borrow().process != std::process::id()
+        self.called.borrow().process != Some(forks::so_far())
     }
 }

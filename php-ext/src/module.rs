@@ -2,7 +2,9 @@
 
 use std::panic::catch_unwind;
 
-use ext_php_rs::ffi::{USING_ZTS, ZEND_MODULE_API_NO};
+use ext_php_rs::error::php_error;
+use ext_php_rs::ffi::{USING_ZTS, ZEND_MODULE_API_NO, ZEND_RESULT_CODE_FAILURE};
+use ext_php_rs::flags::ErrorType;
 use ext_php_rs::prelude::*;
 use ext_php_rs::zend::ModuleEntry;
 
@@ -20,6 +22,11 @@ pub fn get_module(module: ModuleBuilder<'_>) -> ModuleBuilder<'_> {
 }
 
 fn startup(_kind: i32, module: i32) -> i32 {
+    if let Err(error) = runtime::forks::watch() {
+        let message = format!("Pillion cannot be told of forks: {error}");
+        php_error(&ErrorType::CoreWarning, &message);
+        return ZEND_RESULT_CODE_FAILURE;
+    }
     settings::register(module);
     ext_php_rs::internal::startup_guard(|| {
         exception::register()?;

@@ -17,16 +17,18 @@
 //!   that connections are served (pings, event streams) while PHP runs: see [`Engine`].
 //! - No PHP code ever runs inside the runtime: see [`wait`](crate::wait).
 
+mod bound;
 mod engine;
+pub mod forks;
 mod recent;
 mod sessions;
 
-use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use bound::Bound;
 pub use engine::{Engine, Unattended};
 use futures_util::future::join_all;
 use pillion_client::Client;
@@ -235,53 +237,4 @@ pub fn sidecar(path: &Path, timeout: Duration) -> Arc<Client> {
     let client = Arc::new(client.build());
     clients.add(key, Arc::clone(&client));
     client
-}
-
-/// A value that only the process that made it may use or drop: anything with connections,
-/// tasks or threads behind it. In a forked child it is forgotten.
-#[derive(Debug)]
-pub struct Bound<T> {
-    value: ManuallyDrop<T>,
-    process: u32,
-}
-
-impl<T> Bound<T> {
-    /// Binds a value to this process.
-    pub fn new(value: T) -> Self {
-        Self {
-            value: ManuallyDrop::new(value),
-            process: std::process::id(),
-        }
-    }
-
-    /// The value, in the process that made it.
-    pub fn get(&self) -> Option<&T> {
-        self.is_ours().then_some(&*self.value)
-    }
-
-    fn get_mut(&mut self) -> Option<&mut T> {
-        self.is_ours().then_some(&mut *self.value)
-    }
-
-    /// The value, in the process that made it; elsewhere it is forgotten.
-    pub fn into_inner(mut self) -> Option<T> {
-        let ours = self.is_ours();
-        // Nobody owns it any more, so that `drop` leaves the value alone.
-        self.process = 0;
-        // SAFETY: the value is taken once: `self` ends here and `drop` does not touch it.
-        ours.then(|| unsafe { ManuallyDrop::take(&mut self.value) })
-    }
-
-    fn is_ours(&self) -> bool {
-        self.process == std::process::id()
-    }
-}
-
-impl<T> Drop for Bound<T> {
-    fn drop(&mut self) {
-        if self.is_ours() {
-            // SAFETY: dropped once, here.
-            unsafe { ManuallyDrop::drop(&mut self.value) };
-        }
-    }
 }

@@ -30,8 +30,8 @@ mod transport;
 
 pub use callbacks::{Callbacks, Notification, Progress, ProgressCallback};
 pub use client::{
-    ConnectionInfo, LogLevel, McpClient, RequestOptions, Subscription, SubscriptionFilter,
-    ToolCallResult,
+    ConnectionInfo, LogLevel, McpClient, OpenConnection, RequestOptions, Subscription,
+    SubscriptionFilter, ToolCallResult,
 };
 pub use config::{
     Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,

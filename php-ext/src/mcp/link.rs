@@ -210,7 +210,8 @@ impl Link {
         self.authorize_first(hooks, &connection)?;
         let client = connection.client().clone();
         let attendant = Attendant::of(self, hooks, Arc::clone(&connection), reported);
-        let outcome = attendant.wait(|line| work(client, line))?;
+        // In its place once and for all: it is large, and would be copied at every step.
+        let outcome = attendant.wait(|line| Box::pin(work(client, line)))?;
         drop(attendant);
         self.settle(hooks, &connection)?;
         hooks.log(LogLevel::Debug, self.response, || {

@@ -29,7 +29,7 @@ use super::{
 use connection::Connections;
 use known_tools::KnownTools;
 
-pub use connection::ConnectionInfo;
+pub use connection::{ConnectionInfo, OpenConnection};
 pub use known_tools::ToolCallResult;
 pub use methods::LogLevel;
 pub use options::RequestOptions;
@@ -167,11 +167,10 @@ impl McpClient {
         self.in_time(&RequestOptions::default(), connection).await
     }
 
-    /// The connection that is open now, if there is one, and how many have been opened before
-    /// it: the number tells a new one from the last.
+    /// Which connection is open now, if there is one, and the revision spoken on it. Cheap.
     #[must_use]
-    pub fn open_connection(&self) -> Option<(u64, ConnectionInfo)> {
-        self.shared.connections.open_info()
+    pub fn open_connection(&self) -> Option<OpenConnection> {
+        self.shared.connections.which_is_open()
     }
 
     /// What the last attempt to connect has tried so far, whatever came of it: where there is

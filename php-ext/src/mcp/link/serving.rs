@@ -63,10 +63,10 @@ impl Link {
     /// # Errors
     /// What the PHP code throws.
     pub fn settle(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
-        if let Some((number, info)) = connection.client().open_connection()
-            && connection.is_new(number)
+        if let Some(open) = connection.client().open_connection()
+            && connection.is_new(open.number)
         {
-            let version = info.protocol_version.map(|version| version.as_str());
+            let version = open.protocol_version.map(|version| version.as_str());
             let server = self.server.shown_name();
             hooks.dispatch(|| event::server_connected(&server, version))?;
         }

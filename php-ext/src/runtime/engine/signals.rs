@@ -30,10 +30,12 @@ pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Called when a thread that drives goes to sleep.
+/// Called when a thread that drives goes to sleep. SIGPIPE is not for PHP to see: see
+/// [`forget_broken_pipe`].
 pub(super) fn let_through() {
-    if let Some(before) = BEFORE.get() {
-        release(&before);
+    if let Some(mut before) = BEFORE.get() {
+        before.add(Signal::SIGPIPE);
+        let _ = before.thread_set_mask();
     }
 }
 
@@ -63,17 +65,12 @@ impl Deferred {
 impl Drop for Deferred {
     fn drop(&mut self) {
         if let Some(before) = BEFORE.take() {
-            release(&before);
+            if !before.contains(Signal::SIGPIPE) {
+                forget_broken_pipe();
+            }
+            let _ = before.thread_set_mask();
         }
     }
-}
-
-/// Lets all signals through but those that PHP's thread holds back itself.
-fn release(before: &SigSet) {
-    if !before.contains(Signal::SIGPIPE) {
-        forget_broken_pipe();
-    }
-    let _ = before.thread_set_mask();
 }
 
 /// A write to a server that has closed its end raises SIGPIPE on the thread that writes. The

@@ -23,7 +23,7 @@ use crate::mcp::{
     AuthorizationResponse, Feature, Handshake, McpErrorKind, PendingAuthorization, ProbeStep,
     ServerConfig, TransportKind,
 };
-pub use info::ConnectionInfo;
+pub use info::{ConnectionInfo, OpenConnection};
 
 /// A client's connection: at most one, opened when somebody needs it.
 pub(super) struct Connections {
@@ -99,10 +99,13 @@ impl Connections {
         self.connected().await.map(|connected| connected.info())
     }
 
-    /// The connection that is open now, and how many were opened before it.
-    pub(super) fn open_info(&self) -> Option<(u64, ConnectionInfo)> {
+    /// The connection that is open now.
+    pub(super) fn which_is_open(&self) -> Option<OpenConnection> {
         let connected = self.current()?;
-        Some((connected.number, connected.info()))
+        Some(OpenConnection {
+            number: connected.number,
+            protocol_version: connected.session.version(),
+        })
     }
 
     async fn connected(&self) -> Result<Arc<Connected>, McpErrorKind> {

@@ -17,6 +17,16 @@ pub struct ConnectionInfo {
     pub steps: Vec<ProbeStep>,
 }
 
+/// Which of a client's connections is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenConnection {
+    /// How many have been opened before it: the number tells a new one from the last.
+    pub number: u64,
+    /// The revision in use; none with a server that was never asked.
+    pub protocol_version: Option<ProtocolVersion>,
+}
+
 impl ConnectionInfo {
     /// The server's name and version, as it calls itself.
     #[must_use]
