@@ -63,7 +63,8 @@ pub struct Outcome {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub result: Option<Value>,
     /// The outcome as text for the model: the result, or `Error: ` and the error. Of an MCP
-    /// result that is text and nothing else, that text.
+    /// result that is text and nothing else, that text, and of one without blocks its
+    /// structured content.
     #[serde(default)]
     pub text: String,
     /// Facts about the run; `execution_time` is in seconds.

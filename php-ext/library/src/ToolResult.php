@@ -8,6 +8,7 @@ use Pillion\Fallback\Argument;
 use Pillion\Fallback\Content;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
+use Pillion\Fallback\Reading;
 
 /**
  * The one outcome of a call.
@@ -53,18 +54,21 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * The text for the model: the result, or `Error: ` and the error.
+     * The text for the model: the result, or `Error: ` and the error. Of an MCP result that is text and
+     * nothing else, that text, a block a line; of one without blocks the JSON of its structured content.
+     * Any other result is JSON, unless it is text.
      *
      * @throws Exception\InvalidInputException when the result is no JSON
      */
     public function toMessage(): string
     {
-        $text = Json::text($this->result);
-        return $this->success ? $text : 'Error: ' . ($this->error ?? 'unknown error');
+        $reading = Reading::of($this);
+        return $this->success ? $reading->text() : 'Error: ' . ($this->error ?? 'unknown error');
     }
 
     /**
-     * The message of role `tool`. The content is the result if it is text, else its JSON.
+     * The message of role `tool`. The content is the result, as {@see toMessage()} has it; of a failure
+     * whose result says no more than its error, `{"error": "..."}`.
      *
      * @return array{role: 'tool', tool_call_id: string, content: string}
      *
@@ -72,8 +76,8 @@ class ToolResult implements \JsonSerializable
      */
     public function toMessageFormat(): array
     {
-        $nothing = !$this->success && $this->result === null;
-        $content = $nothing ? Json::encode(['error' => $this->error ?? 'unknown error']) : Json::text($this->result);
+        $reading = Reading::of($this);
+        $content = $reading->isNothing() ? Json::encode(['error' => $this->error ?? 'unknown error']) : $reading->text();
         return ['role' => 'tool', 'tool_call_id' => $this->toolCallId, 'content' => $content];
     }
 

@@ -37,7 +37,9 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * The text for the model: the result, or `Error: ` and the error.
+     * The text for the model: the result, or `Error: ` and the error. Of an MCP result that is text and
+     * nothing else, that text, a block a line; of one without blocks the JSON of its structured content.
+     * Any other result is JSON, unless it is text.
      *
      * @throws Exception\InvalidInputException when the result is no JSON
      */
@@ -46,7 +48,8 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * The message of role `tool`. The content is the result if it is text, else its JSON.
+     * The message of role `tool`. The content is the result, as {@see toMessage()} has it; of a failure
+     * whose result says no more than its error, `{"error": "..."}`.
      *
      * @return array{role: 'tool', tool_call_id: string, content: string}
      *

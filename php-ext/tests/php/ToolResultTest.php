@@ -9,6 +9,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\RateLimitedException;
 use Pillion\Exception\TransportException;
+use Pillion\ProviderFormat;
 use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
@@ -54,6 +55,74 @@ final class ToolResultTest extends TestCase
         yield 'a failure with a result' => [
             new ToolResult('c', 't', ['error' => 'no'], false, 'boom'), 'Error: boom', '{"error":"no"}',
         ];
+    }
+
+    /** @dataProvider envelopes */
+    public function testE10AModelReadsWhatAnMcpResultSays(mixed $result, string $text): void
+    {
+        $result = new ToolResult('c', 't', $result);
+        self::assertSame([$text, $text], [$result->toMessage(), $result->toMessageFormat()['content']]);
+        foreach (['openai' => 'content', 'openai-responses' => 'output'] as $provider => $key) {
+            self::assertSame($text, ProviderFormat::results($provider, [$result])[0][$key]);
+        }
+        self::assertSame($text, ProviderFormat::results('anthropic', [$result])[0]['content'][0]['content']);
+        $read = ProviderFormat::results('google', [$result])[0]['parts'][0]['functionResponse']['response'];
+        self::assertSame(['result'], array_keys($read));
+        self::assertSame($text, is_string($read['result']) ? $read['result'] : json_encode($read['result'], JSON_PRESERVE_ZERO_FRACTION | JSON_UNESCAPED_SLASHES));
+    }
+
+    public function envelopes(): iterable
+    {
+        $one = ['type' => 'text', 'text' => 'one', 'annotations' => ['priority' => 1]];
+        $two = ['type' => 'text', 'text' => 'two'];
+        $image = ['type' => 'image', 'data' => 'AAAA', 'mimeType' => 'image/png'];
+        yield 'text' => [['content' => [$one]], 'one'];
+        yield 'texts' => [
+            ['content' => [$one, $two], 'structuredContent' => ['a' => 1], 'isError' => false, '_meta' => ['b' => 1], 'resultType' => 'complete'],
+            "one\ntwo",
+        ];
+        yield 'structured content' => [['structuredContent' => ['a' => 1.0]], '{"a":1.0}'];
+        yield 'structured content, no blocks' => [['content' => [], 'structuredContent' => [1, 2]], '[1,2]'];
+        yield 'nothing' => [['content' => []], ''];
+        yield 'nothing that is structured' => [['content' => [], 'structuredContent' => null], ''];
+        yield 'an object' => [(object) ['content' => [(object) $two]], 'two'];
+        yield 'an object with a form of its own' => [
+            new class implements \JsonSerializable {
+                public function jsonSerialize(): array
+                {
+                    return ['content' => [['type' => 'text', 'text' => 'three']]];
+                }
+            },
+            'three',
+        ];
+        $whole = [
+            'an image' => ['content' => [$two, $image]],
+            'a text that is none' => ['content' => [['type' => 'text', 'text' => 1]]],
+            'a member of its own' => ['content' => [$two], 'sources' => ['a']],
+            'a map of blocks' => ['content' => ['k' => $two]],
+            'no blocks' => ['content' => 'a'],
+            'null' => ['content' => null],
+            'a list' => [$two],
+            'no MCP' => ['total' => 15, 'rolls' => [15]],
+        ];
+        foreach ($whole as $name => $result) {
+            yield $name => [$result, json_encode($result, JSON_UNESCAPED_SLASHES)];
+        }
+    }
+
+    public function testE10AModelIsToldThatAnMcpCallFailed(): void
+    {
+        $envelope = ['content' => [['type' => 'text', 'text' => 'no dice']], 'isError' => true];
+        foreach ([$envelope, ['content' => []], 'no dice'] as $result) {
+            $failed = new ToolResult('c', 't', $result, false, 'no dice');
+            self::assertSame(['Error: no dice', '{"error":"no dice"}'], [$failed->toMessage(), $failed->toMessageFormat()['content']]);
+            $read = ProviderFormat::results('google', [$failed])[0]['parts'][0]['functionResponse']['response'];
+            self::assertSame(['error' => 'no dice'], $read);
+        }
+        $failed = new ToolResult('c', 't', $envelope, false, 'boom');
+        self::assertSame(['Error: boom', 'no dice'], [$failed->toMessage(), $failed->toMessageFormat()['content']]);
+        $read = ProviderFormat::results('google', [$failed])[0]['parts'][0]['functionResponse']['response'];
+        self::assertSame(['error' => 'boom', 'result' => 'no dice'], $read);
     }
 
     public function testJ1PropertiesAreReadonly(): void

@@ -107,12 +107,12 @@ pub(super) fn format_results(results: &[ToolResult]) -> Value {
 /// Always an object. The result goes under a key of its own, lest a result with a member
 /// `error` read as a failure.
 fn response_of(result: &ToolResult) -> Value {
-    if result.success {
-        return json!({"result": result.result});
+    let mut response = json!({});
+    if !result.success {
+        response["error"] = json!(result.error_text());
     }
-    let mut response = json!({"error": result.error.as_deref().unwrap_or("unknown error")});
-    if !result.result.is_null() {
-        response["result"] = result.result.clone();
+    if let Some(reading) = result.reading() {
+        response["result"] = reading.into_owned();
     }
     response
 }

@@ -1,3 +1,7 @@
+mod reading;
+
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -69,8 +73,30 @@ impl ToolResult {
         }
     }
 
-    /// The text for the model as S0 has it: the result, or `Error: ` and the error (A8).
-    /// [`to_message_format`](Self::to_message_format) is the whole message instead.
+    /// What the model reads of the result: of an MCP result that is text and nothing else that
+    /// text, its blocks joined by a newline; of one without blocks its structured content; any
+    /// other result as it is, also an MCP result with blocks of other kinds. `None` where that
+    /// is no more than the failure itself says.
+    ///
+    /// ```
+    /// use pillion_core::tool::ToolResult;
+    /// use serde_json::json;
+    /// let result = json!({"content": [{"type": "text", "text": "15"}]});
+    /// let result = ToolResult::success("1", "roll", result);
+    /// assert_eq!(*result.reading().unwrap(), "15");
+    /// ```
+    #[must_use]
+    pub fn reading(&self) -> Option<Cow<'_, Value>> {
+        let reading = reading::of(&self.result);
+        let is_said = match reading.as_str() {
+            Some(text) => text.is_empty() || self.error.as_deref() == Some(text),
+            None => reading.is_null(),
+        };
+        (self.success || !is_said).then_some(reading)
+    }
+
+    /// The text for the model as S0 has it: what it reads of the result, or `Error: ` and the
+    /// error (A8). [`to_message_format`](Self::to_message_format) is the whole message instead.
     ///
     /// ```
     /// use pillion_core::tool::{ErrorCode, ToolResult};
@@ -80,18 +106,15 @@ impl ToolResult {
     #[must_use]
     pub fn to_message(&self) -> String {
         if self.success {
-            text_of(&self.result)
+            text_of(&reading::of(&self.result))
         } else {
-            format!(
-                "Error: {}",
-                self.error.as_deref().unwrap_or("unknown error")
-            )
+            format!("Error: {}", self.error_text())
         }
     }
 
     /// The message of role `tool` as S4 has it: `{"role", "tool_call_id", "content"}`, where
-    /// the content is the string itself, else the JSON of the result; a failure without a
-    /// result gives `{"error": "..."}` (A8).
+    /// the content is what the model [reads](Self::reading): the string itself, else its JSON; a
+    /// failure whose result says no more than the error gives `{"error": "..."}` (A8).
     #[must_use]
     pub fn to_message_format(&self) -> Value {
         json!({
@@ -104,11 +127,15 @@ impl ToolResult {
     /// The content of a tool message: see [`to_message_format`](Self::to_message_format).
     #[must_use]
     pub fn content(&self) -> String {
-        if !self.success && self.result.is_null() {
-            let error = self.error.as_deref().unwrap_or("unknown error");
-            return json!({ "error": error }).to_string();
+        match self.reading() {
+            Some(reading) => text_of(&reading),
+            None => json!({ "error": self.error_text() }).to_string(),
         }
-        text_of(&self.result)
+    }
+
+    /// What went wrong, in words, also where nobody said so.
+    pub(crate) fn error_text(&self) -> &str {
+        self.error.as_deref().unwrap_or("unknown error")
     }
 }
 
@@ -141,6 +168,34 @@ mod tests {
         assert_eq!(
             failed.to_message_format()["content"],
             json!("{\"error\":\"boom\"}")
+        );
+    }
+
+    #[test]
+    fn e10_a_model_reads_the_text_of_an_mcp_result() {
+        let says = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+        let result = ToolResult::success("1", "t", says("15"));
+        assert_eq!(
+            (result.to_message(), result.content()),
+            ("15".into(), "15".into())
+        );
+
+        let structured = json!({"content": [], "structuredContent": {"total": 15}});
+        let result = ToolResult::success("1", "t", structured);
+        assert_eq!(result.to_message(), "{\"total\":15}");
+
+        let failure = |result: Value| ToolResult {
+            result,
+            ..ToolResult::failure("1", "t", ErrorCode::InternalError, "no dice")
+        };
+        for says_no_more in [says("no dice"), json!({"content": []}), json!("no dice")] {
+            let failed = failure(says_no_more);
+            assert_eq!(failed.to_message(), "Error: no dice");
+            assert_eq!(failed.content(), "{\"error\":\"no dice\"}");
+        }
+        assert_eq!(
+            failure(says("no dice, but cards")).content(),
+            "no dice, but cards"
         );
     }
 

@@ -65,7 +65,7 @@ pub(in crate::routes) async fn batch_execute(
     };
     let open = answers.iter_mut().filter(|answer| answer.is_none());
     for (answer, result) in open.zip(results) {
-        *answer = Some(answer::ran(&app, result));
+        *answer = Some(answer::ran(result));
     }
 
     let results: Vec<_> = ids

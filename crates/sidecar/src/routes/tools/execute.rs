@@ -49,5 +49,5 @@ pub(in crate::routes) async fn execute(
     }
     let call = ToolCall::new(&*id, name, arguments);
     let result = app.executor().execute_one(call, &context).await;
-    Ok(Json(answer::ran(&app, result)))
+    Ok(Json(answer::ran(result)))
 }

@@ -7,6 +7,7 @@ namespace Pillion\Fallback\Provider;
 use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Json;
 use Pillion\Fallback\Provider\Gemini\Conversion;
+use Pillion\Fallback\Reading;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
@@ -103,12 +104,9 @@ final class Google extends Format
      */
     private static function responseOf(ToolResult $result): array
     {
-        $value = Json::shown(Json::tree($result->result));
-        if ($result->success) {
-            return ['result' => $value];
-        }
-        $error = ['error' => $result->error ?? 'unknown error'];
-        return $value === null ? $error : $error + ['result' => $value];
+        $reading = Reading::of($result);
+        $error = $result->success ? [] : ['error' => $result->error ?? 'unknown error'];
+        return $reading->isNothing() ? $error : $error + ['result' => Json::shown($reading->tree())];
     }
 
     /**

@@ -1,0 +1,109 @@
+//! What a model reads of a result.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+/// What a model reads of a tool's result: of an MCP result (`CallToolResult`) that is text
+/// and nothing else that text, a block a line; of one without blocks its structured content;
+/// anything else as it is.
+///
+/// The envelope stays around blocks that are no text, as nothing of them may be lost, and
+/// around a value with members that a `CallToolResult` does not have: that is a tool's own.
+pub(super) fn of(result: &Value) -> Cow<'_, Value> {
+    let said = result.as_object().filter(|it| is_envelope(it));
+    said.and_then(said_by).unwrap_or(Cow::Borrowed(result))
+}
+
+/// The members of a `CallToolResult` (MCP 2025-11-25), and the `resultType` that every result
+/// has since 2026-07-28.
+const MEMBERS: [&str; 5] = [
+    "content",
+    "structuredContent",
+    "isError",
+    "_meta",
+    "resultType",
+];
+
+fn is_envelope(result: &Map<String, Value>) -> bool {
+    let is_known = |name: &String| MEMBERS.contains(&name.as_str());
+    // Only what MCP defines has the second name.
+    let is_mcp = result.contains_key("content") || result.contains_key("structuredContent");
+    is_mcp && result.keys().all(is_known)
+}
+
+/// `None` where the blocks are of other kinds.
+fn said_by(envelope: &Map<String, Value>) -> Option<Cow<'_, Value>> {
+    let blocks = match envelope.get("content") {
+        Some(content) => content.as_array()?.as_slice(),
+        None => &[],
+    };
+    if blocks.is_empty() {
+        let structured = envelope.get("structuredContent").filter(|it| !it.is_null());
+        return Some(structured.map_or_else(|| Cow::Owned("".into()), Cow::Borrowed));
+    }
+    let texts: Option<Vec<_>> = blocks.iter().map(text_in).collect();
+    Some(Cow::Owned(texts?.join("\n").into()))
+}
+
+fn text_in(block: &Value) -> Option<&str> {
+    let is_text = block.get("type")? == "text";
+    block.get("text")?.as_str().filter(|_| is_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn e10_text_alone_is_that_text() {
+        let block = |text: &str| json!({"type": "text", "text": text, "annotations": {}});
+        let result = json!({
+            "content": [block("one"), block("two")],
+            "structuredContent": {"a": 1}, "isError": false, "_meta": {}, "resultType": "complete",
+        });
+        assert_eq!(*of(&result), "one\ntwo");
+    }
+
+    #[test]
+    fn e10_structured_content_stands_for_blocks_that_are_not_there() {
+        for result in [
+            json!({"content": [], "structuredContent": {"a": 1.0}}),
+            json!({"structuredContent": {"a": 1.0}}),
+        ] {
+            assert_eq!(*of(&result), json!({"a": 1.0}));
+        }
+        assert_eq!(
+            *of(&json!({"structuredContent": false, "content": []})),
+            false
+        );
+        for nothing in [
+            json!({"content": []}),
+            json!({"content": [], "structuredContent": null}),
+        ] {
+            assert_eq!(*of(&nothing), "");
+        }
+    }
+
+    #[test]
+    fn e10_anything_else_stays_what_it_is() {
+        let text = json!({"type": "text", "text": "a"});
+        for result in [
+            json!({"content": [text, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),
+            json!({"content": [{"type": "text", "text": 1}]}),
+            json!({"content": [{"type": "resource", "text": "a"}]}),
+            json!({"content": [text], "sources": ["a"]}),
+            json!({"content": text}),
+            json!({"content": "a"}),
+            json!({"content": null}),
+            json!({"isError": false}),
+            json!({}),
+            json!([text]),
+            json!("a"),
+            json!({"total": 15, "rolls": [15]}),
+        ] {
+            assert_eq!(*of(&result), result);
+        }
+    }
+}
