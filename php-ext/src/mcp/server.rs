@@ -1,3 +1,5 @@
+mod wording;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +9,9 @@ use serde_json::{Map, Value, json};
 use crate::classes::tool_definition::seconds;
 use crate::zend::Failure;
 use crate::{exception, runtime, settings};
+
+pub use wording::without_value;
+use wording::{in_words_of_php, invalid, unknown};
 
 /// An MCP server as PHP code configures it.
 pub struct Server {
@@ -23,8 +28,8 @@ pub struct Server {
 enum Of {
     /// `MCPSSEClient`: `http` and `https` alone, errors worded as M2 has them.
     SseClient,
-    /// `McpClient`: WebSocket and programs too.
-    Client,
+    /// `McpClient`: WebSocket and programs too. Its authentication may be the option `oauth`.
+    Client { has_oauth: bool },
 }
 
 /// Options that are maps.
@@ -36,8 +41,12 @@ const SECRET: [&str; 5] = ["authentication", "oauth", "headers", "env", "api_key
 /// How long an operation may take where neither the client nor a setting says so.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The options that have an argument of their own.
-const ARGUMENTS: [&str; 2] = ["url", "timeout_ms"];
+/// The options of an `McpClient` that have an argument of their own in `MCPSSEClient`.
+const ARGUMENTS: [(&str, &str); 3] = [
+    ("url", "serverUrl"),
+    ("timeout", "timeout"),
+    ("api_key", "apiKey"),
+];
 
 impl Server {
     /// Checks the arguments of `MCPSSEClient::__construct`.
@@ -92,9 +101,10 @@ impl Server {
                 )));
             }
         }
-        if entry.contains_key("timeout_ms") {
-            return Err(unknown("timeout_ms"));
-        }
+        let of = Of::Client {
+            has_oauth: entry.contains_key("oauth"),
+        };
+        refuse_milliseconds(&entry, of)?;
         command_list(&mut entry)?;
         let timeout = match entry.remove("timeout") {
             None | Some(Value::Null) => None,
@@ -113,7 +123,7 @@ impl Server {
         if let Some(oauth) = entry.remove("oauth") {
             put_oauth(&mut entry, oauth)?;
         }
-        Self::known(entry, Of::Client)
+        Self::known(entry, of)
     }
 
     fn labelled(
@@ -124,9 +134,11 @@ impl Server {
         options: Value,
     ) -> Result<Arc<Self>, Failure> {
         let mut entry = named(options, "options")?;
-        if let Some(key) = ARGUMENTS.iter().find(|key| entry.contains_key(**key)) {
-            return Err(unknown(key));
+        let is_given = |(key, _): &&(&str, &str)| entry.contains_key(*key);
+        if let Some((key, argument)) = ARGUMENTS.iter().find(is_given) {
+            return Err(invalid(key, format!("it is the argument ${argument}")));
         }
+        refuse_milliseconds(&entry, Of::SseClient)?;
         if let Some(key) = api_key {
             put_api_key(&mut entry, key)?;
         }
@@ -145,7 +157,7 @@ impl Server {
         // Who words errors in another way has another connection.
         let key = match of {
             Of::SseClient => format!("sse {text}"),
-            Of::Client => text.to_string(),
+            Of::Client { .. } => text.to_string(),
         };
         runtime::mcp_server(key, |key| Self::read(entry, of, key))
     }
@@ -175,8 +187,18 @@ impl Server {
             .map_err(|error| {
                 let path = error.path().to_string();
                 let option = path.split(['.', '[']).next().unwrap_or_default();
-                let why = without_value(SECRET.contains(&option), &error.inner().to_string());
-                invalid(&path, why)
+                let why = error.inner().to_string();
+                if why.starts_with(&format!("unknown field `{path}`")) {
+                    return unknown(option, of);
+                }
+                let why = without_value(SECRET.contains(&option), &why);
+                match path.strip_prefix("authentication") {
+                    Some(rest) if of == (Of::Client { has_oauth: true }) => {
+                        invalid(&format!("oauth{rest}"), why)
+                    }
+                    _ if path == "." => exception::invalid_input(why),
+                    _ => invalid(&path, why),
+                }
             })?;
         if let (true, Some(url)) = (allow_http, config.url().cloned()) {
             config.egress.allow_http_to(&url);
@@ -189,7 +211,7 @@ impl Server {
         }
         config
             .validate()
-            .map_err(|error| exception::invalid_input(error.to_string()))?;
+            .map_err(|error| exception::invalid_input(in_words_of_php(&error)))?;
         if !is_labelled && config.url().is_some() {
             // Approvals and limits go by the label: two servers must not share one.
             config.label = config.display_url();
@@ -269,6 +291,9 @@ fn put_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<(
         None => settings::timeout().unwrap_or(TIMEOUT),
     };
     let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    if timeout_ms == 0 {
+        return Err(invalid("timeout", "it must be at least 0.001 seconds"));
+    }
     entry.insert("timeout_ms".to_owned(), json!(timeout_ms));
     Ok(())
 }
@@ -301,27 +326,12 @@ fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure
     Ok(())
 }
 
-fn unknown(key: &str) -> Failure {
-    exception::invalid_input(format!("Unknown option '{key}'"))
-}
-
-fn invalid(key: &str, why: impl std::fmt::Display) -> Failure {
-    exception::invalid_input(format!("Invalid MCP server option '{key}': {why}"))
-}
-
-/// What serde says of a wrong value, without the value: it may be a credential. The words
-/// that it does not know are shown where they cannot be part of one.
-pub fn without_value(is_secret: bool, why: &str) -> String {
-    let expected = why.rsplit_once(", expected ").map(|(_, expected)| expected);
-    let is_value = ["invalid type: ", "invalid value: ", "invalid length "]
-        .iter()
-        .any(|start| why.starts_with(start));
-    match expected {
-        Some(expected) if is_value || is_secret => format!("expected {expected}"),
-        None if why.starts_with("missing field") => why.to_owned(),
-        None if is_value || is_secret => "it is not valid".to_owned(),
-        _ => why.to_owned(),
+/// The engine's name for the time: here it is `timeout`, in seconds.
+fn refuse_milliseconds(entry: &Map<String, Value>, of: Of) -> Result<(), Failure> {
+    if entry.contains_key("timeout_ms") {
+        return Err(unknown("timeout_ms", of));
     }
+    Ok(())
 }
 
 /// Puts `pillion.max_response_bytes` in where the options have no limits of their own.

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Tests;
 
 use Pillion\Tests\Support\Examples;
-use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\McpServer;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
@@ -29,7 +29,7 @@ final class DocsTest extends TestCase
     /** @dataProvider examples */
     public function testAnExamplePrintsWhatThePageSays(string $code, string $printed): void
     {
-        $code = str_replace('https://mcp.example.org/sse', FakeServer::url(), $code);
+        $code = str_replace('https://mcp.example.org/mcp', McpServer::url(), $code);
         if (str_contains($code, 'pillion.sock')) {
             self::$sidecar ??= new SidecarProcess();
             $code = str_replace('/run/pillion/pillion.sock', self::$sidecar->socket, $code);

@@ -211,11 +211,13 @@ final class MCPSSEClientTest extends TestCase
         yield 'a transport for programs' => [['http://localhost/', 'options' => ['transport' => 'stdio']], 'The transport does not fit'];
         yield 'a credential in the URL' => [['http://user:hush@localhost/'], "put them into 'authentication'"];
         yield 'a header that is none' => [['http://localhost/', 'options' => ['headers' => ['X-Bad' => "a\n"]]], "Invalid header 'X-Bad'"];
-        yield 'an unknown option' => [['http://localhost/', 'options' => ['retries' => 3]], 'retries'];
+        yield 'an unknown option' => [['http://localhost/', 'options' => ['retries' => 3]], "'retries', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress"];
+        yield 'an argument as an option' => [['http://localhost/', 'options' => ['timeout' => 3]], "'timeout': it is the argument \$timeout"];
+        yield 'no time' => [['http://localhost/', 'timeout' => 0], "'timeout': it must be at least 0.001 seconds"];
         yield 'a transport that is none' => [['http://localhost/', 'options' => ['transport' => 'pigeon']], 'transport'];
         yield 'a negative timeout' => [['http://localhost/', 'timeout' => -1], 'timeout'];
         yield 'no number' => [['http://localhost/', 'timeout' => NAN], 'timeout'];
-        yield 'plain http to another machine' => [['http://mcp.internal:8000/sse'], "plain http to 'mcp.internal' is not allowed"];
+        yield 'plain http to another machine' => [['http://mcp.internal:8000/sse'], "plain http to 'mcp.internal' is not allowed: use https, or set the option 'allow_http' to true"];
         yield 'a link-local address' => [
             ['http://169.254.169.254/', 'options' => ['allow_http' => true]], 'the link-local address 169.254.169.254',
         ];

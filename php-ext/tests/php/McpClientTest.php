@@ -47,11 +47,15 @@ final class McpClientTest extends TestCase
         yield 'no URL' => ['not-a-url', [], 'url'];
         yield 'nothing' => [[], [], "either a 'url' or a 'command'"];
         yield 'both' => [['url' => 'http://localhost/', 'command' => 'sh'], [], "either a 'url' or a 'command'"];
-        yield 'an unknown option' => ['http://localhost/', ['retries' => 3], 'retries'];
+        yield 'an unknown option' => ['http://localhost/', ['retries' => 3], "'retries', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress, timeout, api_key, oauth, roots, description, url, command"];
+        yield 'an unknown option inside of one' => ['http://localhost/', ['egress' => ['allow' => []]], "'egress.allow': unknown field `allow`, expected one of `allow_http`"];
+        yield 'an unknown key of oauth' => ['http://localhost/', ['oauth' => ['grnt' => 1]], "Invalid MCP server option 'oauth': expected one of `grant`"];
+        yield 'plain http' => ['http://mcp.internal/', [], "plain http to 'mcp.internal' is not allowed: use https, or set the option 'allow_http' to true"];
+        yield 'no time' => ['http://localhost/', ['timeout' => 0], "'timeout': it must be at least 0.001 seconds"];
         yield 'an option twice' => [['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2], "'timeout' is given twice"];
         yield 'a time that is none' => ['http://localhost/', ['timeout' => 'soon'], "'timeout'"];
         yield 'a negative time' => ['http://localhost/', ['timeout' => -1], 'timeout'];
-        yield 'milliseconds' => ['http://localhost/', ['timeout_ms' => 1], 'timeout_ms'];
+        yield 'milliseconds' => ['http://localhost/', ['timeout_ms' => 1], "Unknown option 'timeout_ms', expected one of "];
         yield 'a key that is none' => ['http://localhost/', ['api_key' => 7], "'api_key'"];
         yield 'an empty command' => [['command' => []], [], "'command'"];
         yield 'arguments twice' => [['command' => ['sh', '-c'], 'args' => ['x']], [], "'args'"];

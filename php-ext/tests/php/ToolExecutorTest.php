@@ -42,6 +42,18 @@ final class ToolExecutorTest extends TestCase
         );
     }
 
+    public function testAnUnknownOptionIsNamedWithThoseThatThereAre(): void
+    {
+        try {
+            new ToolExecutor($this->registry, ['timeot' => 5]);
+            self::fail('It was taken');
+        } catch (InvalidInputException $e) {
+            preg_match("/^Invalid executor option 'timeot': unknown field.*, expected one of (.*)$/", $e->getMessage(), $found);
+            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'rate_limits', 'approvals', 'approve', 'before'];
+            self::assertSame($options, explode(', ', str_replace('`', '', $found[1])));
+        }
+    }
+
     private function call(string $name, array|string $arguments = [], array $options = [], array $context = []): ToolResult
     {
         return (new ToolExecutor($this->registry, $options))->execute(new ToolCall('c1', $name, $arguments), $context);

@@ -21,6 +21,7 @@ require __DIR__ . '/Support/FakeServer.php';
 require __DIR__ . '/Support/FastCgi.php';
 require __DIR__ . '/Support/Fpm.php';
 require __DIR__ . '/Support/FpmPool.php';
+require __DIR__ . '/Support/McpServer.php';
 require __DIR__ . '/Support/OddPeer.php';
 require __DIR__ . '/Support/Peer.php';
 require __DIR__ . '/Support/Process.php';

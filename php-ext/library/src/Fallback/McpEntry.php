@@ -15,7 +15,7 @@ final class McpEntry
 {
     /** The options of an McpClient beside those of every server. */
     private const MORE_OPTIONS = [
-        'url', 'command', 'args', 'env', 'inherit_env', 'cwd', 'timeout', 'api_key', 'oauth', 'roots', 'description',
+        'timeout', 'api_key', 'oauth', 'roots', 'description', 'url', 'command', 'args', 'env', 'inherit_env', 'cwd',
     ];
 
     /**
@@ -49,7 +49,8 @@ final class McpEntry
         }
         $rest = array_diff_key($given, $own);
         // OAuth is a credential of the application's, too.
-        return new McpServer($url, $timeout, $key, isset($own['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest);
+        $rest = isset($own['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest;
+        return new McpServer($url, $timeout, $key, $rest, self::MORE_OPTIONS);
     }
 
     /**

@@ -30,6 +30,9 @@ final class McpServer
         'limits', 'allow_http', 'egress',
     ];
 
+    /** The options of an McpClient that have an argument of their own in MCPSSEClient. */
+    private const ARGUMENTS = ['url' => 'serverUrl', 'timeout' => 'timeout', 'api_key' => 'apiKey'];
+
     public readonly Hooks $hooks;
     /** @var ?array<string, string> the sidecar's names of the tools, by the server's, once they were asked for */
     private ?array $names = null;
@@ -38,7 +41,10 @@ final class McpServer
     /** Whether PHP code has credentials for the server. */
     private readonly bool $hasCredentials;
 
-    /** @param array<array-key, mixed> $options */
+    /**
+     * @param array<array-key, mixed> $options
+     * @param list<string>            $more    the options that whoever asks has read already
+     */
     public function __construct(
         private readonly string $url,
         int|float $timeout,
@@ -46,12 +52,17 @@ final class McpServer
         ?string $apiKey,
         #[\SensitiveParameter]
         array $options,
+        array $more = [],
     ) {
         Argument::texts([1 => $url, 3 => $apiKey]);
         Json::encode($options);
         foreach (array_keys($options) as $name) {
+            if ($more === [] && isset(self::ARGUMENTS[$name])) {
+                throw Failure::invalidInput("Invalid MCP server option '$name': it is the argument \$" . self::ARGUMENTS[$name]);
+            }
             if (!in_array($name, self::OPTIONS, true)) {
-                throw Failure::invalidInput("Unknown option '$name'");
+                $options = implode(', ', [...self::OPTIONS, ...$more]);
+                throw Failure::invalidInput("Unknown option '$name', expected one of $options");
             }
         }
         if ($apiKey !== null && isset($options['authentication'])) {
@@ -69,6 +80,9 @@ final class McpServer
         $this->hooks = new Hooks();
         $this->label = $label;
         $this->timeout = Argument::seconds('timeout', $timeout);
+        if ($this->timeout < 0.001) {
+            throw Failure::invalidInput("Invalid MCP server option 'timeout': it must be at least 0.001 seconds");
+        }
         $this->hasCredentials = $apiKey !== null || isset($options['authentication']) || ($options['headers'] ?? []) !== [];
     }
 

@@ -107,11 +107,14 @@ fn callable(options: &Zval, name: &str) -> Result<Zval, Failure> {
 fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
     let options: Data =
         serde_path_to_error::deserialize(without_empty_lists(options)).map_err(|error| {
-            exception::invalid_input(format!(
-                "Invalid executor option '{}': {}",
-                error.path(),
-                error.inner()
-            ))
+            let path = error.path().to_string();
+            let why = error.inner().to_string();
+            let mut why = why.replace("expected f64", "expected a number");
+            if !path.contains(['.', '[']) && why.starts_with("unknown field ") {
+                // Those that are no data are read elsewhere.
+                why = format!("{why}, `{}`, `{}`", hooks::APPROVE, hooks::BEFORE);
+            }
+            exception::invalid_input(format!("Invalid executor option '{path}': {why}"))
         })?;
     let defaults = ExecutorConfig::default();
     let time = |name: &str, given: Option<f64>, default: Duration| {

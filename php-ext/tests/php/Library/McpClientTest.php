@@ -146,6 +146,11 @@ final class McpClientTest extends TestCase
 
     public function wrong(): iterable
     {
+        yield 'unknown of a client' => [
+            fn () => new McpClient('http://localhost/', ['tiemout' => 5]),
+            "Unknown option 'tiemout', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress, timeout, api_key,",
+        ];
+        yield 'no time' => [fn () => new McpClient('http://localhost/', ['timeout' => 0]), "'timeout': it must be at least 0.001 seconds"];
         yield 'unknown' => [fn (McpClient $client) => $client->callTool('x', [], ['timout' => 5]), "Unknown option 'timout'"];
         yield 'a type' => [fn (McpClient $client) => $client->callTool('x', [], ['timeout' => 'soon']), "The option 'timeout' must be a number of seconds, string given"];
         yield 'no call' => [fn (McpClient $client) => $client->callTools([5]), 'A call must be a Pillion\ToolCall or an array'];

@@ -1,0 +1,75 @@
+//! What is wrong with a server's options, in the names that PHP code has for them.
+
+use pillion_core::egress::EgressError;
+use pillion_core::mcp::ServerConfigError;
+
+use super::Of;
+use crate::exception;
+use crate::zend::Failure;
+
+/// The options of both.
+const OPTIONS: [&str; 10] = [
+    "label",
+    "transport",
+    "handshake",
+    "protocol_version",
+    "authentication",
+    "headers",
+    "token_in_query",
+    "limits",
+    "allow_http",
+    "egress",
+];
+
+/// Those of `McpClient` alone.
+const CLIENT_OPTIONS: [&str; 11] = [
+    "timeout",
+    "api_key",
+    "oauth",
+    "roots",
+    "description",
+    "url",
+    "command",
+    "args",
+    "env",
+    "inherit_env",
+    "cwd",
+];
+
+pub(super) fn unknown(key: &str, of: Of) -> Failure {
+    let own: &[&str] = match of {
+        Of::SseClient => &[],
+        Of::Client { .. } => &CLIENT_OPTIONS,
+    };
+    let options = [&OPTIONS, own].concat().join(", ");
+    exception::invalid_input(format!("Unknown option '{key}', expected one of {options}"))
+}
+
+/// What is wrong with a configuration, with the options of PHP for those of the engine.
+pub(super) fn in_words_of_php(error: &ServerConfigError) -> String {
+    match error {
+        ServerConfigError::Egress(EgressError::PlainHttp { host }) => format!(
+            "plain http to '{host}' is not allowed: use https, or set the option 'allow_http' to true"
+        ),
+        error => error.to_string(),
+    }
+}
+
+pub(super) fn invalid(key: &str, why: impl std::fmt::Display) -> Failure {
+    exception::invalid_input(format!("Invalid MCP server option '{key}': {why}"))
+}
+
+/// What serde says of a wrong value, without the value: it may be a credential. The words
+/// that it does not know are shown where they cannot be part of one.
+pub fn without_value(is_secret: bool, why: &str) -> String {
+    let expected = why.rsplit_once(", expected ").map(|(_, expected)| expected);
+    let is_value = ["invalid type: ", "invalid value: ", "invalid length "]
+        .iter()
+        .any(|start| why.starts_with(start));
+    match expected {
+        Some(expected) if is_value || is_secret => format!("expected {expected}"),
+        None if why.starts_with("missing field") => why.to_owned(),
+        None if is_value || is_secret => "it is not valid".to_owned(),
+        _ => why.to_owned(),
+    }
+}
