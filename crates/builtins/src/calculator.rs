@@ -36,9 +36,10 @@ pub const MAX_EXPRESSION_BYTES: usize = 8_192;
 /// How deep brackets, calls, signs and `**` may nest.
 pub const MAX_DEPTH: usize = 64;
 
-const DESCRIPTION: &str = "Perform mathematical calculations with Python's arithmetic: \
-    + - * / // % ** and parentheses, lists, the functions abs, round, min, max, sum, sqrt, \
-    pow, sin, cos, tan, log, log10, and the constants pi and e. Also '15% of 47.5'.";
+const DESCRIPTION: &str = "Perform mathematical calculations: + - * /, // (division rounded down), \
+    % (remainder), ** (power, not ^) and parentheses, lists such as [1, 2], the functions abs, \
+    round, min, max, sum, sqrt, pow, sin, cos, tan (in radians), log (natural, or with a base), \
+    log10, and the constants pi and e. Also '15% of 47.5'.";
 
 /// The tool `calculator`: `{expression}` -> text for the model,
 /// `data = {expression, result}`, `metadata.type` = `int`, `float` or `list`.

@@ -75,8 +75,9 @@ return [
     |
     | By model: a tool is visible if the model has `function_calling`; a tool of an MCP
     | server if it has `mcp` too; and if `enabled_tools` is empty or names it. A model that
-    | is not here is looked up in config/model_lists/*.php, by `id`, and gets `default`
-    | when it is not there either.
+    | is not here is looked up in config/model_lists/*.php, by `id`. One that is not there
+    | either sees no tools, unless `default_model` says otherwise: what is allowed there is
+    | allowed to every name that reaches forModel(), so name the tools in `enabled_tools`.
     |
     */
 
@@ -88,7 +89,7 @@ return [
 
     'default_model' => [
         'provider' => 'openai',
-        'function_calling' => true,
+        'function_calling' => false,
         'mcp' => false,
         'enabled_tools' => [],
     ],

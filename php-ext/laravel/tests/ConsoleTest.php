@@ -36,6 +36,11 @@ final class ConsoleTest extends TestCase
         self::assertSame('yes', $visible['calculator']);
         self::assertSame("model has no 'mcp' flag", $visible['dice_roll']);
         self::assertSame('not in enabled_tools', $visible['get_time']);
+        [, $output] = $this->artisanOutput('pillion:tools --model=unknown');
+        self::assertStringContainsString('The model unknown is in no list: what pillion.default_model says counts', $output);
+        self::assertStringContainsString('model cannot call functions', $output);
+        [, $output] = $this->artisanOutput('pillion:tools --model=small');
+        self::assertStringNotContainsString('in no list', $output);
     }
 
     public function test_call(): void

@@ -124,7 +124,7 @@ final class FakeTest extends TestCase
             'callTools' => fn () => Pillion::callTools([$call])[0],
             'parallel' => fn () => Pillion::parallel([$call])[0],
             'forUser' => fn () => Pillion::forUser('bob')->call('calculator', ['expression' => '1 + 1']),
-            'forModel' => fn () => Pillion::forModel('any')->execute([$call])[0],
+            'forModel' => fn () => Pillion::forModel(['function_calling' => true])->execute([$call])[0],
             'executor' => fn () => Pillion::executor()->execute($call),
             'an executor from before' => fn () => $before->executeParallel([$call])[0],
             'tools of a model from before' => fn () => $model->execute([$call])[0],

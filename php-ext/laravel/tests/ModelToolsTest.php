@@ -36,13 +36,27 @@ final class ModelToolsTest extends TestCase
         self::assertSame(['calculator'], Pillion::forModel('meta-llama-3.1-8b-instruct')->names());
         self::assertSame(['far_roll'], Pillion::forModel('with.dots')->names());
         self::assertSame([], Pillion::forModel('no-tools')->names());
-        self::assertSame(
-            ['calculator', 'get_time', 'roll_dice'],
-            Pillion::forModel('not in any list')->names(),
-            'the default of the configuration',
-        );
         $this->configure(['models' => ['with.dots' => ['function_calling' => true, 'mcp' => true]]]);
         self::assertCount(4, Pillion::forModel('with.dots'));
+    }
+
+    public function test_h2_a_model_in_no_list_sees_and_calls_nothing_unless_the_configuration_says_so(): void
+    {
+        $call = ['id' => 'a', 'name' => 'calculator', 'arguments' => ['expression' => '6 * 7']];
+        $unknown = fn () => Pillion::forModel('not in any list');
+        self::assertSame([], $unknown()->names());
+        self::assertSame([], $unknown()->format());
+        self::assertSame('not_found', $unknown()->execute([$call])[0]->errorCode);
+
+        $this->configure(['default_model' => ['function_calling' => true, 'enabled_tools' => ['calculator']]]);
+        self::assertSame(['calculator'], $unknown()->names());
+        self::assertTrue($unknown()->execute([$call])[0]->success);
+        $this->configure(['default_model' => ['function_calling' => true]]);
+        self::assertSame(['calculator', 'get_time', 'roll_dice'], $unknown()->names());
+
+        // A published configuration may be without it.
+        $this->configure(['default_model' => []]);
+        self::assertSame([], $unknown()->names());
     }
 
     public function test_h2_a_model_may_be_an_array_or_an_object(): void

@@ -155,7 +155,8 @@ final class PackageTest extends TestCase
     {
         $this->configure([$key => $value]);
         $this->expectExceptionMessage($message);
-        Pillion::forModel('any')->call('get_time');
+        Pillion::forModel('any');
+        Pillion::call('get_time');
         Pillion::approvals();
         Pillion::sidecar();
     }

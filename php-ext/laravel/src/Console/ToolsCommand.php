@@ -42,12 +42,19 @@ final class ToolsCommand extends Command
                 $rows,
             ));
         }
+        if ($model !== null && !in_array($model, $models->names(), true)) {
+            $this->remark("The model $model is in no list: what pillion.default_model says counts");
+        }
         foreach ($pillion->leftOut() as $server => $reason) {
-            $this->getOutput()->getErrorStyle()->writeln(
-                '<comment>' . Shown::line("Left out $server: $reason") . '</comment>',
-            );
+            $this->remark("Left out $server: $reason");
         }
         return self::SUCCESS;
+    }
+
+    /** Beside the list, so that JSON stays JSON. */
+    private function remark(string $text): void
+    {
+        $this->getOutput()->getErrorStyle()->writeln('<comment>' . Shown::line($text) . '</comment>');
     }
 
     private static function origin(ToolInterface $tool): string

@@ -19,6 +19,7 @@ final class ModelDirectory
 
     /**
      * The capabilities of a model: `function_calling`, `mcp`, `enabled_tools`, and `provider` if known.
+     * A name that is in no list has those of `pillion.default_model`, which are none unless it says so.
      *
      * @param string|array<string, mixed>|object $model its name or id, or what says itself what it can do
      *

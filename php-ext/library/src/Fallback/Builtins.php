@@ -32,7 +32,7 @@ final class Builtins
         return [
             new ToolDefinition(
                 'calculator',
-                'Perform mathematical calculations with Python\'s arithmetic: + - * / // % ** and parentheses, lists, the functions abs, round, min, max, sum, sqrt, pow, sin, cos, tan, log, log10, and the constants pi and e. Also \'15% of 47.5\'.',
+                'Perform mathematical calculations: + - * /, // (division rounded down), % (remainder), ** (power, not ^) and parentheses, lists such as [1, 2], the functions abs, round, min, max, sum, sqrt, pow, sin, cos, tan (in radians), log (natural, or with a base), log10, and the constants pi and e. Also \'15% of 47.5\'.',
                 [
                     ['name' => 'expression', 'type' => 'string', 'description' => 'Mathematical expression to evaluate (e.g., \'2 + 2\', \'sqrt(16)\', \'2**10\')'],
                 ],

@@ -5,8 +5,9 @@ declare(strict_types=1);
 namespace Pillion\Tests\Library;
 
 use Pillion\Tests\Support\Examples;
-use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\McpServer;
 use Pillion\Tests\Support\Process;
+use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
@@ -18,10 +19,22 @@ final class ReadmeTest extends TestCase
 {
     private const PAGE = __DIR__ . '/../../../library/README.md';
 
+    private static ?SidecarProcess $sidecar = null;
+
+    public static function tearDownAfterClass(): void
+    {
+        self::$sidecar?->stop();
+        self::$sidecar = null;
+    }
+
     /** @dataProvider examples */
     public function testAnExamplePrintsWhatThePageSays(string $code, string $printed): void
     {
-        $code = str_replace('https://mcp.example.org/sse', FakeServer::url(), $code);
+        if (str_contains($code, 'mcp.example.org')) {
+            self::$sidecar ??= new SidecarProcess([['label' => 'dice', 'url' => McpServer::url(), 'tool_prefix' => 'dice-']]);
+            $code = str_replace('https://mcp.example.org/mcp', McpServer::url(), $code);
+            $code = 'putenv(' . var_export('PILLION_SOCKET=' . self::$sidecar->socket, true) . ");\n$code";
+        }
         $ran = Process::php($code);
         self::assertSame(['', $printed, 0], [$ran['errors'], $ran['output'], $ran['exit']]);
     }
