@@ -90,11 +90,23 @@ fn h5_made_up_ids_stay_here_and_real_ones_go_back() {
                                   "response": {"error": "no clock"}}},
         ]})]
     );
-    failed.result = json!({"content": []});
-    assert_eq!(
-        format_results(GOOGLE, &[failed])[0]["parts"][0]["functionResponse"]["response"],
-        json!({"error": "no clock", "result": {"content": []}})
-    );
+    for (result, response) in [
+        (
+            json!({"tick": 1}),
+            json!({"error": "no clock", "result": {"tick": 1}}),
+        ),
+        (
+            json!({"content": [{"type": "text", "text": "tick"}]}),
+            json!({"error": "no clock", "result": "tick"}),
+        ),
+        (json!({"content": []}), json!({"error": "no clock"})),
+    ] {
+        failed.result = result;
+        assert_eq!(
+            format_results(GOOGLE, &[failed.clone()])[0]["parts"][0]["functionResponse"]["response"],
+            response
+        );
+    }
 }
 
 #[test]
