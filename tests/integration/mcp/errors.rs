@@ -90,6 +90,21 @@ async fn e4_json_rpc_codes_have_reasons() {
 }
 
 #[tokio::test]
+async fn b5_an_unknown_tool_is_not_found() {
+    for message in [
+        "Unknown tool: roll",
+        "MCP error -32602: Tool roll not found",
+    ] {
+        let server = FakeMcp::builder(Dialect::PlainHttp)
+            .on("tools/call", move |_| Reply::error(-32602, message))
+            .start();
+        let client = client(&server.url, TransportKind::Http);
+        let error = roll(&client).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NotFound, "{message}");
+    }
+}
+
+#[tokio::test]
 async fn e3_e4_an_http_status_in_both_wordings_then_it_works_again() {
     for (status, reason, code) in [
         (400, "Bad Request", ErrorCode::Unavailable),

@@ -95,6 +95,7 @@ impl McpError {
             McpErrorKind::Timeout { .. } => ErrorCode::Timeout,
             McpErrorKind::Authorization(error) => error.code(),
             McpErrorKind::Rpc(error) => match error.code {
+                -32602 if names_no_tool(&error.message) => ErrorCode::NotFound,
                 -32600 | -32602 => ErrorCode::InvalidInput,
                 -32601 | -32002 => ErrorCode::NotFound,
                 _ => ErrorCode::InternalError,
@@ -134,6 +135,16 @@ impl McpError {
             | McpErrorKind::NoResponse => ErrorCode::InternalError,
         }
     }
+}
+
+/// Whether an error for parameters is one for a tool that there is not: the specification's
+/// `Unknown tool: X`, or `Tool X not found` of the official TypeScript SDK (B5).
+fn names_no_tool(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    let is_typescript = message
+        .split_once("tool ")
+        .is_some_and(|(_, rest)| rest.ends_with(" not found"));
+    message.contains("unknown tool") || is_typescript
 }
 
 impl fmt::Display for McpError {
