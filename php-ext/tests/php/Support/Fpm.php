@@ -44,7 +44,8 @@ final class Fpm
             throw new \RuntimeException("$program could not be started");
         }
         $this->process = $process;
-        for ($tries = 0; !file_exists($this->socket) && $tries < 500; $tries++) {
+        // The socket is there a moment before anybody listens on it.
+        for ($tries = 0; !@stream_socket_client("unix://$this->socket") && $tries < 2_000; $tries++) {
             usleep(10_000);
         }
     }
