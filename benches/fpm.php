@@ -152,7 +152,8 @@ $sidecar = proc_open([getenv('PILLION'), 'serve', '--config', "$work/pillion.tom
 $fpm = new Fpm();
 $pages = new Pages($fpm);
 try {
-    for ($tries = 0; !file_exists($socket) && $tries < 500; $tries++) {
+    // The socket is there a moment before anybody listens on it.
+    for ($tries = 0; !@stream_socket_client("unix://$socket") && $tries < 500; $tries++) {
         usleep(20_000);
     }
     $page = fn (string $way, array $more = []) => ['way' => $way, 'url' => $url] + $more;

@@ -16,5 +16,7 @@ if test "$PHP_PILLION" != "no"; then
   PHP_SUBST([CARGO])
   PHP_SUBST([PHP_CONFIG])
   PHP_ADD_MAKEFILE_FRAGMENT([$abs_srcdir/Makefile.frag], [$abs_srcdir], [$abs_builddir])
+  dnl Where make puts it. configure makes the directories that are named, and complains without one.
+  PHP_ADD_BUILD_DIR([modules])
   PHP_MODULES="$PHP_MODULES \$(phplibdir)/pillion.so"
 fi

@@ -1,3 +1,4 @@
+mod man;
 mod mcp;
 mod serve;
 mod tools;

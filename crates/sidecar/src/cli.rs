@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use error::CliError;
 
@@ -47,6 +47,12 @@ struct SocketOption {
     /// $XDG_RUNTIME_DIR/pillion/pillion.sock]
     #[arg(long, env = pillion_client::SOCKET_VARIABLE, value_name = "PATH")]
     socket: Option<PathBuf>,
+}
+
+/// What the command line is made of, as the manual pages want to know it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the program on the arguments of this process.

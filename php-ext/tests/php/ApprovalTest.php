@@ -191,10 +191,10 @@ final class ApprovalTest extends TestCase
     public function testTheTimeOfAPersonIsNotTheToolsTime(): void
     {
         $executor = new ToolExecutor($this->registry, [
-            'timeout' => 0.3,
+            'timeout' => 1.0,
             'approvals' => ['tools' => ['calculator' => 'always-ask', 'echo' => 'always-ask']],
             'approve' => function () {
-                usleep(400_000);
+                usleep(1_100_000);
                 return true;
             },
         ]);

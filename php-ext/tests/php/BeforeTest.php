@@ -158,11 +158,11 @@ final class BeforeTest extends TestCase
         $executor = null;
         $executor = $this->executor(function (ToolCall $call) use (&$executor): ?ToolResult {
             if ($call->name === 'roll') {
-                usleep(400_000);
+                usleep(1_100_000);
                 return null;
             }
             return $call->name === 'echo' ? $executor->execute(new ToolCall('in', 'roll')) : null;
-        }, ['timeout' => 0.3]);
+        }, ['timeout' => 1.0]);
         $results = $executor->executeParallel([
             new ToolCall('1', 'roll'),
             new ToolCall('2', 'echo'),

@@ -133,13 +133,13 @@ final class FpmProcessTest extends TestCase
         $this->pool->signal(SIGQUIT);
         self::assertTrue($this->read($this->pool->finish($waiting))['done']);
         self::assertTrue(FpmPool::waitFor(fn () => !$this->pool->isRunning()));
-        $seen = $this->server->seen();
+        $seen = $this->server->seenWhen(fn ($seen) => $seen['ended'] !== []);
         self::assertSame([1, $seen['opened']], [count($seen['ended']), $seen['ended']]);
     }
 
     public function testRequestTerminateTimeoutKillsTheWorkerAndTheNextOneWorks(): void
     {
-        $this->pool = new FpmPool([...self::ONE, 'request_terminate_timeout = 1s']);
+        $this->pool = new FpmPool([...self::ONE, 'request_terminate_timeout = 3s']);
         $before = $this->ask();
         $started = microtime(true);
         $answer = $this->pool->get(self::SCRIPT, ['url' => $this->server->url, 'seconds' => '25']);

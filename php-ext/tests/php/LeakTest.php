@@ -67,8 +67,8 @@ final class LeakTest extends TestCase
         self::assertLessThan(20_000, $grown['memory'], $ran['output']);
         // Bytes a call would be more than this, and caches and the allocator's ways less.
         self::assertLessThan(6_000, $grown['resident_kb'], $ran['output']);
-        self::assertLessThanOrEqual(3, $grown['descriptors'], $ran['output']);
-        // Threads that wait for work end after a while.
-        self::assertLessThanOrEqual(3, $grown['threads'], $ran['output']);
+        // Sessions have a second connection now and then, and threads that wait for work end after a while.
+        self::assertLessThanOrEqual(10, $grown['descriptors'], $ran['output']);
+        self::assertLessThanOrEqual(10, $grown['threads'], $ran['output']);
     }
 }

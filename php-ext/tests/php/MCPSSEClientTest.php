@@ -23,7 +23,7 @@ final class MCPSSEClientTest extends TestCase
 
     protected function setUp(): void
     {
-        $this->client = new MCPSSEClient(FakeServer::url(), timeout: 5);
+        $this->client = new MCPSSEClient(FakeServer::url(), timeout: 20);
     }
 
     /** @group extension */

@@ -59,7 +59,7 @@ final class McpClientEventsTest extends TestCase
 
     private static function fake(): McpClient
     {
-        return new McpClient(FakeServer::url(), ['timeout' => 5]);
+        return new McpClient(FakeServer::url(), ['timeout' => 20]);
     }
 
     /** @dataProvider thrown */

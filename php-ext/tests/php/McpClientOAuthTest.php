@@ -28,7 +28,7 @@ final class McpClientOAuthTest extends TestCase
 
     private static function client(string $peer, ?TokenStore $store = null): McpClient
     {
-        $client = new McpClient(Peer::url($peer), ['timeout' => 30, 'oauth' => ['redirect_uri' => self::REDIRECT_URI]]);
+        $client = new McpClient(Peer::url($peer), ['timeout' => 120, 'oauth' => ['redirect_uri' => self::REDIRECT_URI]]);
         return $client->setTokenStore($store);
     }
 

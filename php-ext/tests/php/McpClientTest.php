@@ -31,7 +31,7 @@ final class McpClientTest extends TestCase
 {
     private static function client(array $options = []): McpClient
     {
-        return new McpClient(FakeServer::url(), $options + ['timeout' => 5]);
+        return new McpClient(FakeServer::url(), $options + ['timeout' => 20]);
     }
 
     /** @dataProvider badConfigurations */

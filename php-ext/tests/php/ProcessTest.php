@@ -51,7 +51,8 @@ final class ProcessTest extends TestCase
         $before = self::$server->seen()['opened'];
         $ran = $this->runPhp($code);
         self::assertSame([$output, '', $exit], [$ran['output'], $ran['errors'], $ran['exit']]);
-        $seen = self::$server->seen();
+        // What the process has said at its end, the server may hear a moment later.
+        $seen = self::$server->seenWhen(fn ($seen) => array_diff($seen['opened'], $before, $seen['ended']) === []);
         $opened = array_diff($seen['opened'], $before);
         self::assertNotEmpty($opened);
         self::assertSame(count($seen['ended']), count(array_unique($seen['ended'])), 'no session is ended twice');
@@ -74,7 +75,7 @@ final class ProcessTest extends TestCase
             $before = $opened();
             foreach ([1, 2] as $round) {
                 $stream = (new Pillion\McpClient($url, ['headers' => ['X-Round' => "$round"]]))->streamTool('who');
-                for ($tries = 0; $opened() < $before + $round && $tries < 500; $tries++) {
+                for ($tries = 0; $opened() < $before + $round && $tries < 3000; $tries++) {
                     usleep(20_000);
                 }
                 echo $opened() - $before;
@@ -241,7 +242,7 @@ final class ProcessTest extends TestCase
         $before = self::$server->seen()['opened'];
         $ran = $this->runPhp($code, ['-d', 'pillion.max_sessions=1']);
         self::assertSame(['end', '', 0], [$ran['output'], $ran['errors'], $ran['exit']]);
-        $seen = self::$server->seen();
+        $seen = self::$server->seenWhen(fn ($seen) => array_diff($seen['opened'], $before, $seen['ended']) === []);
         self::assertSame([], array_diff($seen['opened'], $before, $seen['ended']));
     }
 
@@ -272,13 +273,14 @@ final class ProcessTest extends TestCase
             '$who = fn ($key) => (new Pillion\MCPSSEClient("' . self::$server->url . '", 20, $key))->callTool("who");' . $code,
         ], [['pipe', 'r'], ['pipe', 'w'], ['pipe', 'w']], $pipes);
         self::assertNotFalse($script);
+        // A session has a second connection where the first was not free again in time.
         $seen = self::$server->seenWhen(fn ($seen) => count($seen['ended']) === $before + 17
-            && $seen['connections'] <= 3 && file_get_contents($note) === 'done');
+            && $seen['connections'] <= 6 && file_get_contents($note) === 'done');
         fclose($pipes[0]);
         self::assertSame(0, proc_close($script));
         unlink($note);
-        self::assertSame([$before + 17, true], [count($seen['ended']), $seen['connections'] <= 3]);
-        self::assertCount($before + 20, self::$server->seen()['ended']);
+        self::assertSame([$before + 17, true], [count($seen['ended']), $seen['connections'] <= 6]);
+        self::assertCount($before + 20, self::$server->seenWhen(fn ($seen) => count($seen['ended']) === $before + 20)['ended']);
     }
 
     public function testIdleSessionsEndAndTheirConnectionsAreClosed(): void
@@ -288,13 +290,13 @@ final class ProcessTest extends TestCase
             $connections = fn () => json_decode(file_get_contents(str_replace('/mcp', '/seen', $url)))->connections;
             $first = $who()['session'];
             $busy = (new Pillion\MCPSSEClient($url, 20, 'busy'))->callTool('who', ['seconds' => 1.5])['session'];
-            for ($tries = 0; $connections() > 0 && $tries < 500; $tries++) usleep(20000);
+            for ($tries = 0; $connections() > 0 && $tries < 3000; $tries++) usleep(20000);
             echo $connections(), ' ', $who()['session'] === $first ? 'kept' : 'new';
             echo ' ', (new Pillion\MCPSSEClient($url, 20, 'busy'))->callTool('who')['session'] === $busy ? 'kept' : 'new';
             PHP;
         $ran = $this->runPhp($code, ['-d', 'pillion.session_idle_ms=300']);
         self::assertSame(['0 new new', ''], [$ran['output'], $ran['errors']]);
-        $seen = self::$server->seen();
+        $seen = self::$server->seenWhen(fn ($seen) => count($seen['ended']) - count($before['ended']) === 4);
         self::assertSame([4, 4], [count($seen['opened']) - count($before['opened']), count($seen['ended']) - count($before['ended'])]);
     }
 
@@ -313,8 +315,9 @@ final class ProcessTest extends TestCase
     public function testASignalEndsAWait(string $handler, int $signal): void
     {
         $url = var_export(FakeServer::url(), true);
-        $code = "$handler (new Pillion\\MCPSSEClient($url))->callTool('echo'); echo \"ready\n\";"
-            . "try { (new Pillion\\MCPSSEClient($url))->callTool('slow', ['seconds' => 25]); } catch (Exception \$e) { echo \$e->getMessage(); }";
+        $code = "$handler (new Pillion\\MCPSSEClient($url))->callTool('echo');"
+            // In the block: the signal may come before the wait has begun.
+            . "try { echo \"ready\n\"; (new Pillion\\MCPSSEClient($url))->callTool('slow', ['seconds' => 25]); } catch (Exception \$e) { echo \$e->getMessage(); }";
         $script = proc_open(
             [PHP_BINARY, '-d', 'extension=' . getenv('PILLION_EXTENSION'), '-r', $code],
             [['pipe', 'r'], ['pipe', 'w'], ['pipe', 'w']],

@@ -11,10 +11,10 @@ $client = new Pillion\MCPSSEClient($url);
 $started = microtime(true);
 
 pcntl_signal(SIGALRM, function () use (&$started) {
-    printf("a handler ran %s\n", microtime(true) - $started < 1.9 ? 'in time' : 'late');
+    printf("a handler ran %s\n", microtime(true) - $started < 2.9 ? 'in time' : 'late');
 });
 pcntl_alarm(1);
-$slept = $client->callTool('slow', ['seconds' => 2])['slept'];
+$slept = $client->callTool('slow', ['seconds' => 3])['slept'];
 echo "slept $slept\n";
 
 pcntl_signal(SIGALRM, fn () => throw new DomainException('enough'));
@@ -33,6 +33,6 @@ echo "not reached\n";
 ?>
 --EXPECT--
 a handler ran in time
-slept 2
+slept 3
 enough in time
 leaving

@@ -44,7 +44,12 @@ final class Fpm
             throw new \RuntimeException("$program could not be started");
         }
         $this->process = $process;
-        for ($tries = 0; !file_exists($this->socket) && $tries < 500; $tries++) {
+        // The socket is there a moment before anybody listens on it.
+        for ($tries = 0; !@stream_socket_client("unix://$this->socket"); $tries++) {
+            if ($tries === 6_000) {
+                proc_terminate($this->process);
+                throw new \RuntimeException("$program does not listen: " . @file_get_contents("$this->directory/log"));
+            }
             usleep(10_000);
         }
     }

@@ -43,7 +43,10 @@ final class FpmPool
             throw new \RuntimeException("$program could not be started");
         }
         $this->process = $process;
-        $this->waitFor(fn () => str_contains($this->log(), 'ready to handle connections'));
+        if (!self::waitFor(fn () => str_contains($this->log(), 'ready to handle connections'))) {
+            proc_terminate($this->process);
+            throw new \RuntimeException("$program does not listen: {$this->log()}");
+        }
     }
 
     private static function freePort(): int
@@ -57,7 +60,7 @@ final class FpmPool
     /** @param callable(): bool $is */
     public static function waitFor(callable $is): bool
     {
-        for ($tries = 0; $tries < 1000; $tries++) {
+        for ($tries = 0; $tries < 3_000; $tries++) {
             if ($is()) {
                 return true;
             }

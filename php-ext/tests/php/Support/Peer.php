@@ -26,7 +26,7 @@ final class Peer
     public function __construct(private readonly string $name, private ?int $port = null)
     {
         $this->start();
-        for ($tries = 0; $this->startedUrl() === null && $tries < 4_000 && $this->isRunning(); $tries++) {
+        for ($tries = 0; $this->startedUrl() === null && $tries < 12_000 && $this->isRunning(); $tries++) {
             usleep(10_000);
         }
         if ($this->startedUrl() === null) {

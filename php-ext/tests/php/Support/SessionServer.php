@@ -33,7 +33,7 @@ final class SessionServer
      */
     public function seenWhen(callable $is): array
     {
-        for ($tries = 0; !$is($seen = $this->seen()) && $tries < 500; $tries++) {
+        for ($tries = 0; !$is($seen = $this->seen()) && $tries < 3_000; $tries++) {
             usleep(20_000);
         }
         return $seen;

@@ -38,7 +38,11 @@ final class SidecarProcess
         }
         $this->process = $process;
         // The socket is there a moment before anybody listens on it.
-        for ($tries = 0; !@stream_socket_client("unix://$this->socket") && $tries < 500; $tries++) {
+        for ($tries = 0; !@stream_socket_client("unix://$this->socket"); $tries++) {
+            if ($tries === 6_000) {
+                proc_terminate($this->process, SIGKILL);
+                throw new \RuntimeException('The sidecar does not listen: ' . file_get_contents("$this->directory/log"));
+            }
             usleep(10_000);
         }
     }

@@ -1,0 +1,145 @@
+//! The manual pages of `docs/man`, one a command, are made of what the program says in its
+//! `--help`. `PILLION_WRITE_MAN=1` writes them anew.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+
+/// What the generator puts before each section.
+const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+
+const EXIT_STATUS: &str = r#".SH "EXIT STATUS"
+0 when all went well, 1 when something failed, 2 when the command line or the configuration is wrong;
+130 and 143 when SIGINT and SIGTERM ended \fBpillion mcp\fR.
+"#;
+
+const FILES: &str = r".SH FILES
+.TP
+.I /run/pillion/pillion.sock
+The socket of a sidecar that root runs, and of the service
+.IR pillion.service .
+.TP
+.I $XDG_RUNTIME_DIR/pillion/pillion.sock
+The socket of any other sidecar.
+.TP
+.I /etc/pillion/pillion.toml
+The configuration of the service; every setting stands in it with its default.
+.TP
+.I /etc/pillion/environment
+Variables of the service's environment, such as secrets that the configuration names; root's alone.
+.TP
+.I /usr/share/doc/pillion/docs
+The documentation, where the package is installed.
+";
+
+/// Each page by the name of its file.
+fn pages() -> BTreeMap<String, String> {
+    let mut command = pillion::cli::command().disable_help_subcommand(true);
+    command.build();
+    let mut pages = BTreeMap::new();
+    add(&command, None, &mut pages);
+    pages
+}
+
+fn add(command: &Command, parent: Option<&str>, pages: &mut BTreeMap<String, String>) {
+    let name = name(command);
+    let below: Vec<_> = command
+        .get_subcommands()
+        .filter(|below| below.get_name() != "help")
+        .collect();
+    let related = parent.map(str::to_owned).into_iter();
+    let related: Vec<_> = related
+        .chain(below.iter().map(|below| self::name(below)))
+        .collect();
+    pages.insert(format!("{name}.1"), page(command, &related));
+    for below in below {
+        add(below, Some(&name), pages);
+    }
+}
+
+/// The name of a command's page, such as `pillion-mcp-call`.
+fn name(command: &Command) -> String {
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    name.replace(' ', "-")
+}
+
+fn page(command: &Command, related: &[String]) -> String {
+    let man = Man::new(command.clone())
+        .source(format!("pillion {}", env!("CARGO_PKG_VERSION")))
+        .manual("Pillion");
+    let mut text = Vec::new();
+    man.render_title(&mut text).unwrap();
+    man.render_name_section(&mut text).unwrap();
+    man.render_synopsis_section(&mut text).unwrap();
+    man.render_description_section(&mut text).unwrap();
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text).unwrap();
+    }
+    man.render_options_section(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let mut text = PREAMBLE.to_owned() + &text.replace(PREAMBLE, "");
+    if let Some(help) = command.get_after_help() {
+        text.push_str(&examples(&help.to_string()));
+    }
+    text.push_str(EXIT_STATUS);
+    if matches!(name(command).as_str(), "pillion" | "pillion-serve") {
+        text.push_str(FILES);
+    }
+    if !related.is_empty() {
+        let related: Vec<_> = related
+            .iter()
+            .map(|page| format!(".BR {} (1)", page.replace('-', "\\-")))
+            .collect();
+        text.push_str(".SH \"SEE ALSO\"\n");
+        text.push_str(&related.join(" ,\n"));
+        text.push('\n');
+    }
+    text
+}
+
+/// The indented lines, which the generator would run together.
+fn examples(help: &str) -> String {
+    let mut section = String::from(".SH EXAMPLES\n.nf\n");
+    for line in help.lines() {
+        if let Some(example) = line.strip_prefix("  ") {
+            let example = example
+                .replace('\\', "\\e")
+                .replace('-', "\\-")
+                .replace('\'', "\\(aq");
+            section.push_str(&example);
+            section.push('\n');
+        }
+    }
+    section.push_str(".fi\n");
+    section
+}
+
+#[test]
+fn the_manual_pages_are_those_of_the_program() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/man"));
+    let pages = pages();
+    if std::env::var_os("PILLION_WRITE_MAN").is_some() {
+        for (name, text) in &pages {
+            fs::write(folder.join(name), text).unwrap();
+        }
+    }
+    let kept: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    for name in &kept {
+        let known = name.to_str().is_some_and(|name| pages.contains_key(name));
+        assert!(known, "{} is the page of no command", name.display());
+    }
+    assert_eq!(kept.len(), pages.len(), "a page is missing");
+    for (name, text) in &pages {
+        let kept = fs::read_to_string(folder.join(name)).unwrap();
+        assert_eq!(
+            &kept, text,
+            "{name} is not what --help says: PILLION_WRITE_MAN=1 cargo test"
+        );
+    }
+}
