@@ -31,7 +31,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! `tool` is pure data; `capability` and `provider` do no I/O; `mcp` and `executor` do,
+//! `tool` is pure data, and so are the records of `store`; `capability` and `provider` do no I/O; `mcp` and `executor` do,
 //! and where requests may go is decided in `egress`.
 
 pub mod capability;
@@ -42,4 +42,5 @@ pub mod mcp;
 pub mod provider;
 pub mod registry;
 pub mod schema;
+pub mod store;
 pub mod tool;

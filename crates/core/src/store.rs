@@ -1,0 +1,77 @@
+//! What must outlive a crash: plain records, and a small trait for each kind of them.
+//!
+//! The traits say nothing of how something is kept; crate `pillion-store` keeps it in SQLite
+//! or Postgres. All of them are object-safe. A program holds an `Arc<dyn Store>`, and gives
+//! each part of itself an `Arc<dyn CallLog>` or whatever else it needs:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use pillion_core::store::{ApprovalStore, CallLog, Store};
+//!
+//! fn parts(store: Arc<dyn Store>) -> (Arc<dyn CallLog>, Arc<dyn ApprovalStore>) {
+//!     (store.clone(), store)
+//! }
+//! ```
+//!
+//! **A method that returns `Ok` has stored what it was given**: a process that is killed the
+//! moment after finds it again. Whatever fails returns a [`StoreError`], and a write that
+//! failed may be repeated.
+
+mod access_token;
+mod approval;
+mod call;
+mod call_id;
+mod call_log;
+mod call_query;
+mod error;
+mod idempotency;
+mod memory;
+mod page;
+mod pin;
+mod secret;
+mod server;
+mod settings;
+mod timestamp;
+
+pub use access_token::{AccessToken, AccessTokenStore};
+pub use approval::{ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Verdict};
+pub use call::{CallStatus, ProcessLife, ToolCallRecord};
+pub use call_id::{CallId, CallIdError};
+pub use call_log::CallLog;
+pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
+pub use error::{StoreError, StoreErrorKind};
+pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim};
+pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
+pub use page::{Cursor, Page, PageRequest};
+pub use pin::{PendingDefinition, PinStore, ToolPin};
+pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
+pub use server::{ServerRecord, ServerStore};
+pub use settings::SettingsStore;
+pub use timestamp::Timestamp;
+
+/// All of it. Whatever implements the parts implements this.
+pub trait Store:
+    ServerStore
+    + CallLog
+    + ApprovalStore
+    + IdempotencyStore
+    + PinStore
+    + SecretStore
+    + AccessTokenStore
+    + MemoryStore
+    + SettingsStore
+{
+}
+
+impl<T> Store for T where
+    T: ServerStore
+        + CallLog
+        + ApprovalStore
+        + IdempotencyStore
+        + PinStore
+        + SecretStore
+        + AccessTokenStore
+        + MemoryStore
+        + SettingsStore
+{
+}

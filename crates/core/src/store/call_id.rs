@@ -1,0 +1,114 @@
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use super::Timestamp;
+
+/// The id of a recorded call: a UUID of version 7. It begins with the time of its making, so
+/// that the order of ids is the order in which calls came in, and a range of time is a range
+/// of ids.
+///
+/// ```
+/// use pillion_core::store::CallId;
+/// let (first, second) = (CallId::new(), CallId::new());
+/// assert!(first < second);
+/// assert_eq!(first.to_string().parse(), Ok(first));
+/// assert!("b3a7d1f0-0000-4000-8000-000000000000".parse::<CallId>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId([u8; 16]);
+
+impl CallId {
+    /// A new id, greater than every other that this process has made.
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "each is another, which `default` would hide"
+    )]
+    pub fn new() -> Self {
+        Self(Uuid::now_v7().into_bytes())
+    }
+
+    /// The smallest id of a moment: every call since then has this one or a greater one.
+    #[must_use]
+    pub fn first_at(moment: Timestamp) -> Self {
+        let last = (1_u64 << 48) - 1;
+        let milliseconds = u64::try_from(moment.as_millis()).unwrap_or(0).min(last);
+        let mut id = [0; 16];
+        id[..6].copy_from_slice(&milliseconds.to_be_bytes()[2..]);
+        id[6] = 0x70;
+        id[8] = 0x80;
+        Self(id)
+    }
+
+    /// When the id was made.
+    #[must_use]
+    pub fn made_at(self) -> Timestamp {
+        let mut milliseconds = [0; 8];
+        milliseconds[2..].copy_from_slice(&self.0[..6]);
+        Timestamp::from_millis(i64::from_be_bytes(milliseconds))
+    }
+
+    /// Its 16 bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl TryFrom<&[u8]> for CallId {
+    type Error = CallIdError;
+
+    fn try_from(bytes: &[u8]) -> Result<Self, CallIdError> {
+        let id = Uuid::from_slice(bytes).map_err(|_| CallIdError)?;
+        if id.get_version_num() == 7 {
+            Ok(Self(id.into_bytes()))
+        } else {
+            Err(CallIdError)
+        }
+    }
+}
+
+impl FromStr for CallId {
+    type Err = CallIdError;
+
+    fn from_str(text: &str) -> Result<Self, CallIdError> {
+        let id = Uuid::parse_str(text).map_err(|_| CallIdError)?;
+        Self::try_from(&id.as_bytes()[..])
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Uuid::from_bytes(self.0), f)
+    }
+}
+
+impl fmt::Debug for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is no UUID of version 7.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("that is not the id of a call")]
+pub struct CallIdError;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_knows_when_it_was_made() {
+        let moment = Timestamp::from_millis(1_764_000_000_123);
+        let first = CallId::first_at(moment);
+        assert_eq!(first.made_at(), moment);
+        assert_eq!(first.to_string().parse(), Ok(first));
+        let before = Timestamp::now();
+        assert!(CallId::new() >= CallId::first_at(before));
+        assert!(CallId::first_at(Timestamp::from_millis(-1)) < first);
+        assert!(CallId::first_at(Timestamp::from_millis(i64::MAX)) > CallId::new());
+    }
+}

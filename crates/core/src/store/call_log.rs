@@ -1,0 +1,64 @@
+use async_trait::async_trait;
+
+use super::{
+    CallFilter, CallId, Page, PageRequest, Pruned, Retention, StoreError, Timestamp,
+    ToolCallRecord, ToolStatistics,
+};
+
+/// Keeps every call of a tool (requirement F4).
+#[async_trait]
+pub trait CallLog: Send + Sync {
+    /// Stores a call as it is now: before it runs, and again at each step. Identity, arguments
+    /// and parent are taken from the first time. When this returns, it is stored.
+    ///
+    /// # Errors
+    /// `conflict` when the call had already ended, otherwise than this; `unavailable` when it
+    /// is not known to be stored: the same record may be sent again.
+    async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
+
+    /// The call of that id.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError>;
+
+    /// Calls, the newest first.
+    ///
+    /// # Errors
+    /// `invalid` when the cursor is none of ours.
+    async fn calls(
+        &self,
+        filter: &CallFilter,
+        page: &PageRequest,
+    ) -> Result<Page<ToolCallRecord>, StoreError>;
+
+    /// What is known of each tool's calls, by server and tool.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn call_statistics(&self, filter: &CallFilter)
+    -> Result<Vec<ToolStatistics>, StoreError>;
+
+    /// Marks the calls that other lives of this owner left unfinished as `interrupted`; how
+    /// many. `living` are lives that still run: this one, and one that is handing over. A
+    /// pending call whose approval is still open is left: it can be decided yet.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn interrupt_calls(
+        &self,
+        owner: &str,
+        living: &[String],
+        at: Timestamp,
+    ) -> Result<u64, StoreError>;
+
+    /// Removes what is beyond the bounds, in small steps, so that calls are recorded meanwhile.
+    ///
+    /// # Errors
+    /// Only those of the store itself; what was removed until then stays so.
+    async fn prune_calls(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+    ) -> Result<Pruned, StoreError>;
+}

@@ -1,0 +1,58 @@
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A moment, in whole milliseconds since 1970 (UTC).
+///
+/// ```
+/// use std::time::Duration;
+/// use pillion_core::store::Timestamp;
+/// let start = Timestamp::from_millis(1_000);
+/// assert_eq!(start.plus(Duration::from_secs(2)).as_millis(), 3_000);
+/// assert!(Timestamp::now() > start);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// Now, by the clock of the system.
+    #[must_use]
+    pub fn now() -> Self {
+        SystemTime::now().into()
+    }
+
+    /// The moment so many milliseconds after 1970 began.
+    #[must_use]
+    pub const fn from_millis(milliseconds: i64) -> Self {
+        Self(milliseconds)
+    }
+
+    /// Milliseconds since 1970 began.
+    #[must_use]
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// So much later, at most the end of time.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(millis(duration)))
+    }
+
+    /// So much earlier.
+    #[must_use]
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(duration)))
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        Self(match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => millis(since),
+            Err(before) => -millis(before.duration()),
+        })
+    }
+}
