@@ -9,6 +9,7 @@ mod approval;
 mod arguments;
 mod config;
 mod gate;
+mod journal;
 mod observe;
 mod output;
 mod permit;
@@ -31,6 +32,7 @@ pub use approval::{
 };
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
 pub use gate::{Gate, GateFuture, ReadyCall};
+pub use journal::{Journal, Redaction};
 pub use observe::Observer;
 use observe::Watch;
 use rate_limit::RateLimiter;
@@ -62,6 +64,8 @@ pub struct ExecutorHooks {
     pub approver: Option<Arc<dyn Approver>>,
     /// Is asked last before a call runs.
     pub gate: Option<Arc<dyn Gate>>,
+    /// Keeps every call in a call log (F4).
+    pub journal: Option<Journal>,
     /// Sees calls begin and end.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -108,8 +112,13 @@ impl Executor {
         let recorder = record::Recorder::start(&call);
         let observer = hooks.observer.as_deref();
         let watch = observer.map(|observer| Watch::start(observer, registry, &call, context));
-        let outcome = self.run_pipeline(call, context).await;
-        let result = recorder.finish(outcome);
+        let journal = hooks.journal.as_ref();
+        let mut entry = journal.map(|journal| journal.open(registry, &call, context));
+        let outcome = self.run_pipeline(call, context, entry.as_mut()).await;
+        let mut result = recorder.finish(outcome);
+        if let Some(entry) = entry {
+            entry.end(&mut result).await;
+        }
         if let Some(watch) = watch {
             watch.finish(&result);
         }
@@ -147,6 +156,7 @@ impl Executor {
         &self,
         call: ToolCall,
         context: &CallContext,
+        mut entry: Option<&mut journal::Entry>,
     ) -> Result<ToolOutput, ToolFailure> {
         let Shared {
             registry,
@@ -171,6 +181,7 @@ impl Executor {
             &tool,
             &arguments,
             &context,
+            entry.as_deref_mut(),
         )
         .await?;
         if let Some(gate) = &hooks.gate {
@@ -187,6 +198,9 @@ impl Executor {
         limiter.admit(&tool, context.user.as_deref())?;
         // The result cache belongs here.
         let _permit = permit::acquire(permits, &tool, config.queue_timeout).await?;
+        if let Some(entry) = entry {
+            entry.running().await?;
+        }
         let deadline = config.timeout_of(tool.name().as_str());
         let output = run::within(deadline, &tool, arguments, context).await?;
         output::cap(&tool, output, config.max_output_bytes)

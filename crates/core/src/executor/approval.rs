@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::journal::Entry;
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
 pub use rules::{ApprovalPolicy, ApprovalRules};
@@ -64,6 +65,7 @@ pub(super) async fn pass(
     tool: &Arc<RegisteredTool>,
     arguments: &JsonObject,
     context: &CallContext,
+    entry: Option<&mut Entry>,
 ) -> Result<Option<String>, ToolFailure> {
     let asks = rules.asks(tool, registry);
     if !asks && context.denied.is_empty() {
@@ -81,6 +83,9 @@ pub(super) async fn pass(
             arguments: arguments.clone(),
             context: context.clone(),
         };
+        if let Some(entry) = entry {
+            entry.pending().await?;
+        }
         approver.decide(request).await?
     } else {
         Decision::Undecided

@@ -16,6 +16,8 @@ pub struct CallContext {
     pub user: Option<String>,
     /// The channel or conversation the call came from.
     pub channel: Option<String>,
+    /// The door or the program that the call came through, for the call log.
+    pub caller: Option<String>,
     /// The id of the call; the executor sets it before the tool sees the context.
     pub call_id: String,
     /// The ids of approvals that were given (G3): calls with these ids run.

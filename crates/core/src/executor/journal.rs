@@ -1,0 +1,61 @@
+//! Every call in a call log: before its tool runs, and when it has ended (requirement F4).
+
+mod entry;
+mod redaction;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::registry::ToolRegistry;
+use crate::store::{CallLog, ProcessLife, ToolCallRecord};
+use crate::tool::{CallContext, ToolCall, ToolOrigin};
+pub(super) use entry::Entry;
+pub use redaction::Redaction;
+
+/// Writes the calls of an executor into a call log.
+///
+/// A tool runs once its call is recorded, and not otherwise: where the log cannot be written
+/// the call ends as `unavailable`. A result that cannot be recorded any more is returned all the
+/// same, since the tool has run, with `"recorded": false` in its metadata.
+#[derive(Clone)]
+pub struct Journal {
+    log: Arc<dyn CallLog>,
+    process: ProcessLife,
+    redaction: Arc<Redaction>,
+}
+
+impl Journal {
+    /// A journal in `log`, of this process. `redaction` says what is written of arguments and
+    /// results.
+    #[must_use]
+    pub fn new(log: Arc<dyn CallLog>, process: ProcessLife, redaction: Redaction) -> Self {
+        Self {
+            log,
+            process,
+            redaction: Arc::new(redaction),
+        }
+    }
+
+    /// Opens the entry of a call; nothing is written yet.
+    pub(super) fn open(
+        &self,
+        registry: &ToolRegistry,
+        call: &ToolCall,
+        context: &CallContext,
+    ) -> Entry {
+        let tool = registry.get(&call.name);
+        let name = tool
+            .as_ref()
+            .map_or(call.name.as_str(), |tool| tool.name().as_str());
+        let arguments = self.redaction.arguments(&call.arguments);
+        let mut record = ToolCallRecord::begin(self.process.clone(), name, arguments);
+        record.server = tool.and_then(|tool| match tool.origin() {
+            ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
+            ToolOrigin::Native => None,
+        });
+        record.user.clone_from(&context.user);
+        record.caller.clone_from(&context.caller);
+        Entry::new(Arc::clone(&self.log), Arc::clone(&self.redaction), record)
+    }
+}

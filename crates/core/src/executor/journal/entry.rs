@@ -1,0 +1,136 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use super::Redaction;
+use crate::store::{CallLog, CallStatus, StoreError, Timestamp, ToolCallRecord};
+use crate::tool::{ErrorCode, ToolFailure, ToolResult};
+
+/// What the call log says of one call. Dropped before its end it says `cancelled`.
+pub(in crate::executor) struct Entry {
+    log: Arc<dyn CallLog>,
+    redaction: Arc<Redaction>,
+    record: ToolCallRecord,
+    /// When the tool began to run.
+    ran: Option<Instant>,
+    /// The log has the end, or has refused it.
+    is_over: bool,
+}
+
+impl Entry {
+    pub(super) fn new(
+        log: Arc<dyn CallLog>,
+        redaction: Arc<Redaction>,
+        record: ToolCallRecord,
+    ) -> Self {
+        Self {
+            log,
+            redaction,
+            record,
+            ran: None,
+            is_over: false,
+        }
+    }
+
+    /// Somebody is asked whether the tool may run.
+    ///
+    /// # Errors
+    /// `unavailable`: the tool must not run.
+    pub(in crate::executor) async fn pending(&mut self) -> Result<(), ToolFailure> {
+        self.begin(CallStatus::Pending).await
+    }
+
+    /// The tool runs next.
+    ///
+    /// # Errors
+    /// `unavailable`: it must not.
+    pub(in crate::executor) async fn running(&mut self) -> Result<(), ToolFailure> {
+        self.begin(CallStatus::Running).await?;
+        self.ran = Some(Instant::now());
+        Ok(())
+    }
+
+    async fn begin(&mut self, status: CallStatus) -> Result<(), ToolFailure> {
+        self.record.status = status;
+        let written = self.log.record_call(self.record.clone()).await;
+        written.map_err(|error| {
+            tracing::error!(
+                tool.name = %self.record.tool, %error,
+                "A call is not in the call log, and does not run"
+            );
+            ToolFailure::new(ErrorCode::Unavailable, "The call log cannot be written")
+        })
+    }
+
+    /// The call has ended with `result`, whose metadata gets the `record_id`, and
+    /// `"recorded": false` where that end could not be recorded.
+    pub(in crate::executor) async fn end(mut self, result: &mut ToolResult) {
+        self.close(result);
+        let written = self.log.record_call(self.record.clone()).await;
+        self.is_over = true;
+        if let Err(error) = written {
+            self.lament(&error);
+            result.metadata.insert("recorded".to_owned(), json!(false));
+        }
+        let id = self.record.id.to_string();
+        result.metadata.insert("record_id".to_owned(), json!(id));
+    }
+
+    fn close(&mut self, result: &ToolResult) {
+        let record = &mut self.record;
+        record.status = status_of(result);
+        record.completed_at = record.status.is_final().then(Timestamp::now);
+        record.duration = self.ran.map(|ran| ran.elapsed());
+        record.result = self.redaction.result(&result.result);
+        record.error.clone_from(&result.error);
+        record.error_code = result.error_code;
+    }
+
+    fn lament(&self, error: &StoreError) {
+        tracing::error!(
+            call.record = %self.record.id, tool.name = %self.record.tool, %error,
+            "The end of a call is not in the call log"
+        );
+    }
+}
+
+impl Drop for Entry {
+    /// The caller has given the call up, or the answer to it.
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        if !self.record.status.is_final() {
+            self.record.status = CallStatus::Cancelled;
+            self.record.completed_at = Some(Timestamp::now());
+            self.record.duration = self.ran.map(|ran| ran.elapsed());
+            self.record.error_code = Some(ErrorCode::Cancelled);
+        }
+        // Without a runtime the process ends, and the next finds the call unfinished.
+        if let Ok(runtime) = Handle::try_current() {
+            let (log, record) = (Arc::clone(&self.log), self.record.clone());
+            runtime.spawn(async move {
+                let id = record.id;
+                if let Err(error) = log.record_call(record).await {
+                    tracing::error!(
+                        call.record = %id, %error,
+                        "The end of a call that was given up is not in the call log"
+                    );
+                }
+            });
+        }
+    }
+}
+
+/// How a call has ended; one that needs an approval waits for it.
+fn status_of(result: &ToolResult) -> CallStatus {
+    match result.error_code {
+        _ if result.success => CallStatus::Success,
+        Some(ErrorCode::Denied) => CallStatus::Denied,
+        Some(ErrorCode::Cancelled) => CallStatus::Cancelled,
+        Some(ErrorCode::ApprovalRequired) => CallStatus::Pending,
+        _ => CallStatus::Error,
+    }
+}

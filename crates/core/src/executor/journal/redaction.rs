@@ -1,0 +1,139 @@
+use std::collections::BTreeSet;
+
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value, json};
+
+/// What stands where something was taken out.
+const REDACTED: &str = "[redacted]";
+
+/// What is recorded of arguments and results (requirement L1).
+///
+/// ```
+/// use pillion_core::executor::Redaction;
+/// use serde_json::json;
+/// let redaction = Redaction::default();
+/// let arguments = json!({"user": "alice", "login": {"Password": "hunter2"}});
+/// let recorded = redaction.arguments(&arguments);
+/// assert_eq!(recorded, r#"{"user":"alice","login":{"Password":"[redacted]"}}"#);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Redaction {
+    /// Members whose value is not recorded, wherever they stand, in any letter case. Default:
+    /// the usual names of credentials.
+    pub keys: BTreeSet<String>,
+    /// Whether arguments are recorded. Default true.
+    pub arguments: bool,
+    /// Whether results are recorded. Default true.
+    pub results: bool,
+    /// The longest arguments, and the longest result, that are recorded, as JSON, in bytes; of
+    /// longer ones only their length is. Default 64 KiB.
+    pub max_bytes: usize,
+}
+
+impl Default for Redaction {
+    fn default() -> Self {
+        let keys = [
+            "access_token",
+            "api_key",
+            "apikey",
+            "authorization",
+            "client_secret",
+            "cookie",
+            "credential",
+            "credentials",
+            "passphrase",
+            "passwd",
+            "password",
+            "private_key",
+            "refresh_token",
+            "secret",
+            "set-cookie",
+            "token",
+            "x-api-key",
+        ];
+        Self {
+            keys: keys.map(str::to_owned).into(),
+            arguments: true,
+            results: true,
+            max_bytes: 64 * 1024,
+        }
+    }
+}
+
+impl Redaction {
+    /// The arguments of a call as they are recorded; a string is taken for JSON, as the
+    /// executor does, and is not repeated when it is none.
+    #[must_use]
+    pub fn arguments(&self, arguments: &Value) -> String {
+        if !self.arguments {
+            return json!(REDACTED).to_string();
+        }
+        match arguments {
+            Value::Null => "{}".to_owned(),
+            Value::String(text) => match serde_json::from_str::<Value>(text) {
+                Ok(parsed) => self.text(&parsed),
+                Err(_) => json!({ "unreadable_bytes": text.len() }).to_string(),
+            },
+            other => self.text(other),
+        }
+    }
+
+    /// The result of a call as it is recorded; none where there is none.
+    #[must_use]
+    pub fn result(&self, result: &Value) -> Option<String> {
+        match result {
+            Value::Null => None,
+            _ if !self.results => Some(json!(REDACTED).to_string()),
+            result => Some(self.text(result)),
+        }
+    }
+
+    fn text(&self, value: &Value) -> String {
+        let text = serde_json::to_string(&Redacted(self, value)).unwrap_or_default();
+        if text.len() <= self.max_bytes {
+            return text;
+        }
+        json!({ "omitted_bytes": text.len() }).to_string()
+    }
+
+    fn hides(&self, key: &str) -> bool {
+        self.keys.contains(key)
+            || self
+                .keys
+                .iter()
+                .any(|hidden| hidden.eq_ignore_ascii_case(key))
+    }
+}
+
+/// A value without what is not to be seen.
+struct Redacted<'a>(&'a Redaction, &'a Value);
+
+impl Serialize for Redacted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(redaction, value) = self;
+        match value {
+            Value::Array(items) => {
+                let mut sequence = serializer.serialize_seq(Some(items.len()))?;
+                for item in items {
+                    sequence.serialize_element(&Redacted(redaction, item))?;
+                }
+                sequence.end()
+            }
+            Value::Object(members) => {
+                let mut map = serializer.serialize_map(Some(members.len()))?;
+                for (key, member) in members {
+                    if redaction.hides(key) {
+                        map.serialize_entry(key, REDACTED)?;
+                    } else {
+                        map.serialize_entry(key, &Redacted(redaction, member))?;
+                    }
+                }
+                map.end()
+            }
+            plain => plain.serialize(serializer),
+        }
+    }
+}

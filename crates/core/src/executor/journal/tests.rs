@@ -1,0 +1,192 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
+use crate::store::{
+    CallFilter, CallId, CallStatus, Page, PageRequest, Pruned, Retention, StoreError, Timestamp,
+    ToolStatistics,
+};
+use crate::tool::{ErrorCode, FnTool, ToolDefinition, ToolFailure, ToolOutput, ToolResult};
+
+/// A log that remembers what was written, and can refuse.
+#[derive(Default)]
+struct Written {
+    records: Mutex<Vec<ToolCallRecord>>,
+    is_full: Mutex<bool>,
+}
+
+#[async_trait]
+impl CallLog for Written {
+    async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        if *self.is_full.lock() {
+            return Err(StoreError::unavailable("The disk is full"));
+        }
+        self.records.lock().push(call);
+        Ok(())
+    }
+
+    async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
+        let records = self.records.lock();
+        Ok(records.iter().rfind(|call| call.id == id).cloned())
+    }
+
+    async fn calls(
+        &self,
+        _: &CallFilter,
+        _: &PageRequest,
+    ) -> Result<Page<ToolCallRecord>, StoreError> {
+        Err(StoreError::unavailable("not asked for here"))
+    }
+
+    async fn call_statistics(&self, _: &CallFilter) -> Result<Vec<ToolStatistics>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn interrupt_calls(
+        &self,
+        _: &str,
+        _: &[String],
+        _: Timestamp,
+    ) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    async fn prune_calls(&self, _: &Retention, _: Timestamp) -> Result<Pruned, StoreError> {
+        Ok(Pruned::default())
+    }
+}
+
+impl Written {
+    fn statuses(&self) -> Vec<CallStatus> {
+        let records = self.records.lock();
+        records.iter().map(|record| record.status).collect()
+    }
+}
+
+/// An executor with a journal, over tools that note in the log's own list that they run.
+fn executor(log: &Arc<Written>) -> Executor {
+    let registry = Arc::new(ToolRegistry::new());
+    let definition = |name: &str| ToolDefinition::builder(name, name).build().unwrap();
+    let echo = FnTool::new(definition("echo"), |arguments, _| async move {
+        Ok(ToolOutput::value(json!(arguments)))
+    });
+    let fails = FnTool::new(definition("fails"), |_, _| async {
+        Err(ToolFailure::new(ErrorCode::Denied, "No"))
+    });
+    let sleeps = FnTool::new(definition("sleeps"), |_, _| async {
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        Ok(ToolOutput::text(""))
+    });
+    registry.register(Arc::new(echo)).unwrap();
+    registry.register(Arc::new(fails)).unwrap();
+    registry.register(Arc::new(sleeps)).unwrap();
+    let process = ProcessLife {
+        owner: "test".to_owned(),
+        life: "1".to_owned(),
+    };
+    let log = Arc::<Written>::clone(log);
+    let journal = Journal::new(log, process, Redaction::default());
+    let hooks = ExecutorHooks {
+        journal: Some(journal),
+        ..ExecutorHooks::default()
+    };
+    Executor::with_hooks(registry, ExecutorConfig::default(), hooks)
+}
+
+async fn call(executor: &Executor, name: &str, arguments: serde_json::Value) -> ToolResult {
+    let context = CallContext {
+        caller: Some("rest".to_owned()),
+        ..CallContext::for_user("alice")
+    };
+    let call = ToolCall::new("c", name, arguments);
+    executor.execute_one(call, &context).await
+}
+
+#[tokio::test]
+async fn f4_a_call_is_recorded_before_it_runs_and_when_it_ends() {
+    let log = Arc::<Written>::default();
+    let executor = executor(&log);
+    let result = call(&executor, "echo", json!({"n": 1, "api_key": "hunter2"})).await;
+    assert!(result.success);
+    let records = log.records.lock();
+    let [begun, ended] = &records[..] else {
+        panic!("{records:?}")
+    };
+    assert_eq!(
+        (begun.status, begun.result.as_deref()),
+        (CallStatus::Running, None)
+    );
+    assert_eq!(begun.arguments, r#"{"n":1,"api_key":"[redacted]"}"#, "L1");
+    assert_eq!(begun.user.as_deref(), Some("alice"));
+    assert_eq!(begun.caller.as_deref(), Some("rest"));
+    assert_eq!((ended.id, ended.status), (begun.id, CallStatus::Success));
+    assert_eq!(
+        ended.result.as_deref(),
+        Some(r#"{"n":1,"api_key":"[redacted]"}"#)
+    );
+    assert!(ended.duration.is_some() && ended.completed_at.is_some());
+    assert_eq!(result.metadata["record_id"], json!(ended.id.to_string()));
+}
+
+#[tokio::test]
+async fn f4_what_does_not_run_is_recorded_with_its_reason() {
+    let log = Arc::<Written>::default();
+    let executor = executor(&log);
+    call(&executor, "unknown", json!("{bad")).await;
+    call(&executor, "fails", json!({})).await;
+    let records = log.records.lock();
+    let seen: Vec<_> = records
+        .iter()
+        .map(|record| (record.tool.as_str(), record.status, record.error_code))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("unknown", CallStatus::Error, Some(ErrorCode::NotFound)),
+            ("fails", CallStatus::Running, None),
+            ("fails", CallStatus::Denied, Some(ErrorCode::Denied)),
+        ]
+    );
+    assert_eq!(records[0].arguments, r#"{"unreadable_bytes":4}"#);
+}
+
+#[tokio::test]
+async fn f4_a_call_that_is_given_up_is_recorded_as_cancelled() {
+    let log = Arc::<Written>::default();
+    let executor = executor(&log);
+    let given_up = call(&executor, "sleeps", json!({}));
+    let outcome = tokio::time::timeout(Duration::from_millis(50), given_up).await;
+    assert!(outcome.is_err());
+    while log.statuses().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(log.statuses(), [CallStatus::Running, CallStatus::Cancelled]);
+}
+
+#[tokio::test]
+async fn a_tool_does_not_run_unless_its_call_is_recorded() {
+    let log = Arc::<Written>::default();
+    let executor = executor(&log);
+    *log.is_full.lock() = true;
+    let result = call(&executor, "echo", json!({})).await;
+    assert_eq!(result.error_code, Some(ErrorCode::Unavailable));
+    assert_eq!(result.metadata["recorded"], json!(false));
+    *log.is_full.lock() = false;
+    assert!(call(&executor, "echo", json!({})).await.success);
+}
+
+#[test]
+fn what_is_too_long_is_counted() {
+    let redaction = Redaction {
+        max_bytes: 20,
+        ..Redaction::default()
+    };
+    let long = json!({"text": "x".repeat(100)});
+    assert_eq!(redaction.arguments(&long), r#"{"omitted_bytes":111}"#);
+    assert_eq!(redaction.result(&json!(null)), None);
+}
