@@ -1,8 +1,8 @@
 //! Servers for the tests: fake MCP servers in every dialect, one that breaks the rules of
 //! HTTP as told, one with a certificate that is expired or that nobody trusts, and the real ones of
-//! `tests/peers`.
+//! `tests/peers`; and a real Postgres.
 //!
-//! All but [`fake_stdio`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
+//! All but [`fake_stdio`] and [`Postgres`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,6 +17,7 @@ mod fake_web_socket;
 mod fault_server;
 mod listen;
 mod peers;
+mod postgres;
 mod recorder;
 mod reply;
 mod tls_server;
@@ -28,6 +29,7 @@ pub use fake_web_socket::{FakeWebSocket, Subprotocol};
 pub use fault_server::{Fault, FaultServer};
 pub use listen::listen;
 pub use peers::Peer;
+pub use postgres::Postgres;
 pub use recorder::{Recorded, Recorder};
 pub use reply::Reply;
 pub use tls_server::{CertificateAuthority, TlsServer};

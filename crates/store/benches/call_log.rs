@@ -1,0 +1,85 @@
+//! What it costs to record a call: two records, before it runs and when it has ended, both
+//! acknowledged when they are committed to a file.
+//!
+//! `cargo bench -p pillion-store --bench call_log`
+//!
+//! The time is that of one call among so many callers at once, each of which waits for its own
+//! records: its inverse is the number of calls a second.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput};
+use pillion_core::store::{
+    CallLog, CallStatus, ProcessLife, StoreError, Timestamp, ToolCallRecord,
+};
+use pillion_store::{SqlStore, StoreOptions};
+use tokio::runtime::Builder;
+
+async fn call(log: &dyn CallLog) -> Result<(), StoreError> {
+    let process = ProcessLife {
+        owner: "host:/run/pillion.sock".to_owned(),
+        life: "0190b0a0-0000-7000-8000-000000000000".to_owned(),
+    };
+    let arguments = r#"{"notation":"4d6kh3","reason":"a sword against a goblin in the dark"}"#;
+    let mut record = ToolCallRecord::begin(process, "roll_dice", arguments.to_owned());
+    record.server = Some("7d6f0c52-3c4b-4b43-9a59-0d8f3d5d2f10".to_owned());
+    record.user = Some("alice".to_owned());
+    log.record_call(record.clone()).await?;
+    record.status = CallStatus::Success;
+    record.completed_at = Some(Timestamp::now());
+    record.duration = Some(Duration::from_micros(310));
+    record.result = Some(
+        r#"{"content":[{"type":"text","text":"Rolled 4d6kh3: [6, 4, 3, 2] = **13**"}]}"#.to_owned(),
+    );
+    log.record_call(record).await
+}
+
+/// How long so many calls take among so many callers.
+async fn calls(log: &Arc<SqlStore>, number: u64, callers: u64) -> Result<Duration, StoreError> {
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..callers)
+        .map(|caller| {
+            let log = Arc::clone(log);
+            let share = number / callers + u64::from(caller < number % callers);
+            tokio::spawn(async move {
+                for _ in 0..share {
+                    call(&*log).await?;
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    for task in tasks {
+        let ended = task.await;
+        ended.unwrap_or_else(|_| Err(StoreError::unavailable("a caller panicked")))?;
+    }
+    Ok(start.elapsed())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let mut criterion = Criterion::default().configure_from_args();
+    let mut group = criterion.benchmark_group("call_log");
+    group.throughput(Throughput::Elements(1));
+    for callers in [1, 32] {
+        let directory = tempfile::tempdir()?;
+        let options = StoreOptions::at_file(directory.path().join("pillion.db"));
+        let log = Arc::new(runtime.block_on(SqlStore::open(&options))?);
+        group.bench_function(format!("sqlite/{callers}"), |bencher| {
+            bencher.iter_custom(|number| {
+                let took = runtime.block_on(calls(&log, number, callers));
+                // Without figures criterion has nothing to say, which shows.
+                took.unwrap_or_default()
+            });
+        });
+        runtime.block_on(log.close());
+    }
+    group.finish();
+    criterion.final_summary();
+    Ok(())
+}

@@ -1,0 +1,172 @@
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pillion_core::store::{
+    ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Cursor, Page, PageRequest,
+    StoreError, Timestamp, Verdict,
+};
+
+use crate::database::{Row, Value, unreadable};
+use crate::sql_store::SqlStore;
+
+#[async_trait]
+impl ApprovalStore for SqlStore {
+    async fn insert_approval(&self, approval: &ApprovalRecord) -> Result<(), StoreError> {
+        let sql = "INSERT INTO approvals (id, call_id, tool, server, arguments_hash, arguments, \
+                   user_name, created_at, expires_at, verdict, decided_by, decided_at, used_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+        let decision = approval.decision.as_ref();
+        let values = vec![
+            (&approval.id).into(),
+            approval.call.into(),
+            (&approval.tool).into(),
+            (&approval.server).into(),
+            (&approval.arguments_hash).into(),
+            (&approval.arguments).into(),
+            (&approval.user).into(),
+            approval.created_at.into(),
+            approval.expires_at.into(),
+            decision.map(|decision| decision.verdict.as_str()).into(),
+            decision.map(|decision| decision.by.as_str()).into(),
+            decision.map(|decision| decision.at).into(),
+            approval.used_at.into(),
+        ];
+        self.database.write(sql, values).await?;
+        Ok(())
+    }
+
+    async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError> {
+        let sql = "SELECT * FROM approvals WHERE id = $1";
+        let row = self.database.read_one(sql, vec![id.into()]).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    async fn approvals(
+        &self,
+        filter: &ApprovalFilter,
+        page: &PageRequest,
+    ) -> Result<Page<ApprovalRecord>, StoreError> {
+        let mut conditions = vec!["1 = 1".to_owned()];
+        let mut values: Vec<Value> = Vec::new();
+        if let Some(now) = filter.open_at {
+            values.push(now.into());
+            conditions.push(format!(
+                "verdict IS NULL AND expires_at > ${}",
+                values.len()
+            ));
+        }
+        for (column, wanted) in [
+            ("user_name", &filter.user),
+            ("arguments_hash", &filter.arguments_hash),
+        ] {
+            if let Some(wanted) = wanted {
+                values.push(wanted.into());
+                conditions.push(format!("{column} = ${}", values.len()));
+            }
+        }
+        if let Some(after) = &page.after {
+            let (created_at, id) = place(after)?;
+            values.push(created_at.into());
+            values.push(id.into());
+            let (moment, id) = (values.len() - 1, values.len());
+            conditions.push(format!("(created_at, id) < (${moment}, ${id})"));
+        }
+        values.push((i64::from(page.size()) + 1).into());
+        let sql = format!(
+            "SELECT * FROM approvals WHERE {} ORDER BY created_at DESC, id DESC LIMIT ${}",
+            conditions.join(" AND "),
+            values.len()
+        );
+        let rows = self.database.read(&sql, values).await?;
+        let items = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        Ok(super::calls::page_of(items, page.size(), cursor))
+    }
+
+    async fn decide_approval(
+        &self,
+        id: &str,
+        decision: &ApprovalDecision,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE approvals SET verdict = $2, decided_by = $3, decided_at = $4 \
+                   WHERE id = $1 AND verdict IS NULL AND expires_at > $4";
+        let values = vec![
+            id.into(),
+            decision.verdict.as_str().into(),
+            (&decision.by).into(),
+            decision.at.into(),
+        ];
+        let changed = self.database.write(sql, values).await?;
+        self.changed(
+            changed,
+            id,
+            "it has expired, or somebody has decided before",
+        )
+        .await
+    }
+
+    async fn use_approval(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE approvals SET used_at = $2 WHERE id = $1 AND verdict = 'approved' \
+                   AND used_at IS NULL AND expires_at > $2";
+        let values = vec![id.into(), at.into()];
+        let changed = self.database.write(sql, values).await?;
+        self.changed(changed, id, "it is not approved, has expired or was used")
+            .await
+    }
+
+    async fn remove_expired_approvals(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM approvals WHERE expires_at < $1";
+        self.database.write(sql, vec![before.into()]).await
+    }
+}
+
+impl SqlStore {
+    /// Whether an approval was changed, and if not, why.
+    async fn changed(&self, changed: u64, id: &str, why: &str) -> Result<(), StoreError> {
+        if changed == 1 {
+            return Ok(());
+        }
+        Err(match self.approval(id).await? {
+            Some(_) => StoreError::conflict(format!("the approval cannot be changed: {why}")),
+            None => StoreError::not_found("there is no approval of that id"),
+        })
+    }
+}
+
+fn cursor(approval: &ApprovalRecord) -> Cursor {
+    let place = format!("{}:{}", approval.created_at.as_millis(), approval.id);
+    Cursor::new(URL_SAFE_NO_PAD.encode(place))
+}
+
+fn place(cursor: &Cursor) -> Result<(i64, String), StoreError> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor.as_str()).ok();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    let place = text.as_deref().and_then(|text| {
+        let (created_at, id) = text.split_once(':')?;
+        Some((created_at.parse().ok()?, id.to_owned()))
+    });
+    place.ok_or_else(|| StoreError::invalid("that is no cursor of this list"))
+}
+
+fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {
+    let decision = match row.optional_text("verdict")? {
+        Some(verdict) => Some(ApprovalDecision {
+            verdict: Verdict::from_name(&verdict).ok_or_else(|| unreadable("verdict"))?,
+            by: row.text("decided_by")?,
+            at: row.moment("decided_at")?,
+        }),
+        None => None,
+    };
+    Ok(ApprovalRecord {
+        id: row.text("id")?,
+        call: row.optional_call_id("call_id")?,
+        tool: row.text("tool")?,
+        server: row.optional_text("server")?,
+        arguments_hash: row.text("arguments_hash")?,
+        arguments: row.text("arguments")?,
+        user: row.optional_text("user_name")?,
+        created_at: row.moment("created_at")?,
+        expires_at: row.moment("expires_at")?,
+        decision,
+        used_at: row.optional_moment("used_at")?,
+    })
+}

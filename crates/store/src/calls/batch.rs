@@ -1,0 +1,104 @@
+use std::collections::VecDeque;
+
+use pillion_core::store::{CallId, StoreError, ToolCallRecord};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::record;
+use crate::database::{Database, Value};
+
+/// Sizes are powers of two, so that seven statements, prepared once, serve every batch.
+const SIZES: usize = 7;
+pub(super) const LARGEST: usize = 1 << (SIZES - 1);
+
+/// A batch takes no further record when it has this many bytes.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// A record that waits, and who waits for it.
+pub(super) struct Job {
+    pub(super) call: ToolCallRecord,
+    pub(super) done: oneshot::Sender<Result<(), StoreError>>,
+    /// Its part of the memory that waiting records may take.
+    pub(super) _room: OwnedSemaphorePermit,
+}
+
+impl Job {
+    /// Tells whoever waits; they may have given up, and the record is stored all the same.
+    pub(super) fn answer(self, outcome: Result<(), StoreError>) {
+        let _ = self.done.send(outcome);
+    }
+}
+
+/// The statements, by the power of two.
+pub(super) struct Statements([String; SIZES]);
+
+impl Statements {
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(|power| insert(1 << power)))
+    }
+
+    fn of(&self, records: usize) -> &str {
+        &self.0[records.ilog2() as usize]
+    }
+
+    /// Writes the records in one statement, which is one commit; a record whose call has ended
+    /// is left out. How many were written.
+    pub(super) async fn write(
+        &self,
+        database: &Database,
+        calls: impl ExactSizeIterator<Item = &ToolCallRecord>,
+    ) -> Result<usize, StoreError> {
+        let statement = self.of(calls.len());
+        let values: Vec<Value> = calls.flat_map(record::values).collect();
+        let written = database.write(statement, values).await?;
+        Ok(usize::try_from(written).unwrap_or(usize::MAX))
+    }
+}
+
+fn insert(records: usize) -> String {
+    let columns = record::COLUMNS.len();
+    let rows: Vec<String> = (0..records)
+        .map(|record| {
+            let values: Vec<String> = (1..=columns)
+                .map(|column| format!("${}", record * columns + column))
+                .collect();
+            format!("({})", values.join(", "))
+        })
+        .collect();
+    let changing = [
+        "status",
+        "completed_at",
+        "duration_us",
+        "result",
+        "error",
+        "error_code",
+        "bytes",
+    ];
+    let changes: Vec<String> = changing
+        .iter()
+        .map(|column| format!("{column} = excluded.{column}"))
+        .collect();
+    format!(
+        "INSERT INTO tool_calls ({}) VALUES {} ON CONFLICT (id) DO UPDATE SET {} \
+         WHERE tool_calls.status IN ('pending', 'running')",
+        record::COLUMNS.join(", "),
+        rows.join(", "),
+        changes.join(", ")
+    )
+}
+
+/// Takes the next batch from those that wait, in their order: a power of two of records, no
+/// call twice, and not much more than [`BATCH_BYTES`].
+pub(super) fn take(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+    let (mut ids, mut bytes): (Vec<CallId>, usize) = (Vec::with_capacity(LARGEST), 0);
+    for job in waiting.iter().take(LARGEST) {
+        if bytes > BATCH_BYTES || ids.contains(&job.call.id) {
+            break;
+        }
+        ids.push(job.call.id);
+        bytes += record::bytes(&job.call);
+    }
+    match ids.len() {
+        0 => Vec::new(),
+        fitting => waiting.drain(..1 << fitting.ilog2()).collect(),
+    }
+}

@@ -1,0 +1,68 @@
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pillion_core::store::{
+    CallFilter, CallId, CallStatus, Cursor, Page, PageRequest, StoreError, ToolCallRecord,
+};
+
+use super::{page_of, record};
+use crate::database::{Database, Value};
+
+pub(super) async fn calls(
+    database: &Database,
+    filter: &CallFilter,
+    page: &PageRequest,
+) -> Result<Page<ToolCallRecord>, StoreError> {
+    let (mut conditions, mut values) = conditions(filter);
+    if let Some(after) = &page.after {
+        values.push(place(after)?.into());
+        conditions += &format!(" AND id < ${}", values.len());
+    }
+    values.push((i64::from(page.size()) + 1).into());
+    let sql = format!(
+        "SELECT * FROM tool_calls WHERE {conditions} ORDER BY id DESC LIMIT ${}",
+        values.len()
+    );
+    let rows = database.read(&sql, values).await?;
+    let items = rows.iter().map(record::read).collect::<Result<_, _>>()?;
+    Ok(page_of(items, page.size(), |call| cursor(call.id)))
+}
+
+/// What follows `WHERE`, and its values.
+pub(super) fn conditions(filter: &CallFilter) -> (String, Vec<Value>) {
+    let columns: [(&str, Option<Value>); 6] = [
+        ("server =", filter.server.as_ref().map(Value::from)),
+        ("tool =", filter.tool.as_ref().map(Value::from)),
+        ("user_name =", filter.user.as_ref().map(Value::from)),
+        (
+            "status =",
+            filter.status.map(CallStatus::as_str).map(Value::from),
+        ),
+        ("id >=", filter.from.map(CallId::first_at).map(Value::from)),
+        ("id <", filter.until.map(CallId::first_at).map(Value::from)),
+    ];
+    let mut values = Vec::new();
+    let mut sql = "1 = 1".to_owned();
+    for (comparison, value) in columns {
+        let Some(value) = value else { continue };
+        values.push(value);
+        sql += &format!(" AND {comparison} ${}", values.len());
+    }
+    // The index of calls that did not end well is partial: its condition has to be seen.
+    if filter
+        .status
+        .is_some_and(|status| status != CallStatus::Success)
+    {
+        sql += " AND status <> 'success'";
+    }
+    (sql, values)
+}
+
+fn cursor(id: CallId) -> Cursor {
+    Cursor::new(URL_SAFE_NO_PAD.encode(id.as_bytes()))
+}
+
+fn place(cursor: &Cursor) -> Result<CallId, StoreError> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor.as_str()).ok();
+    let id = bytes.and_then(|bytes| CallId::try_from(&bytes[..]).ok());
+    id.ok_or_else(|| StoreError::invalid("that is no cursor of this list"))
+}

@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use pillion_core::store::{CallStatus, ProcessLife, StoreError, ToolCallRecord};
+use pillion_core::tool::ErrorCode;
+
+use crate::database::{Row, Value, unreadable};
+
+/// The columns of a call, in the order of [`values`].
+pub(super) const COLUMNS: [&str; 16] = [
+    "id",
+    "owner",
+    "life",
+    "server",
+    "tool",
+    "user_name",
+    "caller",
+    "arguments",
+    "status",
+    "completed_at",
+    "duration_us",
+    "result",
+    "error",
+    "error_code",
+    "parent",
+    "bytes",
+];
+
+pub(super) fn values(call: &ToolCallRecord) -> [Value; 16] {
+    let duration = call.duration.map(|duration| {
+        let microseconds = duration.as_micros();
+        i64::try_from(microseconds).unwrap_or(i64::MAX)
+    });
+    [
+        call.id.into(),
+        (&call.process.owner).into(),
+        (&call.process.life).into(),
+        (&call.server).into(),
+        (&call.tool).into(),
+        (&call.user).into(),
+        (&call.caller).into(),
+        (&call.arguments).into(),
+        call.status.as_str().into(),
+        call.completed_at.into(),
+        duration.into(),
+        (&call.result).into(),
+        (&call.error).into(),
+        call.error_code.map(ErrorCode::as_str).into(),
+        call.parent.into(),
+        i64::try_from(bytes(call)).unwrap_or(i64::MAX).into(),
+    ]
+}
+
+/// How many bytes count towards the bound on the log's size.
+pub(super) fn bytes(call: &ToolCallRecord) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    call.arguments.len() + length(&call.result) + length(&call.error)
+}
+
+pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
+    let duration = row.optional_integer("duration_us")?.map(|microseconds| {
+        let microseconds = u64::try_from(microseconds);
+        microseconds.map(Duration::from_micros)
+    });
+    let error_code = row.optional_text("error_code")?.map(|code| {
+        let code = serde_json::Value::from(code);
+        serde_json::from_value::<ErrorCode>(code)
+    });
+    Ok(ToolCallRecord {
+        id: row.call_id("id")?,
+        process: ProcessLife {
+            owner: row.text("owner")?,
+            life: row.text("life")?,
+        },
+        server: row.optional_text("server")?,
+        tool: row.text("tool")?,
+        user: row.optional_text("user_name")?,
+        caller: row.optional_text("caller")?,
+        arguments: row.text("arguments")?,
+        status: status(row)?,
+        completed_at: row.optional_moment("completed_at")?,
+        duration: duration
+            .transpose()
+            .map_err(|_| unreadable("duration_us"))?,
+        result: row.optional_text("result")?,
+        error: row.optional_text("error")?,
+        error_code: error_code
+            .transpose()
+            .map_err(|error| unreadable("error_code").with_source(error))?,
+        parent: row.optional_call_id("parent")?,
+    })
+}
+
+pub(super) fn status(row: &Row) -> Result<CallStatus, StoreError> {
+    let status = CallStatus::from_name(&row.text("status")?);
+    status.ok_or_else(|| unreadable("status"))
+}

@@ -1,0 +1,204 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pillion_core::store::{StoreError, ToolCallRecord};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::batch::{self, Job, LARGEST, Statements};
+use super::record;
+use crate::database::Database;
+
+/// Records that may wait at a time.
+const QUEUE: usize = 4_096;
+/// KiB that waiting records may have together.
+const QUEUE_KIB: u32 = 64 * 1024;
+
+enum Message {
+    Write(Box<Job>),
+    Finish(oneshot::Sender<()>),
+}
+
+/// Writes what is recorded: a task takes all that waits at a time and commits it together, so
+/// that many callers share one commit, and one caller alone waits for nobody.
+#[derive(Debug)]
+pub(crate) struct CallWriter {
+    queue: Sender<Message>,
+    room: Arc<Semaphore>,
+}
+
+impl CallWriter {
+    /// Starts the task; it ends when this is dropped.
+    pub(crate) fn start(database: Database) -> Self {
+        let (queue, messages) = mpsc::channel(QUEUE);
+        let writer = Writer {
+            database,
+            statements: Statements::new(),
+            waiting: VecDeque::new(),
+            finishing: None,
+        };
+        tokio::spawn(writer.run(messages));
+        let room = Arc::new(Semaphore::new(QUEUE_KIB as usize));
+        Self { queue, room }
+    }
+
+    /// Stores the record; when this returns, it is committed.
+    pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        let kib = u32::try_from(record::bytes(&call) / 1024).unwrap_or(u32::MAX);
+        // A record that is larger than all the room waits alone.
+        let room = Arc::clone(&self.room).try_acquire_many_owned(kib.clamp(1, QUEUE_KIB));
+        let too_many = || StoreError::unavailable("too many calls wait to be recorded");
+        let _room = room.map_err(|_| too_many())?;
+        let (done, outcome) = oneshot::channel();
+        let job = Job { call, done, _room };
+        let queued = self.queue.try_send(Message::Write(Box::new(job)));
+        queued.map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => too_many(),
+            mpsc::error::TrySendError::Closed(_) => closed(),
+        })?;
+        outcome.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Writes what waits; later records are refused.
+    pub(crate) async fn finish(&self) {
+        let (done, finished) = oneshot::channel();
+        if self.queue.send(Message::Finish(done)).await.is_ok() {
+            // An error means that the task has ended, which is what this waits for.
+            let _ = finished.await;
+        }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::unavailable("the store is closed")
+}
+
+struct Writer {
+    database: Database,
+    statements: Statements,
+    waiting: VecDeque<Job>,
+    /// Who waits for the end, once nothing more is accepted.
+    finishing: Option<oneshot::Sender<()>>,
+}
+
+impl Writer {
+    async fn run(mut self, mut messages: Receiver<Message>) {
+        while !self.waiting.is_empty() || self.wait(&mut messages).await {
+            self.gather(&mut messages, LARGEST);
+            let batch = batch::take(&mut self.waiting);
+            if let Err(failure) = self.write(batch).await {
+                // The others would fail like these, each after the same wait.
+                self.gather(&mut messages, QUEUE);
+                for job in self.waiting.drain(..) {
+                    job.answer(Err(repeat(&failure)));
+                }
+            }
+        }
+        if let Some(finished) = self.finishing {
+            let _ = finished.send(()); // Whoever waited may have given up.
+        }
+    }
+
+    /// Waits until there is something to write; whether there ever will be.
+    async fn wait(&mut self, messages: &mut Receiver<Message>) -> bool {
+        while self.waiting.is_empty() {
+            let Some(message) = messages.recv().await else {
+                return false;
+            };
+            self.accept(message, messages);
+        }
+        // Others that are about to send something get to do it.
+        tokio::task::yield_now().await;
+        true
+    }
+
+    /// Takes what has been sent, until this many wait.
+    fn gather(&mut self, messages: &mut Receiver<Message>, most: usize) {
+        while self.waiting.len() < most {
+            let Ok(message) = messages.try_recv() else {
+                return;
+            };
+            self.accept(message, messages);
+        }
+    }
+
+    fn accept(&mut self, message: Message, messages: &mut Receiver<Message>) {
+        match message {
+            Message::Write(job) => self.waiting.push_back(*job),
+            Message::Finish(done) => {
+                messages.close();
+                self.finishing = Some(done);
+            }
+        }
+    }
+
+    /// Writes a batch and answers all who wait for it.
+    ///
+    /// # Errors
+    /// `unavailable`: nothing can be written at present.
+    async fn write(&self, batch: Vec<Job>) -> Result<(), Arc<StoreError>> {
+        let calls = batch.iter().map(|job| &job.call);
+        match self.statements.write(&self.database, calls).await {
+            Ok(written) if written == batch.len() => {
+                for job in batch {
+                    job.answer(Ok(()));
+                }
+                Ok(())
+            }
+            Ok(_) => {
+                for job in batch {
+                    let outcome = self.was_written(&job.call).await;
+                    job.answer(outcome);
+                }
+                Ok(())
+            }
+            Err(failure) if failure.is_unavailable() => {
+                let failure = Arc::new(failure);
+                for job in batch {
+                    job.answer(Err(repeat(&failure)));
+                }
+                Err(failure)
+            }
+            Err(failure) => {
+                self.write_each(batch, failure).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes the records of a batch one by one: one of them was refused, the others need not be.
+    async fn write_each(&self, batch: Vec<Job>, failure: StoreError) {
+        let batch = match <[Job; 1]>::try_from(batch) {
+            Ok([job]) => return job.answer(Err(failure)),
+            Err(batch) => batch,
+        };
+        for job in batch {
+            let calls = std::iter::once(&job.call);
+            let outcome = match self.statements.write(&self.database, calls).await {
+                Ok(0) => self.was_written(&job.call).await,
+                Ok(_) => Ok(()),
+                Err(failure) => Err(failure),
+            };
+            job.answer(outcome);
+        }
+    }
+
+    /// Whether the store has this record; if not, it has another end of the same call.
+    async fn was_written(&self, call: &ToolCallRecord) -> Result<(), StoreError> {
+        let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
+        let row = self.database.read_one(sql, vec![call.id.into()]).await?;
+        let row = row.ok_or_else(|| StoreError::unavailable("the call was removed meanwhile"))?;
+        let same = record::status(&row)? == call.status
+            && row.optional_moment("completed_at")? == call.completed_at;
+        if same {
+            Ok(())
+        } else {
+            Err(StoreError::conflict("the call has ended before"))
+        }
+    }
+}
+
+/// The failure, for one more of those who wait.
+fn repeat(failure: &Arc<StoreError>) -> StoreError {
+    StoreError::new(failure.kind(), failure.to_string()).with_source(Arc::clone(failure))
+}

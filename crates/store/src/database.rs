@@ -1,0 +1,116 @@
+//! One way to speak to both databases: statements with `$1`, typed values, rows by column name.
+
+mod error;
+mod postgres;
+mod row;
+mod sqlite;
+mod transaction;
+mod value;
+
+use pillion_core::store::StoreError;
+use sqlx::{PgPool, SqlitePool};
+
+use crate::options::{StoreLocation, StoreOptions};
+pub(crate) use error::translate;
+pub(crate) use row::{Row, unreadable};
+pub(crate) use transaction::Transaction;
+pub(crate) use value::Value;
+
+/// Pools of connections. SQLite has one connection that writes, so that writers of this
+/// process queue in order instead of colliding, and others that only read.
+#[derive(Debug, Clone)]
+pub(crate) enum Database {
+    Sqlite {
+        writer: SqlitePool,
+        readers: SqlitePool,
+    },
+    Postgres(PgPool),
+}
+
+impl Database {
+    pub(crate) async fn open(options: &StoreOptions) -> Result<Self, StoreError> {
+        match &options.location {
+            StoreLocation::Memory => sqlite::open_memory(options).await,
+            StoreLocation::File(path) => sqlite::open_file(path, options).await,
+            StoreLocation::Postgres(url) => postgres::open(url, options).await,
+        }
+    }
+
+    /// Runs a statement by itself: when this returns, it is committed. How many rows it
+    /// changed.
+    pub(crate) async fn write(&self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        let changed = match self {
+            Self::Sqlite { writer, .. } => value::sqlite(sql, values)
+                .execute(writer)
+                .await
+                .map(|done| done.rows_affected()),
+            Self::Postgres(pool) => value::postgres(sql, values)
+                .execute(pool)
+                .await
+                .map(|done| done.rows_affected()),
+        };
+        changed.map_err(translate)
+    }
+
+    /// Runs a query.
+    pub(crate) async fn read(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        match self {
+            Self::Sqlite { readers, .. } => value::sqlite(sql, values)
+                .fetch_all(readers)
+                .await
+                .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
+            Self::Postgres(pool) => value::postgres(sql, values)
+                .fetch_all(pool)
+                .await
+                .map(|rows| rows.into_iter().map(Row::Postgres).collect()),
+        }
+        .map_err(translate)
+    }
+
+    /// The first row of a query.
+    pub(crate) async fn read_one(
+        &self,
+        sql: &str,
+        values: Vec<Value>,
+    ) -> Result<Option<Row>, StoreError> {
+        Ok(self.read(sql, values).await?.into_iter().next())
+    }
+
+    /// Begins a transaction that will write.
+    pub(crate) async fn begin(&self) -> Result<Transaction, StoreError> {
+        match self {
+            Self::Sqlite { writer, .. } => writer
+                .begin_with("BEGIN IMMEDIATE")
+                .await
+                .map(Transaction::Sqlite),
+            Self::Postgres(pool) => pool.begin().await.map(Transaction::Postgres),
+        }
+        .map_err(translate)
+    }
+
+    /// Gives room that removed records took back to the file system; Postgres does it itself.
+    pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite { .. } => {
+                let sql = "PRAGMA incremental_vacuum(4000)";
+                self.write(sql, vec![]).await.map(drop)
+            }
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Sqlite { writer, readers } => {
+                // Everything into the one file. What keeps it in the log is safe there too.
+                let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+                if let Err(error) = self.write(sql, vec![]).await {
+                    tracing::debug!(%error, "The store keeps its log");
+                }
+                readers.close().await;
+                writer.close().await;
+            }
+            Self::Postgres(pool) => pool.close().await,
+        }
+    }
+}

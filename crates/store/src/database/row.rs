@@ -1,0 +1,70 @@
+use pillion_core::store::{CallId, StoreError, Timestamp};
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Decode, Postgres, Row as _, Sqlite};
+
+/// A row of an answer. A value that is not what it has to be is `corrupt`.
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+impl Row {
+    pub(crate) fn text(&self, column: &str) -> Result<String, StoreError> {
+        self.value(column)
+    }
+
+    pub(crate) fn optional_text(&self, column: &str) -> Result<Option<String>, StoreError> {
+        self.value(column)
+    }
+
+    pub(crate) fn integer(&self, column: &str) -> Result<i64, StoreError> {
+        self.value(column)
+    }
+
+    pub(crate) fn optional_integer(&self, column: &str) -> Result<Option<i64>, StoreError> {
+        self.value(column)
+    }
+
+    pub(crate) fn bytes(&self, column: &str) -> Result<Vec<u8>, StoreError> {
+        self.value(column)
+    }
+
+    pub(crate) fn count(&self, column: &str) -> Result<u64, StoreError> {
+        u64::try_from(self.integer(column)?).map_err(|_| unreadable(column))
+    }
+
+    pub(crate) fn moment(&self, column: &str) -> Result<Timestamp, StoreError> {
+        self.integer(column).map(Timestamp::from_millis)
+    }
+
+    pub(crate) fn optional_moment(&self, column: &str) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.optional_integer(column)?.map(Timestamp::from_millis))
+    }
+
+    pub(crate) fn call_id(&self, column: &str) -> Result<CallId, StoreError> {
+        CallId::try_from(&self.bytes(column)?[..]).map_err(|_| unreadable(column))
+    }
+
+    pub(crate) fn optional_call_id(&self, column: &str) -> Result<Option<CallId>, StoreError> {
+        let bytes: Option<Vec<u8>> = self.value(column)?;
+        let id = bytes.map(|bytes| CallId::try_from(&bytes[..]));
+        id.transpose().map_err(|_| unreadable(column))
+    }
+
+    fn value<T>(&self, column: &str) -> Result<T, StoreError>
+    where
+        T: for<'r> Decode<'r, Sqlite> + for<'r> Decode<'r, Postgres>,
+    {
+        match self {
+            Self::Sqlite(row) => row.try_get_unchecked(column),
+            Self::Postgres(row) => row.try_get_unchecked(column),
+        }
+        .map_err(|error| unreadable(column).with_source(error))
+    }
+}
+
+/// A value of that column is not what it has to be.
+pub(crate) fn unreadable(column: &str) -> StoreError {
+    StoreError::corrupt(format!("the store has an unreadable value in '{column}'"))
+}

@@ -1,0 +1,141 @@
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pillion_core::store::StoreError;
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Error};
+
+use super::{Database, translate};
+use crate::options::{Durability, StoreOptions};
+
+const PAGE_BYTES: u32 = 4_096;
+/// SQLITE_BUSY
+const BUSY: &str = "5";
+/// The least time to get a connection, which may have to be opened first.
+const CONNECT: Duration = Duration::from_secs(5);
+
+pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
+    create(path)?;
+    let connect = connect(options).filename(path);
+    let writer = writing(connect.clone(), options).journal_mode(SqliteJournalMode::Wal);
+    let writer = open_writer(&writer, options).await.map_err(translate)?;
+    let readers = pool(options.connections.max(1), options)
+        .min_connections(0)
+        .connect_with(connect.pragma("query_only", "ON"))
+        .await
+        .map_err(translate)?;
+    Ok(Database::Sqlite { writer, readers })
+}
+
+/// When several processes begin with a file at the same time, SQLite tells all but one that it
+/// is locked, without the wait that was asked for: the change to a log is exclusive.
+async fn open_writer(
+    connect: &SqliteConnectOptions,
+    options: &StoreOptions,
+) -> Result<SqlitePool, Error> {
+    let deadline = Instant::now() + options.busy_timeout;
+    loop {
+        match pool(1, options).connect_with(connect.clone()).await {
+            Err(Error::Database(said))
+                if said.code().as_deref() == Some(BUSY) && Instant::now() < deadline =>
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, StoreError> {
+    // Each connection would have a database of its own, so there is one for everything.
+    let writer: SqlitePool = pool(1, options)
+        .min_connections(1)
+        .connect_with(writing(connect(options), options).in_memory(true))
+        .await
+        .map_err(translate)?;
+    let readers = writer.clone();
+    Ok(Database::Sqlite { writer, readers })
+}
+
+/// Makes the file, if there is none: SQLite would make it readable for everybody; its
+/// companions get the same mode.
+///
+/// A file that SQLite may have open is never opened here: closing it would drop the locks that
+/// this process holds on it (POSIX), and another process, believing itself alone, would remove
+/// the log with everything in it. So the file is made under another name, and linked when closed.
+fn create(path: &Path) -> Result<(), StoreError> {
+    let made = path.try_exists().and_then(|exists| match exists {
+        true => Ok(()),
+        false => create_new(path),
+    });
+    made.map_err(|source| {
+        let message = format!("the store '{}' cannot be made: {source}", path.display());
+        StoreError::unavailable(message).with_source(source)
+    })
+}
+
+fn create_new(path: &Path) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{:016x}", rand::random::<u64>()));
+    let temporary = Path::new(&temporary);
+    let mut options = OpenOptions::new();
+    drop(
+        options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(temporary)?,
+    );
+    let linked = fs::hard_link(temporary, path);
+    fs::remove_file(temporary)?;
+    match linked {
+        // Somebody else has just made it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    }
+}
+
+fn pool(connections: u32, options: &StoreOptions) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(options.busy_timeout.max(CONNECT))
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+}
+
+fn connect(options: &StoreOptions) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .busy_timeout(options.busy_timeout)
+        .foreign_keys(true)
+        .disable_statement_logging()
+}
+
+/// What only the connection that writes says: some of it is written to the file, and one that
+/// reads would wait for its turn to do so.
+fn writing(connect: SqliteConnectOptions, options: &StoreOptions) -> SqliteConnectOptions {
+    let synchronous = match options.durability {
+        Durability::Process => SqliteSynchronous::Normal,
+        Durability::PowerLoss => SqliteSynchronous::Full,
+    };
+    let connect = connect
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
+        .page_size(PAGE_BYTES)
+        .synchronous(synchronous)
+        // A checkpoint waits for the disk: at each 16 MiB of the log instead of 4.
+        .pragma("wal_autocheckpoint", "4000")
+        .pragma("journal_size_limit", "67108864");
+    match options.max_file_bytes {
+        Some(bytes) => {
+            let pages = (bytes / u64::from(PAGE_BYTES)).max(1);
+            connect.pragma("max_page_count", pages.to_string())
+        }
+        None => connect,
+    }
+}

@@ -1,0 +1,72 @@
+use pillion_core::store::StoreError;
+use sqlx::{Executor, PgTransaction, SqliteTransaction};
+
+use super::{Row, Value, translate, value};
+
+/// Statements that are committed together, or not at all: dropping it undoes them.
+pub(crate) enum Transaction {
+    Sqlite(SqliteTransaction<'static>),
+    Postgres(PgTransaction<'static>),
+}
+
+impl Transaction {
+    pub(crate) async fn write(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        let changed = match self {
+            Self::Sqlite(inner) => value::sqlite(sql, values)
+                .execute(&mut **inner)
+                .await
+                .map(|done| done.rows_affected()),
+            Self::Postgres(inner) => value::postgres(sql, values)
+                .execute(&mut **inner)
+                .await
+                .map(|done| done.rows_affected()),
+        };
+        changed.map_err(translate)
+    }
+
+    pub(crate) async fn read(
+        &mut self,
+        sql: &str,
+        values: Vec<Value>,
+    ) -> Result<Vec<Row>, StoreError> {
+        match self {
+            Self::Sqlite(inner) => value::sqlite(sql, values)
+                .fetch_all(&mut **inner)
+                .await
+                .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
+            Self::Postgres(inner) => value::postgres(sql, values)
+                .fetch_all(&mut **inner)
+                .await
+                .map(|rows| rows.into_iter().map(Row::Postgres).collect()),
+        }
+        .map_err(translate)
+    }
+
+    /// Runs several statements, without values.
+    pub(crate) async fn script(&mut self, sql: &str) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(inner) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
+            Self::Postgres(inner) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
+        }
+        .map_err(translate)
+    }
+
+    /// Keeps everybody else from writing to a table until the end; SQLite has begun like that.
+    pub(crate) async fn lock(&mut self, table: &str) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(_) => {
+                self.script(&format!("LOCK TABLE {table} IN EXCLUSIVE MODE"))
+                    .await
+            }
+        }
+    }
+
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(inner) => inner.commit().await,
+            Self::Postgres(inner) => inner.commit().await,
+        }
+        .map_err(translate)
+    }
+}

@@ -1,0 +1,118 @@
+use pillion_core::store::{CallId, Timestamp};
+use sqlx::postgres::{PgArguments, Postgres};
+use sqlx::query::Query;
+use sqlx::sqlite::{Sqlite, SqliteArguments};
+
+/// What a statement is given; NULL has a type too, which Postgres asks for.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Text(Option<String>),
+    Integer(Option<i64>),
+    Bytes(Option<Vec<u8>>),
+}
+
+/// The statement with its values; it is prepared once for each connection.
+pub(super) fn sqlite(sql: &str, values: Vec<Value>) -> Query<'_, Sqlite, SqliteArguments<'_>> {
+    values
+        .into_iter()
+        .fold(sqlx::query(sql), |query, value| match value {
+            Value::Text(text) => query.bind(text),
+            Value::Integer(number) => query.bind(number),
+            Value::Bytes(bytes) => query.bind(bytes),
+        })
+}
+
+/// The same for Postgres.
+pub(super) fn postgres(sql: &str, values: Vec<Value>) -> Query<'_, Postgres, PgArguments> {
+    values
+        .into_iter()
+        .fold(sqlx::query(sql), |query, value| match value {
+            Value::Text(text) => query.bind(text),
+            Value::Integer(number) => query.bind(number),
+            Value::Bytes(bytes) => query.bind(bytes),
+        })
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(Some(text.to_owned()))
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Self {
+        Self::Text(Some(text.clone()))
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(Some(text))
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(text: Option<String>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&Option<String>> for Value {
+    fn from(text: &Option<String>) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl From<Option<&str>> for Value {
+    fn from(text: Option<&str>) -> Self {
+        Self::Text(text.map(str::to_owned))
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Integer(Some(number))
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(number: Option<i64>) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(is: bool) -> Self {
+        Self::Integer(Some(is.into()))
+    }
+}
+
+impl From<Timestamp> for Value {
+    fn from(moment: Timestamp) -> Self {
+        Self::Integer(Some(moment.as_millis()))
+    }
+}
+
+impl From<Option<Timestamp>> for Value {
+    fn from(moment: Option<Timestamp>) -> Self {
+        Self::Integer(moment.map(Timestamp::as_millis))
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Self {
+        Self::Bytes(Some(bytes.to_vec()))
+    }
+}
+
+impl From<CallId> for Value {
+    fn from(id: CallId) -> Self {
+        Self::Bytes(Some(id.as_bytes().to_vec()))
+    }
+}
+
+impl From<Option<CallId>> for Value {
+    fn from(id: Option<CallId>) -> Self {
+        Self::Bytes(id.map(|id| id.as_bytes().to_vec()))
+    }
+}

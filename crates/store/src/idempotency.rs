@@ -1,0 +1,75 @@
+use async_trait::async_trait;
+use pillion_core::store::{IdempotencyKey, IdempotencyStore, KeyClaim, StoreError, Timestamp};
+
+use crate::sql_store::SqlStore;
+
+#[async_trait]
+impl IdempotencyStore for SqlStore {
+    async fn claim_key(
+        &self,
+        key: &IdempotencyKey,
+        fingerprint: &str,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<KeyClaim, StoreError> {
+        let claim = "INSERT INTO idempotency_keys (scope, name, fingerprint, expires_at) \
+                     VALUES ($1, $2, $3, $4) ON CONFLICT (scope, name) DO UPDATE SET \
+                     fingerprint = excluded.fingerprint, result = NULL, \
+                     expires_at = excluded.expires_at \
+                     WHERE idempotency_keys.expires_at <= $5";
+        let find = "SELECT fingerprint, result FROM idempotency_keys \
+                    WHERE scope = $1 AND name = $2";
+        loop {
+            let values = vec![
+                (&key.scope).into(),
+                (&key.key).into(),
+                fingerprint.into(),
+                expires_at.into(),
+                now.into(),
+            ];
+            if self.database.write(claim, values).await? == 1 {
+                return Ok(KeyClaim::Claimed);
+            }
+            let values = vec![(&key.scope).into(), (&key.key).into()];
+            let Some(row) = self.database.read_one(find, values).await? else {
+                continue; // Whoever had it has just released it.
+            };
+            let fingerprint = row.text("fingerprint")?;
+            return Ok(match row.optional_text("result")? {
+                Some(result) => KeyClaim::Recorded {
+                    fingerprint,
+                    result,
+                },
+                None => KeyClaim::InProgress { fingerprint },
+            });
+        }
+    }
+
+    async fn record_key(&self, key: &IdempotencyKey, result: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE idempotency_keys SET result = $3 \
+                   WHERE scope = $1 AND name = $2 AND result IS NULL";
+        let values = vec![(&key.scope).into(), (&key.key).into(), result.into()];
+        if self.database.write(sql, values).await? == 1 {
+            return Ok(());
+        }
+        let sql = "SELECT 1 AS present FROM idempotency_keys WHERE scope = $1 AND name = $2";
+        let values = vec![(&key.scope).into(), (&key.key).into()];
+        Err(match self.database.read_one(sql, values).await? {
+            Some(_) => StoreError::conflict("that key has a result"),
+            None => StoreError::not_found("nobody has claimed that key"),
+        })
+    }
+
+    async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StoreError> {
+        let sql = "DELETE FROM idempotency_keys \
+                   WHERE scope = $1 AND name = $2 AND result IS NULL";
+        let values = vec![(&key.scope).into(), (&key.key).into()];
+        self.database.write(sql, values).await?;
+        Ok(())
+    }
+
+    async fn remove_expired_keys(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM idempotency_keys WHERE expires_at <= $1";
+        self.database.write(sql, vec![now.into()]).await
+    }
+}

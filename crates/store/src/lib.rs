@@ -1,0 +1,39 @@
+//! What outlives a crash of Pillion: [`SqlStore`] keeps it in a file of SQLite or in Postgres,
+//! and [`Vault`] encrypts what of it is secret.
+//!
+//! ```
+//! use pillion_core::store::{ServerStore, SettingsStore};
+//! use pillion_store::{SqlStore, StoreOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let file = directory.path().join("pillion.db");
+//! let store = SqlStore::open(&StoreOptions::at_file(&file)).await?;
+//! store.set_setting("greeting", "\"hello\"").await?;
+//! store.close().await;
+//!
+//! let again = SqlStore::open(&StoreOptions::at_file(&file)).await?;
+//! assert_eq!(again.setting("greeting").await?.as_deref(), Some("\"hello\""));
+//! # Ok(()) }
+//! ```
+
+mod access_tokens;
+mod approvals;
+mod calls;
+mod database;
+mod idempotency;
+mod memories;
+mod migrations;
+mod options;
+mod pins;
+mod secrets;
+mod servers;
+mod settings;
+mod sql_store;
+mod token_store;
+mod vault;
+
+pub use options::{Durability, StoreLocation, StoreOptions, UnknownLocation};
+pub use sql_store::SqlStore;
+pub use token_store::VaultTokenStore;
+pub use vault::{MasterKey, MasterKeyError, Vault, VaultError};

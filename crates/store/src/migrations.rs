@@ -1,0 +1,65 @@
+//! The schema, as numbered steps from nothing to what this program needs.
+
+use pillion_core::store::{StoreError, Timestamp};
+
+use crate::database::{Database, Transaction};
+
+/// A step; both databases read the same text. What has been released is never changed.
+struct Migration {
+    number: i64,
+    name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: [Migration; 1] = [Migration {
+    number: 1,
+    name: "initial",
+    sql: include_str!("migrations/0001_initial.sql"),
+}];
+
+/// Which schema this program needs.
+pub(crate) const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
+
+/// Takes the steps that are missing, all of them or none.
+pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
+    let mut transaction = database.begin().await?;
+    if let Transaction::Postgres(_) = transaction {
+        // Several programs may start at the same time. The number is ours alone: "pill".
+        transaction
+            .script("SELECT pg_advisory_xact_lock(1885957228)")
+            .await?;
+    }
+    transaction
+        .script(
+            "CREATE TABLE IF NOT EXISTS pillion_schema \
+             (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)",
+        )
+        .await?;
+    let rows = transaction
+        .read("SELECT MAX(number) AS number FROM pillion_schema", vec![])
+        .await?;
+    let present = match rows.first() {
+        Some(row) => row.optional_integer("number")?.unwrap_or(0),
+        None => 0,
+    };
+    if present > NEWEST {
+        return Err(StoreError::corrupt(format!(
+            "the store was made by a newer Pillion: its schema is {present}, and this program \
+             knows up to {NEWEST}"
+        )));
+    }
+    for step in MIGRATIONS.iter().filter(|step| step.number > present) {
+        transaction.script(step.sql).await?;
+        transaction
+            .write(
+                "INSERT INTO pillion_schema (number, name, applied_at) VALUES ($1, $2, $3)",
+                vec![
+                    step.number.into(),
+                    step.name.into(),
+                    Timestamp::now().into(),
+                ],
+            )
+            .await?;
+    }
+    transaction.commit().await
+}

@@ -1,0 +1,90 @@
+use async_trait::async_trait;
+use pillion_core::store::{
+    SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore, StoreError,
+};
+
+use crate::database::{Row, unreadable};
+use crate::sql_store::SqlStore;
+
+#[async_trait]
+impl SecretStore for SqlStore {
+    async fn put_secret(
+        &self,
+        place: &SecretPlace,
+        secret: &SealedSecret,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO secrets (kind, id, key_id, sealed) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT (kind, id) \
+                   DO UPDATE SET key_id = excluded.key_id, sealed = excluded.sealed";
+        let values = vec![
+            place.kind.as_str().into(),
+            (&place.id).into(),
+            (&secret.key_id).into(),
+            secret.sealed.as_slice().into(),
+        ];
+        self.database.write(sql, values).await?;
+        Ok(())
+    }
+
+    async fn secret(&self, place: &SecretPlace) -> Result<Option<SealedSecret>, StoreError> {
+        let sql = "SELECT key_id, sealed FROM secrets WHERE kind = $1 AND id = $2";
+        let values = vec![place.kind.as_str().into(), (&place.id).into()];
+        let row = self.database.read_one(sql, values).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    async fn remove_secret(&self, place: &SecretPlace) -> Result<(), StoreError> {
+        let sql = "DELETE FROM secrets WHERE kind = $1 AND id = $2";
+        let values = vec![place.kind.as_str().into(), (&place.id).into()];
+        self.database.write(sql, values).await?;
+        Ok(())
+    }
+
+    async fn secrets(&self) -> Result<Vec<(SecretPlace, SealedSecret)>, StoreError> {
+        let sql = "SELECT kind, id, key_id, sealed FROM secrets ORDER BY kind, id";
+        let rows = self.database.read(sql, vec![]).await?;
+        rows.iter()
+            .map(|row| {
+                let kind = SecretKind::from_name(&row.text("kind")?);
+                let kind = kind.ok_or_else(|| unreadable("kind"))?;
+                let id = row.text("id")?;
+                Ok((SecretPlace { kind, id }, read(row)?))
+            })
+            .collect()
+    }
+
+    async fn replace_secrets(&self, all: &[SecretReplacement]) -> Result<(), StoreError> {
+        let changed = || StoreError::conflict("the secrets have changed meanwhile");
+        let mut transaction = self.database.begin().await?;
+        transaction.lock("secrets").await?;
+        let sql = "SELECT COUNT(*) AS number FROM secrets";
+        let rows = transaction.read(sql, vec![]).await?;
+        let present = rows.first().map_or(Ok(0), |row| row.count("number"))?;
+        if usize::try_from(present) != Ok(all.len()) {
+            return Err(changed());
+        }
+        for SecretReplacement { place, old, new } in all {
+            let sql = "UPDATE secrets SET key_id = $5, sealed = $6 \
+                       WHERE kind = $1 AND id = $2 AND key_id = $3 AND sealed = $4";
+            let values = vec![
+                place.kind.as_str().into(),
+                (&place.id).into(),
+                (&old.key_id).into(),
+                old.sealed.as_slice().into(),
+                (&new.key_id).into(),
+                new.sealed.as_slice().into(),
+            ];
+            if transaction.write(sql, values).await? != 1 {
+                return Err(changed());
+            }
+        }
+        transaction.commit().await
+    }
+}
+
+fn read(row: &Row) -> Result<SealedSecret, StoreError> {
+    Ok(SealedSecret {
+        key_id: row.text("key_id")?,
+        sealed: row.bytes("sealed")?,
+    })
+}

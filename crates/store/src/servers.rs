@@ -1,0 +1,104 @@
+use async_trait::async_trait;
+use pillion_core::store::{ServerRecord, ServerStore, StoreError, Timestamp};
+
+use crate::database::Row;
+use crate::sql_store::SqlStore;
+
+#[async_trait]
+impl ServerStore for SqlStore {
+    async fn insert_server(&self, server: &ServerRecord) -> Result<(), StoreError> {
+        let sql = "INSERT INTO servers \
+                   (id, name, configuration, enabled, last_connected_at, created_at, updated_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let values = vec![
+            (&server.id).into(),
+            (&server.name).into(),
+            (&server.configuration).into(),
+            server.enabled.into(),
+            server.last_connected_at.into(),
+            server.created_at.into(),
+            server.updated_at.into(),
+        ];
+        let inserted = self.database.write(sql, values).await;
+        inserted.map_err(name_taken).map(drop)
+    }
+
+    async fn update_server(&self, server: &ServerRecord) -> Result<(), StoreError> {
+        let sql = "UPDATE servers SET name = $2, configuration = $3, enabled = $4, \
+                   last_connected_at = $5, updated_at = $6 WHERE id = $1";
+        let values = vec![
+            (&server.id).into(),
+            (&server.name).into(),
+            (&server.configuration).into(),
+            server.enabled.into(),
+            server.last_connected_at.into(),
+            server.updated_at.into(),
+        ];
+        let changed = self.database.write(sql, values).await;
+        found(changed.map_err(name_taken)?)
+    }
+
+    async fn server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE servers SET last_connected_at = $2 WHERE id = $1";
+        self.database.write(sql, vec![id.into(), at.into()]).await?;
+        Ok(())
+    }
+
+    async fn remove_server(&self, id: &str) -> Result<(), StoreError> {
+        let mut transaction = self.database.begin().await?;
+        let sql = "DELETE FROM servers WHERE id = $1";
+        found(transaction.write(sql, vec![id.into()]).await?)?;
+        for sql in [
+            "DELETE FROM tool_calls WHERE server = $1",
+            "DELETE FROM tool_pins WHERE server = $1",
+        ] {
+            transaction.write(sql, vec![id.into()]).await?;
+        }
+        transaction.commit().await
+    }
+
+    async fn server(&self, id: &str) -> Result<Option<ServerRecord>, StoreError> {
+        let sql = "SELECT * FROM servers WHERE id = $1";
+        let row = self.database.read_one(sql, vec![id.into()]).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>, StoreError> {
+        let sql = "SELECT * FROM servers WHERE name = $1";
+        let row = self.database.read_one(sql, vec![name.into()]).await?;
+        row.as_ref().map(read).transpose()
+    }
+
+    async fn servers(&self) -> Result<Vec<ServerRecord>, StoreError> {
+        let sql = "SELECT * FROM servers ORDER BY name";
+        let rows = self.database.read(sql, vec![]).await?;
+        rows.iter().map(read).collect()
+    }
+}
+
+fn read(row: &Row) -> Result<ServerRecord, StoreError> {
+    Ok(ServerRecord {
+        id: row.text("id")?,
+        name: row.text("name")?,
+        configuration: row.text("configuration")?,
+        enabled: row.integer("enabled")? != 0,
+        last_connected_at: row.optional_moment("last_connected_at")?,
+        created_at: row.moment("created_at")?,
+        updated_at: row.moment("updated_at")?,
+    })
+}
+
+fn found(changed: u64) -> Result<(), StoreError> {
+    match changed {
+        0 => Err(StoreError::not_found("Server not found")), // F2's text
+        _ => Ok(()),
+    }
+}
+
+fn name_taken(error: StoreError) -> StoreError {
+    if error.is_conflict() {
+        StoreError::conflict("there is a server of that name or id").with_source(error)
+    } else {
+        error
+    }
+}

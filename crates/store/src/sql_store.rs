@@ -1,0 +1,45 @@
+use pillion_core::store::StoreError;
+
+use crate::calls::CallWriter;
+use crate::database::Database;
+use crate::migrations;
+use crate::options::StoreOptions;
+
+/// Everything that must outlive a crash, in SQLite or Postgres: all traits of
+/// [`pillion_core::store`].
+#[derive(Debug)]
+pub struct SqlStore {
+    pub(crate) database: Database,
+    pub(crate) call_writer: CallWriter,
+}
+
+impl SqlStore {
+    /// Opens the store, making it or bringing its schema up to date where needed. Needs a
+    /// running tokio runtime.
+    ///
+    /// # Errors
+    /// `unavailable` when it cannot be opened for writing; `corrupt` when it is damaged, is no
+    /// store at all, or was made by a newer program.
+    pub async fn open(options: &StoreOptions) -> Result<Self, StoreError> {
+        let database = Database::open(options).await?;
+        migrations::migrate(&database).await?;
+        let call_writer = CallWriter::start(database.clone());
+        Ok(Self {
+            database,
+            call_writer,
+        })
+    }
+
+    /// Which schema the stores of this program have.
+    #[must_use]
+    pub fn schema_number() -> i64 {
+        migrations::NEWEST
+    }
+
+    /// Writes what is waiting and closes every connection; whatever comes later is
+    /// `unavailable`. A store that is dropped instead loses nothing that it has acknowledged.
+    pub async fn close(&self) {
+        self.call_writer.finish().await;
+        self.database.close().await;
+    }
+}

@@ -1,0 +1,173 @@
+//! Secrets, encrypted at rest (requirement L1): XChaCha20-Poly1305 under a key that the store
+//! never sees.
+
+mod error;
+mod key;
+mod seal;
+
+use std::fmt;
+use std::sync::Arc;
+
+use pillion_core::store::{SecretKind, SecretPlace, SecretReplacement, SecretStore, StoreError};
+use secrecy::SecretString;
+use tokio::sync::RwLock;
+
+pub use error::VaultError;
+pub use key::{MasterKey, MasterKeyError};
+
+/// What the check value says.
+const CHECK: &str = "pillion";
+/// How often a rotation begins anew because a secret changed meanwhile.
+const ROTATION_ATTEMPTS: usize = 5;
+
+/// Keeps secrets in a store that sees only ciphertext.
+///
+/// A ciphertext is bound to its place, so that whoever can write to the store cannot pass the
+/// secret of one server off as that of another. They can put an older one of the same place
+/// back, or remove it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use pillion_core::store::SecretKind;
+/// use pillion_store::{MasterKey, SqlStore, StoreLocation, StoreOptions, Vault};
+/// use secrecy::ExposeSecret;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = SqlStore::open(&StoreOptions::new(StoreLocation::Memory)).await?;
+/// let vault = Vault::open(Arc::new(store), MasterKey::generate()).await?;
+/// vault.put(SecretKind::Credential, "weather", &"s3cret".into()).await?;
+/// let secret = vault.get(SecretKind::Credential, "weather").await?;
+/// assert_eq!(secret.unwrap().expose_secret(), "s3cret");
+/// # Ok(()) }
+/// ```
+pub struct Vault {
+    store: Arc<dyn SecretStore>,
+    /// Held for reading by whoever uses the key, for writing by a rotation.
+    key: RwLock<MasterKey>,
+}
+
+impl Vault {
+    /// Opens the vault of a store. The first key that a store sees becomes its key.
+    ///
+    /// # Errors
+    /// [`VaultError::WrongKey`] when the store has another key; [`VaultError::Store`].
+    pub async fn open(store: Arc<dyn SecretStore>, key: MasterKey) -> Result<Self, VaultError> {
+        let place = check_place();
+        if store.secret(&place).await?.is_none() {
+            if !store.secrets().await?.is_empty() {
+                return Err(VaultError::NoCheck);
+            }
+            let sealed = key.seal(&place, &CHECK.into())?;
+            store.put_secret(&place, &sealed).await?;
+        }
+        // Read again: another process may have begun with another key at the same time.
+        let Some(check) = store.secret(&place).await? else {
+            return Err(VaultError::NoCheck);
+        };
+        key.open(&place, &check)?;
+        let key = RwLock::new(key);
+        Ok(Self { store, key })
+    }
+
+    /// Puts a secret in the place of the one before.
+    ///
+    /// # Errors
+    /// [`VaultError::Store`] when it is not stored.
+    pub async fn put(
+        &self,
+        kind: SecretKind,
+        id: &str,
+        secret: &SecretString,
+    ) -> Result<(), VaultError> {
+        let place = place(kind, id);
+        let key = self.key.read().await;
+        let sealed = key.seal(&place, secret)?;
+        Ok(self.store.put_secret(&place, &sealed).await?)
+    }
+
+    /// The secret of that kind and id, if there is one.
+    ///
+    /// # Errors
+    /// [`VaultError::WrongKey`] when another process has changed the key;
+    /// [`VaultError::Damaged`] when what is stored is not what was stored there.
+    pub async fn get(
+        &self,
+        kind: SecretKind,
+        id: &str,
+    ) -> Result<Option<SecretString>, VaultError> {
+        let place = place(kind, id);
+        let key = self.key.read().await;
+        match self.store.secret(&place).await? {
+            Some(sealed) => key.open(&place, &sealed).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Removes a secret; having none is no error.
+    ///
+    /// # Errors
+    /// [`VaultError::Store`].
+    pub async fn remove(&self, kind: SecretKind, id: &str) -> Result<(), VaultError> {
+        Ok(self.store.remove_secret(&place(kind, id)).await?)
+    }
+
+    /// The ids of all secrets of a kind, in their order.
+    ///
+    /// # Errors
+    /// [`VaultError::Store`].
+    pub async fn ids(&self, kind: SecretKind) -> Result<Vec<String>, VaultError> {
+        let all = self.store.secrets().await?.into_iter();
+        let places = all.map(|(place, _)| place);
+        let mut ids: Vec<String> = places
+            .filter(|place| place.kind == kind)
+            .map(|place| place.id)
+            .collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// Encrypts every secret anew under another key, all or none; how many there are. From
+    /// then on only the new key opens the store.
+    ///
+    /// # Errors
+    /// [`VaultError::Damaged`] when a secret cannot be read; [`VaultError::Store`], also when
+    /// other processes keep changing secrets. Nothing has changed then.
+    pub async fn rotate(&self, new: MasterKey) -> Result<usize, VaultError> {
+        let mut key = self.key.write().await;
+        for _ in 0..ROTATION_ATTEMPTS {
+            let mut replacements = Vec::new();
+            for (place, old) in self.store.secrets().await? {
+                let secret = key.open(&place, &old)?;
+                let new = new.seal(&place, &secret)?;
+                replacements.push(SecretReplacement { place, old, new });
+            }
+            match self.store.replace_secrets(&replacements).await {
+                Ok(()) => {
+                    *key = new;
+                    let of_a_user =
+                        |replaced: &&SecretReplacement| replaced.place.kind != SecretKind::KeyCheck;
+                    return Ok(replacements.iter().filter(of_a_user).count());
+                }
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let message = "secrets keep changing: no new key while other processes write them";
+        Err(StoreError::unavailable(message).into())
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vault").finish_non_exhaustive()
+    }
+}
+
+fn place(kind: SecretKind, id: &str) -> SecretPlace {
+    let id = id.to_owned();
+    SecretPlace { kind, id }
+}
+
+fn check_place() -> SecretPlace {
+    place(SecretKind::KeyCheck, "key")
+}

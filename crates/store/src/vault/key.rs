@@ -1,0 +1,229 @@
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose};
+use rand::Rng;
+use ring::digest::{SHA256, digest};
+use secrecy::{ExposeSecret, SecretBox, SecretString};
+use zeroize::Zeroizing;
+
+/// The bytes of a key.
+const LENGTH: usize = 32;
+/// No file of a key is longer: 44 characters and white space.
+const LONGEST_FILE: u64 = 256;
+
+/// The key that everything is encrypted with: 32 bytes. Nothing shows them.
+pub struct MasterKey {
+    id: String,
+    bytes: SecretBox<[u8; LENGTH]>,
+}
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MasterKeyError {
+    /// The file cannot be read.
+    #[error("the key file '{}' cannot be read: {source}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others than its owner may read or change the file.
+    #[error("the key file '{}' is open to others (mode {mode:o}): chmod 600 it", path.display())]
+    Exposed {
+        /// Which file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// The environment variable is not set.
+    #[error("the environment variable {name} with the key is not set")]
+    NotSet {
+        /// Which variable.
+        name: String,
+    },
+    /// These are not 32 bytes, nor 32 bytes in base64.
+    #[error("a key has 32 bytes, as they are or in base64: openssl rand -base64 32")]
+    Malformed,
+}
+
+impl MasterKey {
+    /// A new key, by chance.
+    #[must_use]
+    pub fn generate() -> Self {
+        let mut bytes = Zeroizing::new([0; LENGTH]);
+        rand::rng().fill_bytes(&mut *bytes);
+        Self::from_bytes(&bytes)
+    }
+
+    /// The key of a file: 32 bytes, or the same in base64. Only its owner may have access.
+    ///
+    /// # Errors
+    /// [`MasterKeyError`].
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MasterKeyError> {
+        let path = path.as_ref();
+        let unreadable = |source| MasterKeyError::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(unreadable)?;
+        // Of the open file: its name may stand for another one a moment later.
+        let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            let path = path.to_owned();
+            return Err(MasterKeyError::Exposed { path, mode });
+        }
+        let mut content = Zeroizing::new(Vec::with_capacity(LONGEST_FILE as usize + 1));
+        file.take(LONGEST_FILE + 1)
+            .read_to_end(&mut content)
+            .map_err(unreadable)?;
+        match <&[u8; LENGTH]>::try_from(&content[..]) {
+            Ok(bytes) => Ok(Self::from_bytes(bytes)),
+            Err(_) => Self::decode(&content),
+        }
+    }
+
+    /// The key of an environment variable, in base64.
+    ///
+    /// # Errors
+    /// [`MasterKeyError`].
+    pub fn from_environment(name: &str) -> Result<Self, MasterKeyError> {
+        match std::env::var(name) {
+            Ok(text) => Self::from_base64(&text.into()),
+            Err(std::env::VarError::NotPresent) => Err(MasterKeyError::NotSet {
+                name: name.to_owned(),
+            }),
+            Err(std::env::VarError::NotUnicode(_)) => Err(MasterKeyError::Malformed),
+        }
+    }
+
+    /// The key in base64, of either alphabet, padded or not.
+    ///
+    /// # Errors
+    /// [`MasterKeyError::Malformed`].
+    pub fn from_base64(text: &SecretString) -> Result<Self, MasterKeyError> {
+        Self::decode(text.expose_secret().as_bytes())
+    }
+
+    fn decode(text: &[u8]) -> Result<Self, MasterKeyError> {
+        let config =
+            GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+        let text = text.trim_ascii();
+        for alphabet in [alphabet::STANDARD, alphabet::URL_SAFE] {
+            let decoded = GeneralPurpose::new(&alphabet, config).decode(text);
+            let Ok(decoded) = decoded.map(Zeroizing::new) else {
+                continue;
+            };
+            if let Ok(bytes) = <&[u8; LENGTH]>::try_from(&decoded[..]) {
+                return Ok(Self::from_bytes(bytes));
+            }
+        }
+        Err(MasterKeyError::Malformed)
+    }
+
+    fn from_bytes(bytes: &[u8; LENGTH]) -> Self {
+        let mut named = Zeroizing::new(b"pillion key id\0".to_vec());
+        named.extend_from_slice(bytes);
+        let hash = digest(&SHA256, &named);
+        let id = hash.as_ref()[..8].iter();
+        Self {
+            id: id.map(|byte| format!("{byte:02x}")).collect(),
+            bytes: SecretBox::new(Box::new(*bytes)),
+        }
+    }
+
+    /// What the key is called by: 16 hexadecimal digits that tell nothing of it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The key in base64, to be written to a file of mode 0600.
+    #[must_use]
+    pub fn to_base64(&self) -> SecretString {
+        let text = general_purpose::STANDARD.encode(self.bytes());
+        text.into()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; LENGTH] {
+        self.bytes.expose_secret()
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MasterKey")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+
+    use super::*;
+
+    fn file(content: &[u8], mode: u32) -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        (directory, path)
+    }
+
+    #[test]
+    fn l1_a_key_is_read_raw_and_in_base64() {
+        let key = MasterKey::generate();
+        let text = key.to_base64();
+        let text = text.expose_secret();
+        let bare = text.trim_end_matches('=');
+        let url_safe = bare.replace('+', "-").replace('/', "_");
+        for content in [
+            key.bytes().to_vec(),
+            format!("{text}\n").into_bytes(),
+            bare.as_bytes().to_vec(),
+            url_safe.into_bytes(),
+        ] {
+            let (_directory, path) = file(&content, 0o600);
+            assert_eq!(MasterKey::from_file(&path).unwrap().id(), key.id());
+        }
+    }
+
+    #[test]
+    fn l1_a_key_that_is_none_or_open_to_others_is_refused() {
+        let (_directory, short) = file(b"c2hvcnQ=", 0o400);
+        let refused = MasterKey::from_file(&short).unwrap_err();
+        assert!(matches!(refused, MasterKeyError::Malformed), "{refused}");
+        let (_directory, long) = file(&[b'A'; 5_000], 0o600);
+        let refused = MasterKey::from_file(&long).unwrap_err();
+        assert!(matches!(refused, MasterKeyError::Malformed), "{refused}");
+        for mode in [0o640, 0o604, 0o620] {
+            let (_directory, path) = file(&[7; 32], mode);
+            let refused = MasterKey::from_file(&path).unwrap_err();
+            assert!(
+                matches!(refused, MasterKeyError::Exposed { .. }),
+                "{refused}"
+            );
+        }
+        let refused = MasterKey::from_file("/nonexistent/key").unwrap_err();
+        assert!(matches!(refused, MasterKeyError::Unreadable { .. }));
+        let refused = MasterKey::from_environment("PILLION_NO_SUCH_KEY").unwrap_err();
+        assert!(matches!(refused, MasterKeyError::NotSet { .. }));
+    }
+
+    #[test]
+    fn l1_debug_shows_no_key() {
+        let key = MasterKey::from_bytes(b"0123456789abcdef0123456789abcdef");
+        let shown = format!("{key:?}");
+        assert!(!shown.contains("0123456789abcdef"), "{shown}");
+        assert!(!shown.contains("48, 49"), "{shown}");
+    }
+}

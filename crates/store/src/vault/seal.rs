@@ -1,0 +1,78 @@
+use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+use pillion_core::store::{SealedSecret, SecretPlace};
+use rand::Rng;
+use secrecy::{ExposeSecret, SecretString};
+use zeroize::Zeroizing;
+
+use super::{MasterKey, VaultError};
+
+/// How a sealed secret is laid out: this byte, the nonce, the ciphertext with its tag.
+const VERSION: u8 = 1;
+/// 24 bytes by chance never meet again: 2^80 secrets would be needed for that.
+const NONCE: usize = 24;
+
+impl MasterKey {
+    pub(super) fn seal(
+        &self,
+        place: &SecretPlace,
+        secret: &SecretString,
+    ) -> Result<SealedSecret, VaultError> {
+        let mut nonce = [0; NONCE];
+        rand::rng().fill_bytes(&mut nonce);
+        let payload = Payload {
+            msg: secret.expose_secret().as_bytes(),
+            aad: &bound_to(place),
+        };
+        let encrypted = self.cipher().encrypt(XNonce::from_slice(&nonce), payload);
+        let encrypted = encrypted.map_err(|_| VaultError::Unsealable)?;
+        let mut sealed = Vec::with_capacity(1 + NONCE + encrypted.len());
+        sealed.push(VERSION);
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(&encrypted);
+        Ok(SealedSecret {
+            key_id: self.id().to_owned(),
+            sealed,
+        })
+    }
+
+    pub(super) fn open(
+        &self,
+        place: &SecretPlace,
+        secret: &SealedSecret,
+    ) -> Result<SecretString, VaultError> {
+        if secret.key_id != self.id() {
+            return Err(VaultError::WrongKey {
+                stored: secret.key_id.clone(),
+                given: self.id().to_owned(),
+            });
+        }
+        let damaged = || VaultError::Damaged { kind: place.kind };
+        let (version, rest) = secret.sealed.split_first().ok_or_else(damaged)?;
+        let (nonce, encrypted) = rest.split_at_checked(NONCE).ok_or_else(damaged)?;
+        if *version != VERSION {
+            return Err(damaged());
+        }
+        let payload = Payload {
+            msg: encrypted,
+            aad: &bound_to(place),
+        };
+        let opened = self.cipher().decrypt(XNonce::from_slice(nonce), payload);
+        let opened = Zeroizing::new(opened.map_err(|_| damaged())?);
+        let text = std::str::from_utf8(&opened).map_err(|_| damaged())?;
+        Ok(SecretString::from(text))
+    }
+
+    fn cipher(&self) -> XChaCha20Poly1305 {
+        XChaCha20Poly1305::new(self.bytes().into())
+    }
+}
+
+/// The associated data. A kind has no zero byte, so that no two places have the same.
+fn bound_to(place: &SecretPlace) -> Vec<u8> {
+    let mut bound = vec![VERSION];
+    bound.extend_from_slice(place.kind.as_str().as_bytes());
+    bound.push(0);
+    bound.extend_from_slice(place.id.as_bytes());
+    bound
+}

@@ -1,0 +1,160 @@
+//! The contract over memory, a file and a real Postgres; and what files and servers have of
+//! their own.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::store::{CallLog, CallStatus, ServerStore, SettingsStore};
+use pillion_store::{Durability, SqlStore, StoreLocation, StoreOptions};
+use pillion_testkit::Postgres;
+
+use crate::contract::{CASES, ended, running};
+
+fn run<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+/// Runs every case on a store of its own.
+fn contract(mut options: impl FnMut(&str) -> StoreOptions) {
+    run(async {
+        for (name, case) in CASES {
+            eprintln!("{name}");
+            let store = Arc::new(SqlStore::open(&options(name)).await.unwrap());
+            case(store.clone()).await;
+            store.close().await;
+        }
+    });
+}
+
+#[test]
+fn the_contract_in_memory() {
+    contract(|_| StoreOptions::new(StoreLocation::Memory));
+}
+
+#[test]
+fn the_contract_in_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    contract(|name| StoreOptions::at_file(directory.path().join(name.replace("::", "."))));
+}
+
+#[test]
+fn the_contract_in_a_file_that_survives_a_loss_of_power() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut number = 0;
+    contract(|_| {
+        number += 1;
+        let mut options = StoreOptions::at_file(directory.path().join(number.to_string()));
+        options.durability = Durability::PowerLoss;
+        options
+    });
+}
+
+fn at_postgres(url: &str) -> StoreOptions {
+    StoreOptions::new(url.parse().unwrap())
+}
+
+#[test]
+fn the_contract_in_postgres() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    let mut number = 0;
+    contract(|_| {
+        number += 1;
+        at_postgres(&postgres.database(&format!("contract{number}")))
+    });
+    let url = postgres.database("many");
+    run(several_begin_at_once(at_postgres(&url)));
+    run(keeps_what_it_has(at_postgres(&url)));
+}
+
+#[test]
+fn a_file_keeps_what_it_has_and_is_for_its_owner_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pillion.db");
+    run(async {
+        several_begin_at_once(StoreOptions::at_file(&path)).await;
+        keeps_what_it_has(StoreOptions::at_file(&path)).await;
+        let store = SqlStore::open(&StoreOptions::at_file(&path)).await.unwrap();
+        store.set_setting("a", "1").await.unwrap();
+        let files = std::fs::read_dir(directory.path()).unwrap();
+        let modes: Vec<u32> = files
+            .map(|file| file.unwrap().metadata().unwrap().permissions().mode() & 0o777)
+            .collect();
+        // The file, its log and the index of the log.
+        assert_eq!(modes, [0o600; 3]);
+    });
+}
+
+async fn several_begin_at_once(options: StoreOptions) {
+    let tasks: Vec<_> = (0..4)
+        .map(|number| {
+            let mut options = options.clone();
+            options.busy_timeout = Duration::from_secs(60);
+            tokio::spawn(async move {
+                let store = SqlStore::open(&options).await.unwrap();
+                let key = format!("begun {number}");
+                store.set_setting(&key, "1").await.unwrap();
+                store.close().await;
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+async fn keeps_what_it_has(options: StoreOptions) {
+    let call = ended(&running("roll"), CallStatus::Success);
+    let store = SqlStore::open(&options).await.unwrap();
+    store.record_call(call.clone()).await.unwrap();
+    store.close().await;
+    let refused = store.record_call(running("roll")).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+    let refused = store.servers().await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+
+    let again = SqlStore::open(&options).await.unwrap();
+    assert_eq!(again.call(call.id).await.unwrap(), Some(call));
+    assert_eq!(again.settings().await.unwrap().len(), 4);
+    again.close().await;
+}
+
+#[test]
+fn a_postgres_that_is_away_is_unavailable_until_it_is_back() {
+    let Some(mut postgres) = Postgres::start() else {
+        return;
+    };
+    let mut options = at_postgres(&postgres.database("p"));
+    options.busy_timeout = Duration::from_secs(5);
+    run(async {
+        let store = SqlStore::open(&options).await.unwrap();
+        let mut kept = Vec::new();
+        for _ in 0..10 {
+            let call = running("roll");
+            store.record_call(call.clone()).await.unwrap();
+            kept.push(call);
+        }
+        postgres.crash();
+        let lost = tokio::join!(
+            store.record_call(running("a")),
+            store.record_call(running("b")),
+            store.set_setting("c", "1")
+        );
+        assert!(lost.0.unwrap_err().is_unavailable());
+        assert!(lost.1.unwrap_err().is_unavailable());
+        assert!(lost.2.unwrap_err().is_unavailable());
+        let refused = SqlStore::open(&options).await.unwrap_err();
+        assert!(refused.is_unavailable(), "{refused:?}");
+        postgres.start_again();
+        for call in kept {
+            assert_eq!(store.call(call.id).await.unwrap(), Some(call));
+        }
+        store.record_call(running("again")).await.unwrap();
+    });
+}

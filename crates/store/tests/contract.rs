@@ -1,0 +1,72 @@
+//! What every store does, whatever keeps it. Each case begins with an empty store.
+
+mod approvals;
+mod calls;
+mod others;
+mod secrets;
+mod servers;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use pillion_core::store::{CallStatus, ProcessLife, Store, Timestamp, ToolCallRecord};
+
+pub type Case = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! cases {
+    ($($case:path),* $(,)?) => {
+        [$((stringify!($case), |store| Box::pin($case(store)))),*]
+    };
+}
+
+/// Every case, by name.
+pub const CASES: [(&str, Case); 24] = cases![
+    servers::f1_servers_are_kept_and_changed,
+    servers::f1_names_and_ids_are_unique,
+    servers::f2_removing_a_server_removes_its_calls_and_pins,
+    calls::f4_a_call_is_stored_at_each_step,
+    calls::f4_a_call_that_ended_does_not_change,
+    calls::f4_many_at_once_are_all_stored,
+    calls::f4_the_same_call_twice_at_once,
+    calls::f4_calls_are_found_by_what_they_are,
+    calls::pages_are_stable_while_calls_come_in,
+    calls::a_foreign_cursor_is_refused,
+    calls::statistics_count_and_rank,
+    calls::calls_of_another_life_are_interrupted,
+    calls::a_pending_call_with_an_open_approval_waits_on,
+    calls::old_calls_go_by_age_number_and_size,
+    calls::large_and_odd_texts_come_back_unchanged,
+    approvals::g3_the_first_decision_counts,
+    approvals::g3_an_approval_is_used_once,
+    approvals::approvals_are_listed_and_expire,
+    others::an_idempotency_key_runs_once,
+    others::a_pin_changes_only_when_accepted,
+    others::l3_access_tokens_are_revoked_and_stay_so,
+    others::d5_memories_are_found_by_words,
+    others::settings_are_replaced,
+    secrets::secrets_are_replaced_all_or_none,
+];
+
+pub fn process(life: &str) -> ProcessLife {
+    ProcessLife {
+        owner: "here".to_owned(),
+        life: life.to_owned(),
+    }
+}
+
+pub fn running(tool: &str) -> ToolCallRecord {
+    ToolCallRecord::begin(process("now"), tool, "{}".to_owned())
+}
+
+pub fn ended(call: &ToolCallRecord, status: CallStatus) -> ToolCallRecord {
+    ToolCallRecord {
+        status,
+        completed_at: Some(at(5_000)),
+        ..call.clone()
+    }
+}
+
+pub fn at(milliseconds: i64) -> Timestamp {
+    Timestamp::from_millis(milliseconds)
+}

@@ -1,0 +1,133 @@
+use std::sync::Arc;
+
+use pillion_core::store::{
+    ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, PageRequest, Store, Verdict,
+};
+
+use super::at;
+
+fn approval(id: &str, created_at: i64) -> ApprovalRecord {
+    ApprovalRecord {
+        id: id.to_owned(),
+        call: Some(CallId::new()),
+        tool: "roll".to_owned(),
+        server: Some("s".to_owned()),
+        arguments_hash: format!("hash of {id}"),
+        arguments: r#"{"dice":"1d6"}"#.to_owned(),
+        user: Some("alice".to_owned()),
+        created_at: at(created_at),
+        expires_at: at(1_000),
+        decision: None,
+        used_at: None,
+    }
+}
+
+fn decision(verdict: Verdict, by: &str, moment: i64) -> ApprovalDecision {
+    ApprovalDecision {
+        verdict,
+        by: by.to_owned(),
+        at: at(moment),
+    }
+}
+
+pub async fn g3_the_first_decision_counts(store: Arc<dyn Store>) {
+    let mut asked = approval("a", 1);
+    store.insert_approval(&asked).await.unwrap();
+    let again = store.insert_approval(&asked).await.unwrap_err();
+    assert!(again.is_conflict(), "{again:?}");
+    assert_eq!(store.approval("a").await.unwrap().unwrap(), asked);
+
+    let decide = |verdict, by: &'static str| {
+        let store = Arc::clone(&store);
+        async move { store.decide_approval("a", &decision(verdict, by, 10)).await }
+    };
+    let (bob, carol) = tokio::join!(
+        decide(Verdict::Approved, "bob"),
+        decide(Verdict::Denied, "carol")
+    );
+    assert!(bob.is_ok() != carol.is_ok());
+    let lost = bob.as_ref().err().or(carol.as_ref().err());
+    assert!(lost.unwrap().is_conflict());
+    let stored = store.approval("a").await.unwrap().unwrap();
+    asked.decision = Some(match bob {
+        Ok(()) => decision(Verdict::Approved, "bob", 10),
+        Err(_) => decision(Verdict::Denied, "carol", 10),
+    });
+    assert_eq!(stored, asked);
+    let denied = decision(Verdict::Denied, "bob", 10);
+    let missing = store.decide_approval("b", &denied).await.unwrap_err();
+    assert!(missing.is_not_found());
+}
+
+pub async fn g3_an_approval_is_used_once(store: Arc<dyn Store>) {
+    for id in ["open", "approved", "denied", "late"] {
+        store.insert_approval(&approval(id, 1)).await.unwrap();
+    }
+    for (id, verdict) in [
+        ("approved", Verdict::Approved),
+        ("denied", Verdict::Denied),
+        ("late", Verdict::Approved),
+    ] {
+        let decision = decision(verdict, "bob", 10);
+        store.decide_approval(id, &decision).await.unwrap();
+    }
+    store.use_approval("approved", at(20)).await.unwrap();
+    let stored = store.approval("approved").await.unwrap().unwrap();
+    assert_eq!(stored.used_at, Some(at(20)));
+    for (id, moment) in [
+        ("approved", 21),
+        ("denied", 20),
+        ("open", 20),
+        ("late", 1_000),
+    ] {
+        let refused = store.use_approval(id, at(moment)).await.unwrap_err();
+        assert!(refused.is_conflict(), "{id}: {refused:?}");
+    }
+    let missing = store.use_approval("none", at(20)).await.unwrap_err();
+    assert!(missing.is_not_found());
+}
+
+pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
+    for number in 1..=5 {
+        // Two of the same moment.
+        let id = format!("{number}");
+        store
+            .insert_approval(&approval(&id, number / 2))
+            .await
+            .unwrap();
+    }
+    let decided = decision(Verdict::Denied, "bob", 10);
+    store.decide_approval("3", &decided).await.unwrap();
+    let approved = decision(Verdict::Approved, "bob", 1_000);
+    let late = store.decide_approval("4", &approved).await.unwrap_err();
+    assert!(late.is_conflict());
+
+    let (mut seen, mut page) = (Vec::new(), PageRequest::first(2));
+    loop {
+        let all = ApprovalFilter::default();
+        let found = store.approvals(&all, &page).await.unwrap();
+        seen.extend(found.items.into_iter().map(|approval| approval.id));
+        let Some(next) = found.next else { break };
+        page = PageRequest::after(next, 2);
+    }
+    assert_eq!(seen, ["5", "4", "3", "2", "1"]);
+    let ids = async |filter: ApprovalFilter| {
+        let found = store.approvals(&filter, &PageRequest::default()).await;
+        let found = found.unwrap().items.into_iter();
+        found.map(|approval| approval.id).collect::<Vec<_>>()
+    };
+    let open_at = |moment| ApprovalFilter {
+        open_at: Some(at(moment)),
+        ..ApprovalFilter::default()
+    };
+    assert_eq!(ids(open_at(999)).await, ["5", "4", "2", "1"]);
+    assert!(ids(open_at(1_000)).await.is_empty());
+    let by_hash = ApprovalFilter {
+        arguments_hash: Some("hash of 2".to_owned()),
+        user: Some("alice".to_owned()),
+        ..ApprovalFilter::default()
+    };
+    assert_eq!(ids(by_hash).await, ["2"]);
+    assert_eq!(store.remove_expired_approvals(at(1_000)).await.unwrap(), 0);
+    assert_eq!(store.remove_expired_approvals(at(1_001)).await.unwrap(), 5);
+}

@@ -1,0 +1,415 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::store::{
+    ApprovalRecord, CallFilter, CallId, CallStatus, Cursor, PageRequest, Retention, Store,
+    Timestamp, ToolCallRecord,
+};
+use pillion_core::tool::ErrorCode;
+
+use super::{at, ended, process, running};
+
+pub async fn f4_a_call_is_stored_at_each_step(store: Arc<dyn Store>) {
+    let parent = running("chain");
+    store.record_call(parent.clone()).await.unwrap();
+    let mut call = running("roll");
+    call.server = Some("s".to_owned());
+    call.user = Some("alice".to_owned());
+    call.caller = Some("mcp".to_owned());
+    call.arguments = r#"{"dice":"1d6"}"#.to_owned();
+    call.parent = Some(parent.id);
+    call.status = CallStatus::Pending;
+    store.record_call(call.clone()).await.unwrap();
+    assert_eq!(store.call(call.id).await.unwrap().unwrap(), call);
+
+    call.status = CallStatus::Running;
+    store.record_call(call.clone()).await.unwrap();
+    assert_eq!(store.call(call.id).await.unwrap().unwrap(), call);
+
+    call.status = CallStatus::Error;
+    call.completed_at = Some(at(1_764_000_000_123));
+    call.duration = Some(Duration::from_micros(1_234_567));
+    call.error = Some("MCP Error -32600: Invalid Request".to_owned());
+    call.error_code = Some(ErrorCode::InternalError);
+    call.result = Some(r#"{"isError":true}"#.to_owned());
+    store.record_call(call.clone()).await.unwrap();
+    assert_eq!(store.call(call.id).await.unwrap().unwrap(), call);
+    assert_eq!(store.call(CallId::new()).await.unwrap(), None);
+}
+
+pub async fn f4_a_call_that_ended_does_not_change(store: Arc<dyn Store>) {
+    let call = running("roll");
+    let success = ended(&call, CallStatus::Success);
+    store.record_call(success.clone()).await.unwrap();
+    // The same once more: somebody could not know that it had been stored.
+    store.record_call(success.clone()).await.unwrap();
+    for other in [call.clone(), ended(&call, CallStatus::Error)] {
+        let refused = store.record_call(other).await.unwrap_err();
+        assert!(refused.is_conflict(), "{refused:?}");
+    }
+    assert_eq!(store.call(call.id).await.unwrap().unwrap(), success);
+}
+
+pub async fn f4_many_at_once_are_all_stored(store: Arc<dyn Store>) {
+    // One in ten has ended before, and only that one is told so.
+    let late: Vec<_> = (0..20).map(|_| running("late")).collect();
+    for call in &late {
+        let call = ended(call, CallStatus::Cancelled);
+        store.record_call(call).await.unwrap();
+    }
+    let calls = (0..200).map(|number| match number % 10 {
+        0 => late[number / 10].clone(),
+        _ => running("roll"),
+    });
+    let tasks: Vec<_> = calls
+        .map(|call| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let first = store.record_call(call.clone()).await;
+                let second = store.record_call(ended(&call, CallStatus::Success)).await;
+                (call, first, second)
+            })
+        })
+        .collect();
+    for task in tasks {
+        let (call, first, second) = task.await.unwrap();
+        let stored = store.call(call.id).await.unwrap().unwrap();
+        if call.tool == "late" {
+            assert!(first.unwrap_err().is_conflict());
+            assert!(second.unwrap_err().is_conflict());
+            assert_eq!(stored.status, CallStatus::Cancelled);
+        } else {
+            first.unwrap();
+            second.unwrap();
+            assert_eq!(stored.status, CallStatus::Success);
+        }
+    }
+}
+
+pub async fn f4_the_same_call_twice_at_once(store: Arc<dyn Store>) {
+    let call = running("roll");
+    let success = ended(&call, CallStatus::Success);
+    // Sent in this order without waiting, so that both may be gathered together.
+    let (first, second) = tokio::join!(
+        store.record_call(call.clone()),
+        store.record_call(success.clone())
+    );
+    first.unwrap();
+    second.unwrap();
+    assert_eq!(store.call(call.id).await.unwrap().unwrap(), success);
+}
+
+/// A call that came in at that moment.
+fn call_at(moment: Timestamp, tool: &str) -> ToolCallRecord {
+    ToolCallRecord {
+        id: CallId::first_at(moment),
+        ..running(tool)
+    }
+}
+
+pub async fn f4_calls_are_found_by_what_they_are(store: Arc<dyn Store>) {
+    for (moment, server, tool, user, status) in [
+        (1_000, "a", "roll", "alice", CallStatus::Success),
+        (2_000, "a", "draw", "bob", CallStatus::Error),
+        (3_000, "b", "roll", "alice", CallStatus::Error),
+        (4_000, "b", "draw", "alice", CallStatus::Running),
+    ] {
+        let call = ToolCallRecord {
+            server: Some(server.to_owned()),
+            user: Some(user.to_owned()),
+            status,
+            ..call_at(at(moment), tool)
+        };
+        store.record_call(call).await.unwrap();
+    }
+    let text = |text: &str| Some(text.to_owned());
+    let all = CallFilter::default();
+    let with_status = |status| CallFilter {
+        status: Some(status),
+        ..CallFilter::default()
+    };
+    let cases = [
+        (all.clone(), vec![4_000, 3_000, 2_000, 1_000]),
+        (
+            CallFilter {
+                server: text("a"),
+                ..all.clone()
+            },
+            vec![2_000, 1_000],
+        ),
+        (
+            CallFilter {
+                tool: text("draw"),
+                ..all.clone()
+            },
+            vec![4_000, 2_000],
+        ),
+        (
+            CallFilter {
+                user: text("bob"),
+                ..all.clone()
+            },
+            vec![2_000],
+        ),
+        (with_status(CallStatus::Error), vec![3_000, 2_000]),
+        (with_status(CallStatus::Success), vec![1_000]),
+        (
+            CallFilter {
+                server: text("b"),
+                ..with_status(CallStatus::Error)
+            },
+            vec![3_000],
+        ),
+        (
+            CallFilter {
+                from: Some(at(2_000)),
+                ..all.clone()
+            },
+            vec![4_000, 3_000, 2_000],
+        ),
+        (
+            CallFilter {
+                until: Some(at(2_000)),
+                ..all.clone()
+            },
+            vec![1_000],
+        ),
+        (
+            CallFilter {
+                user: text("' OR 1 = 1 --"),
+                ..all
+            },
+            vec![],
+        ),
+    ];
+    for (filter, expected) in cases {
+        let found = store.calls(&filter, &PageRequest::default()).await.unwrap();
+        let moments: Vec<_> = found
+            .items
+            .iter()
+            .map(|call| call.started_at().as_millis())
+            .collect();
+        assert_eq!(moments, expected, "{filter:?}");
+        assert_eq!(found.next, None);
+    }
+}
+
+pub async fn pages_are_stable_while_calls_come_in(store: Arc<dyn Store>) {
+    let mut expected = Vec::new();
+    for _ in 0..25 {
+        let call = running("roll");
+        expected.push(call.id);
+        store.record_call(call).await.unwrap();
+    }
+    expected.reverse();
+    let (mut seen, mut page) = (Vec::new(), PageRequest::first(10));
+    let mut sizes = Vec::new();
+    loop {
+        let found = store.calls(&CallFilter::default(), &page).await.unwrap();
+        sizes.push(found.items.len());
+        seen.extend(found.items.iter().map(|call| call.id));
+        let Some(next) = found.next else { break };
+        store.record_call(running("roll")).await.unwrap();
+        page = PageRequest::after(Cursor::new(next.as_str()), 10);
+    }
+    assert_eq!(seen, expected);
+    assert_eq!(sizes, [10, 10, 5]);
+}
+
+pub async fn a_foreign_cursor_is_refused(store: Arc<dyn Store>) {
+    for cursor in ["", "AAAA", "not base64!", "eHl6", "%00"] {
+        let page = PageRequest::after(Cursor::new(cursor), 10);
+        let refused = store.calls(&CallFilter::default(), &page).await;
+        assert_eq!(refused.unwrap_err().code(), ErrorCode::InvalidInput);
+        let refused = store.approvals(&Default::default(), &page).await;
+        assert_eq!(refused.unwrap_err().code(), ErrorCode::InvalidInput);
+    }
+}
+
+pub async fn statistics_count_and_rank(store: Arc<dyn Store>) {
+    for number in 1..=100_u64 {
+        let mut call = running("roll");
+        call.server = Some("s".to_owned());
+        // In another order than that of the durations.
+        call.duration = Some(Duration::from_micros((number * 37) % 101));
+        call.status = match number % 4 {
+            0 => CallStatus::Error,
+            _ => CallStatus::Success,
+        };
+        store.record_call(call).await.unwrap();
+    }
+    store.record_call(running("alone")).await.unwrap();
+    let found = store.call_statistics(&CallFilter::default()).await.unwrap();
+    let [alone, roll] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (alone.server.as_deref(), alone.tool.as_str()),
+        (None, "alone")
+    );
+    assert_eq!(
+        (alone.calls, alone.success_rate(), alone.p50),
+        (1, None, None)
+    );
+    assert_eq!(
+        (roll.server.as_deref(), roll.tool.as_str()),
+        (Some("s"), "roll")
+    );
+    assert_eq!((roll.calls, roll.succeeded, roll.failed), (100, 75, 25));
+    assert_eq!(roll.success_rate(), Some(0.75));
+    let ranks = [roll.p50, roll.p95, roll.p99].map(|rank| rank.unwrap().as_micros());
+    assert_eq!(ranks, [50, 95, 99]);
+    let nobody = CallFilter {
+        user: Some("nobody".to_owned()),
+        ..CallFilter::default()
+    };
+    assert!(store.call_statistics(&nobody).await.unwrap().is_empty());
+}
+
+pub async fn calls_of_another_life_are_interrupted(store: Arc<dyn Store>) {
+    let of = |owner: &str, life: &str, status| {
+        let mut call = running("roll");
+        call.process = process(life);
+        call.process.owner = owner.to_owned();
+        call.status = status;
+        call
+    };
+    let calls = [
+        (
+            of("here", "before", CallStatus::Running),
+            CallStatus::Interrupted,
+        ),
+        (
+            of("here", "before", CallStatus::Pending),
+            CallStatus::Interrupted,
+        ),
+        (
+            of("here", "before", CallStatus::Success),
+            CallStatus::Success,
+        ),
+        (
+            of("here", "draining", CallStatus::Running),
+            CallStatus::Running,
+        ),
+        (of("here", "now", CallStatus::Running), CallStatus::Running),
+        (
+            of("elsewhere", "its own", CallStatus::Running),
+            CallStatus::Running,
+        ),
+    ];
+    for (call, _) in &calls {
+        store.record_call(call.clone()).await.unwrap();
+    }
+    let living = ["now".to_owned(), "draining".to_owned()];
+    let number = store.interrupt_calls("here", &living, at(9)).await.unwrap();
+    assert_eq!(number, 2);
+    for (call, expected) in calls {
+        let stored = store.call(call.id).await.unwrap().unwrap();
+        assert_eq!(stored.status, expected, "{:?}", call.process);
+        if expected == CallStatus::Interrupted {
+            assert_eq!(stored.completed_at, Some(at(9)));
+            assert!(stored.error.is_some());
+        }
+    }
+    assert_eq!(
+        store.interrupt_calls("here", &living, at(9)).await.unwrap(),
+        0
+    );
+}
+
+pub async fn a_pending_call_with_an_open_approval_waits_on(store: Arc<dyn Store>) {
+    for (id, expires_at) in [("open", at(100)), ("expired", at(5))] {
+        let mut call = running(id);
+        call.process = process("before");
+        call.status = CallStatus::Pending;
+        store.record_call(call.clone()).await.unwrap();
+        let approval = ApprovalRecord {
+            id: id.to_owned(),
+            call: Some(call.id),
+            tool: id.to_owned(),
+            server: None,
+            arguments_hash: id.to_owned(),
+            arguments: "{}".to_owned(),
+            user: None,
+            created_at: at(1),
+            expires_at,
+            decision: None,
+            used_at: None,
+        };
+        store.insert_approval(&approval).await.unwrap();
+    }
+    store.interrupt_calls("here", &[], at(9)).await.unwrap();
+    for (tool, expected) in [
+        ("open", CallStatus::Pending),
+        ("expired", CallStatus::Interrupted),
+    ] {
+        let filter = CallFilter {
+            tool: Some(tool.to_owned()),
+            ..CallFilter::default()
+        };
+        let found = store.calls(&filter, &PageRequest::default()).await.unwrap();
+        assert_eq!(found.items[0].status, expected);
+    }
+}
+
+pub async fn old_calls_go_by_age_number_and_size(store: Arc<dyn Store>) {
+    let unfinished = call_at(at(1), "roll");
+    store.record_call(unfinished.clone()).await.unwrap();
+    for second in 1..=1_200 {
+        let mut call = ended(&call_at(at(second * 1_000), "roll"), CallStatus::Success);
+        call.arguments = "x".repeat(100);
+        store.record_call(call).await.unwrap();
+    }
+    let now = at(1_201_000);
+    let prune =
+        async |retention: Retention| store.prune_calls(&retention, now).await.unwrap().calls;
+    assert_eq!(prune(Retention::default()).await, 0);
+    let age = Some(Duration::from_secs(601));
+    assert_eq!(
+        prune(Retention {
+            max_age: age,
+            ..Retention::default()
+        })
+        .await,
+        599
+    );
+    assert_eq!(
+        prune(Retention {
+            max_calls: Some(500),
+            ..Retention::default()
+        })
+        .await,
+        101
+    );
+    assert_eq!(
+        prune(Retention {
+            max_bytes: Some(4_200),
+            ..Retention::default()
+        })
+        .await,
+        458
+    );
+    assert_eq!(
+        prune(Retention {
+            max_bytes: Some(4_200),
+            ..Retention::default()
+        })
+        .await,
+        0
+    );
+    let left = store
+        .calls(&CallFilter::default(), &PageRequest::first(1_000))
+        .await;
+    let left = left.unwrap().items;
+    assert_eq!(left.len(), 43);
+    assert_eq!(left[0].started_at(), at(1_200_000));
+    assert_eq!(left[42].id, unfinished.id, "what has not ended stays");
+}
+
+pub async fn large_and_odd_texts_come_back_unchanged(store: Arc<dyn Store>) {
+    let mut call = running("r\u{f6}ll \u{1f3b2} '; DROP TABLE tool_calls; --");
+    call.arguments = format!(r#"{{"text":"{}"}}"#, "\\u0000\\\"\u{10ffff}".repeat(1_000));
+    call.result = Some("y".repeat(8 * 1024 * 1024));
+    store.record_call(call.clone()).await.unwrap();
+    assert_eq!(store.call(call.id).await.unwrap().unwrap(), call);
+}

@@ -1,0 +1,225 @@
+use std::sync::Arc;
+
+use pillion_core::store::{
+    AccessToken, IdempotencyKey, KeyClaim, Memory, MemoryCategory, MemorySearch, PendingDefinition,
+    Store, ToolPin,
+};
+
+use super::at;
+
+pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
+    let key = |scope: &str| IdempotencyKey {
+        scope: scope.to_owned(),
+        key: "k".to_owned(),
+    };
+    let (alice, bob) = (key("alice"), key("bob"));
+    let claims = tokio::join!(
+        store.claim_key(&alice, "f", at(1), at(100)),
+        store.claim_key(&alice, "f", at(1), at(100)),
+        store.claim_key(&bob, "f", at(1), at(100)),
+    );
+    let in_progress = KeyClaim::InProgress {
+        fingerprint: "f".to_owned(),
+    };
+    let of_alice = [claims.0.unwrap(), claims.1.unwrap()];
+    assert!(of_alice.contains(&KeyClaim::Claimed) && of_alice.contains(&in_progress));
+    assert_eq!(claims.2.unwrap(), KeyClaim::Claimed);
+
+    store.record_key(&alice, "42").await.unwrap();
+    assert!(
+        store
+            .record_key(&alice, "43")
+            .await
+            .unwrap_err()
+            .is_conflict()
+    );
+    let missing = store.record_key(&key("carol"), "1").await.unwrap_err();
+    assert!(missing.is_not_found());
+    // A result stays; a claim without one can be given up.
+    for key in [&alice, &bob] {
+        store.release_key(key).await.unwrap();
+    }
+    let recorded = KeyClaim::Recorded {
+        fingerprint: "f".to_owned(),
+        result: "42".to_owned(),
+    };
+    let claim = async |key, moment| {
+        let claim = store.claim_key(key, "other", at(moment), at(200)).await;
+        claim.unwrap()
+    };
+    assert_eq!(claim(&alice, 99).await, recorded);
+    assert_eq!(
+        claim(&alice, 100).await,
+        KeyClaim::Claimed,
+        "it had expired"
+    );
+    assert_eq!(claim(&bob, 2).await, KeyClaim::Claimed, "it was given up");
+    assert_eq!(store.remove_expired_keys(at(199)).await.unwrap(), 0);
+    assert_eq!(store.remove_expired_keys(at(200)).await.unwrap(), 2);
+}
+
+pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
+    let mut pin = ToolPin {
+        server: "s".to_owned(),
+        tool: "roll".to_owned(),
+        hash: "1".to_owned(),
+        definition: r#"{"name":"roll"}"#.to_owned(),
+        accepted_at: at(1),
+        pending: None,
+    };
+    assert_eq!(store.insert_pin(&pin).await.unwrap(), pin);
+    let changed = ToolPin {
+        hash: "2".to_owned(),
+        ..pin.clone()
+    };
+    assert_eq!(store.insert_pin(&changed).await.unwrap(), pin);
+    let pending = PendingDefinition {
+        hash: "2".to_owned(),
+        definition: r#"{"name":"roll","description":"new"}"#.to_owned(),
+        seen_at: at(2),
+    };
+    store
+        .set_pending_pin("s", "roll", Some(&pending))
+        .await
+        .unwrap();
+    pin.pending = Some(pending.clone());
+    assert_eq!(store.pins("s").await.unwrap(), [pin.clone()]);
+    let other = store.accept_pin("s", "roll", "3", at(3)).await.unwrap_err();
+    assert!(other.is_conflict(), "{other:?}");
+    store.accept_pin("s", "roll", "2", at(3)).await.unwrap();
+    let accepted = ToolPin {
+        hash: pending.hash,
+        definition: pending.definition,
+        accepted_at: at(3),
+        pending: None,
+        ..pin
+    };
+    assert_eq!(store.pins("s").await.unwrap(), [accepted]);
+    store.set_pending_pin("s", "roll", None).await.unwrap();
+    let missing = store.set_pending_pin("s", "none", None).await.unwrap_err();
+    assert!(missing.is_not_found());
+    let missing = store.accept_pin("s", "none", "2", at(3)).await.unwrap_err();
+    assert!(missing.is_not_found());
+    store.remove_pin("s", "roll").await.unwrap();
+    store.remove_pin("s", "roll").await.unwrap();
+    assert!(store.pins("s").await.unwrap().is_empty());
+}
+
+pub async fn l3_access_tokens_are_revoked_and_stay_so(store: Arc<dyn Store>) {
+    let mut token = AccessToken {
+        hash: "ab".repeat(32),
+        name: "laptop".to_owned(),
+        scopes: vec!["tools:call".to_owned(), "a \"quoted\" one".to_owned()],
+        created_at: at(1),
+        expires_at: Some(at(900)),
+        last_used_at: None,
+        revoked_at: None,
+    };
+    store.insert_access_token(&token).await.unwrap();
+    for (hash, name) in [(token.hash.as_str(), "other"), ("cd", "laptop")] {
+        let taken = AccessToken {
+            hash: hash.to_owned(),
+            name: name.to_owned(),
+            ..token.clone()
+        };
+        assert!(
+            store
+                .insert_access_token(&taken)
+                .await
+                .unwrap_err()
+                .is_conflict()
+        );
+    }
+    store.access_token_used(&token.hash, at(5)).await.unwrap();
+    for moment in [10, 20] {
+        store
+            .revoke_access_token("laptop", at(moment))
+            .await
+            .unwrap();
+    }
+    token.last_used_at = Some(at(5));
+    token.revoked_at = Some(at(10));
+    assert_eq!(
+        store.access_token(&token.hash).await.unwrap().unwrap(),
+        token
+    );
+    assert_eq!(store.access_tokens().await.unwrap(), [token]);
+    assert_eq!(store.access_token("ef").await.unwrap(), None);
+    let missing = store.revoke_access_token("none", at(1)).await.unwrap_err();
+    assert!(missing.is_not_found());
+}
+
+pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
+    for (id, user, content, importance) in [
+        ("dice", None, "Alice likes dice", 3),
+        ("cat", None, "alice owns a cat", 5),
+        (
+            "bob's",
+            Some("bob"),
+            "Alice owes bob 100% of \u{c4}pfel_saft",
+            1,
+        ),
+    ] {
+        let memory = Memory {
+            id: id.to_owned(),
+            channel: "table".to_owned(),
+            user: user.map(str::to_owned),
+            category: MemoryCategory::Preference,
+            content: content.to_owned(),
+            importance,
+            created_at: at(1),
+            last_accessed_at: at(1),
+        };
+        store.insert_memory(&memory).await.unwrap();
+    }
+    let search = async |channel: &str, user: Option<&str>, query: &str| {
+        let search = MemorySearch {
+            channel: channel.to_owned(),
+            user: user.map(str::to_owned),
+            query: query.to_owned(),
+            limit: 5,
+        };
+        let found = store.search_memories(&search, at(7)).await.unwrap();
+        assert!(found.iter().all(|memory| memory.last_accessed_at == at(7)));
+        found
+            .into_iter()
+            .map(|memory| memory.id)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(search("table", None, "alice dice").await, ["dice"]);
+    assert_eq!(search("table", None, "alice").await, ["cat", "dice"]);
+    assert_eq!(
+        search("table", Some("bob"), "ALICE").await,
+        ["cat", "dice", "bob's"]
+    );
+    // Literals: these would be patterns.
+    assert_eq!(
+        search("table", Some("bob"), "100% \u{e4}pfel_").await,
+        ["bob's"]
+    );
+    for (channel, user, query) in [
+        ("table", None, "owes"),
+        ("other", None, "alice"),
+        ("table", None, "  "),
+        ("table", Some("bob"), "10%0"),
+        ("table", Some("bob"), "alic_"),
+    ] {
+        assert!(search(channel, user, query).await.is_empty(), "{query}");
+    }
+    store.remove_memory("cat").await.unwrap();
+    assert!(store.remove_memory("cat").await.unwrap_err().is_not_found());
+}
+
+pub async fn settings_are_replaced(store: Arc<dyn Store>) {
+    assert_eq!(store.setting("a").await.unwrap(), None);
+    store.set_setting("a", "1").await.unwrap();
+    store.set_setting("b", "true").await.unwrap();
+    store.set_setting("a", "[2]").await.unwrap();
+    assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("[2]"));
+    let pair = |key: &str, json: &str| (key.to_owned(), json.to_owned());
+    let all = store.settings().await.unwrap();
+    assert_eq!(all, [pair("a", "[2]"), pair("b", "true")]);
+    store.remove_setting("a").await.unwrap();
+    store.remove_setting("a").await.unwrap();
+    assert_eq!(store.setting("a").await.unwrap(), None);
+}

@@ -1,0 +1,59 @@
+use std::sync::Arc;
+
+use pillion_core::store::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, Store};
+
+fn place(id: &str) -> SecretPlace {
+    SecretPlace {
+        kind: SecretKind::Credential,
+        id: id.to_owned(),
+    }
+}
+
+fn sealed(key_id: &str, byte: u8) -> SealedSecret {
+    SealedSecret {
+        key_id: key_id.to_owned(),
+        sealed: vec![byte, 0, 0xff],
+    }
+}
+
+pub async fn secrets_are_replaced_all_or_none(store: Arc<dyn Store>) {
+    for (id, byte) in [("a", 1), ("b", 2)] {
+        store
+            .put_secret(&place(id), &sealed("old", 9))
+            .await
+            .unwrap();
+        store
+            .put_secret(&place(id), &sealed("old", byte))
+            .await
+            .unwrap();
+    }
+    let replacement = |id: &str, old, new| SecretReplacement {
+        place: place(id),
+        old: sealed("old", old),
+        new: sealed("new", new),
+    };
+    let first = replacement("a", 1, 11);
+    for (why, all) in [
+        ("one is missing", vec![first.clone()]),
+        (
+            "one has changed",
+            vec![first.clone(), replacement("b", 3, 12)],
+        ),
+        ("one is gone", vec![first.clone(), replacement("c", 2, 12)]),
+    ] {
+        let refused = store.replace_secrets(&all).await.unwrap_err();
+        assert!(refused.is_conflict(), "{why}: {refused:?}");
+        let kept = store.secret(&place("a")).await.unwrap();
+        assert_eq!(kept, Some(sealed("old", 1)), "{why}");
+    }
+    let all = [first, replacement("b", 2, 12)];
+    store.replace_secrets(&all).await.unwrap();
+    let expected = [
+        (place("a"), sealed("new", 11)),
+        (place("b"), sealed("new", 12)),
+    ];
+    assert_eq!(store.secrets().await.unwrap(), expected);
+    store.remove_secret(&place("a")).await.unwrap();
+    store.remove_secret(&place("a")).await.unwrap();
+    assert_eq!(store.secret(&place("a")).await.unwrap(), None);
+}

@@ -1,0 +1,83 @@
+use std::sync::Arc;
+
+use pillion_core::store::{ServerRecord, Store, ToolPin};
+
+use super::{at, running};
+
+pub fn server(id: &str, name: &str) -> ServerRecord {
+    ServerRecord {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        configuration: r#"{"url":"https://dice.example/mcp"}"#.to_owned(),
+        enabled: true,
+        last_connected_at: None,
+        created_at: at(1),
+        updated_at: at(1),
+    }
+}
+
+pub async fn f1_servers_are_kept_and_changed(store: Arc<dyn Store>) {
+    let mut dice = server("1", "dice");
+    store.insert_server(&dice).await.unwrap();
+    store.insert_server(&server("2", "cards")).await.unwrap();
+    assert_eq!(store.server("1").await.unwrap().unwrap(), dice);
+    assert_eq!(store.server_named("dice").await.unwrap().unwrap(), dice);
+    assert_eq!(store.server("3").await.unwrap(), None);
+
+    dice.name = "dice two".to_owned();
+    dice.configuration = "{}".to_owned();
+    dice.enabled = false;
+    dice.updated_at = at(2);
+    let other_birthday = ServerRecord {
+        created_at: at(99),
+        ..dice.clone()
+    };
+    store.update_server(&other_birthday).await.unwrap();
+    store.server_connected("1", at(3)).await.unwrap();
+    dice.last_connected_at = Some(at(3));
+    let all = store.servers().await.unwrap();
+    assert_eq!(all, [server("2", "cards"), dice]);
+
+    let missing = store.update_server(&server("3", "x")).await.unwrap_err();
+    assert!(missing.is_not_found(), "{missing:?}");
+    let missing = store.remove_server("3").await.unwrap_err();
+    assert!(missing.is_not_found(), "{missing:?}");
+}
+
+pub async fn f1_names_and_ids_are_unique(store: Arc<dyn Store>) {
+    store.insert_server(&server("1", "dice")).await.unwrap();
+    store.insert_server(&server("2", "cards")).await.unwrap();
+    for taken in [server("1", "new"), server("3", "dice")] {
+        let refused = store.insert_server(&taken).await.unwrap_err();
+        assert!(refused.is_conflict(), "{refused:?}");
+    }
+    let refused = store.update_server(&server("2", "dice")).await.unwrap_err();
+    assert!(refused.is_conflict(), "{refused:?}");
+    assert_eq!(store.servers().await.unwrap().len(), 2);
+}
+
+pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Store>) {
+    for id in ["1", "2"] {
+        store.insert_server(&server(id, id)).await.unwrap();
+        let mut call = running("roll");
+        call.server = Some(id.to_owned());
+        store.record_call(call).await.unwrap();
+        let pin = ToolPin {
+            server: id.to_owned(),
+            tool: "roll".to_owned(),
+            hash: "h".to_owned(),
+            definition: "{}".to_owned(),
+            accepted_at: at(1),
+            pending: None,
+        };
+        store.insert_pin(&pin).await.unwrap();
+    }
+    store.remove_server("1").await.unwrap();
+    assert_eq!(store.server("1").await.unwrap(), None);
+    assert!(store.pins("1").await.unwrap().is_empty());
+    assert_eq!(store.pins("2").await.unwrap().len(), 1);
+    let left = store.calls(&Default::default(), &Default::default()).await;
+    let left = left.unwrap().items;
+    let servers: Vec<_> = left.iter().map(|call| call.server.as_deref()).collect();
+    assert_eq!(servers, [Some("2")]);
+}

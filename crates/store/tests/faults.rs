@@ -1,0 +1,192 @@
+//! A full disk, a locked, read-only or damaged file: clear errors, and no lie about what is
+//! stored.
+
+use std::fs::{self, Permissions};
+use std::io::{BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::store::{CallFilter, CallId, CallLog, PageRequest, SettingsStore};
+use pillion_store::{SqlStore, StoreOptions};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Connection, Executor, SqliteConnection};
+
+use crate::contract::running;
+use crate::other_process;
+
+#[tokio::test]
+async fn a_full_store_is_unavailable_and_keeps_what_it_acknowledged() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions::at_file(directory.path().join("pillion.db"));
+    options.max_file_bytes = Some(2 * 1024 * 1024);
+    let store = Arc::new(SqlStore::open(&options).await.unwrap());
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let mut outcomes = Vec::new();
+                for _ in 0..25 {
+                    let mut call = running("roll");
+                    call.arguments = "x".repeat(50_000);
+                    outcomes.push((call.id, store.record_call(call).await));
+                }
+                outcomes
+            })
+        })
+        .collect();
+    let mut kept = 0;
+    for task in tasks {
+        for (id, outcome) in task.await.unwrap() {
+            let stored = store.call(id).await.unwrap().is_some();
+            assert_eq!(stored, outcome.is_ok());
+            match outcome {
+                Ok(()) => kept += 1,
+                Err(error) => assert!(error.is_unavailable(), "{error:?}"),
+            }
+        }
+    }
+    assert!((1..100).contains(&kept), "{kept}");
+    // What is small still fits, or is refused in the same way.
+    if let Err(error) = store.set_setting("a", "1").await {
+        assert!(error.is_unavailable(), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_unavailable_and_keeps_what_it_acknowledged() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.db");
+    // 2 MiB; without the trap the limit would end the process with a signal.
+    let mut child = Command::new("sh");
+    let script = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\"";
+    child
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap());
+    other_process::prepare(&mut child, "fill", &file);
+    let mut child = child.spawn().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let mut acknowledged: Vec<_> = other_process::says(output).collect();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(acknowledged.pop().as_deref(), Some("full"));
+    assert!(acknowledged.len() > 5, "{}", acknowledged.len());
+    let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
+    for id in acknowledged {
+        let id: CallId = id.parse().unwrap();
+        assert!(store.call(id).await.unwrap().is_some(), "{id} is lost");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_locks_is_unavailable_until_it_lets_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.db");
+    let mut options = StoreOptions::at_file(&file);
+    options.busy_timeout = Duration::from_millis(200);
+    let store = SqlStore::open(&options).await.unwrap();
+    store.set_setting("a", "1").await.unwrap();
+    let program = std::env::current_exe().unwrap();
+    let mut other = other_process::command(&program, "lock", &file)
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(other.stdout.take().unwrap());
+    let mut says = other_process::says(output);
+    assert_eq!(says.next().as_deref(), Some("locked"));
+
+    let (first, second) = (running("roll"), running("roll"));
+    let refused = tokio::join!(
+        store.record_call(first.clone()),
+        store.record_call(second.clone()),
+        store.set_setting("a", "2")
+    );
+    assert!(refused.0.unwrap_err().is_unavailable());
+    assert!(refused.1.unwrap_err().is_unavailable());
+    assert!(refused.2.unwrap_err().is_unavailable());
+    let refused = SqlStore::open(&options).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+    // Reading needs no lock.
+    assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
+
+    drop(other.stdin.take());
+    assert!(other.wait().unwrap().success());
+    assert_eq!(store.call(first.id).await.unwrap(), None);
+    store.record_call(first.clone()).await.unwrap();
+    assert_eq!(store.call(first.id).await.unwrap(), Some(first));
+}
+
+#[tokio::test]
+async fn a_read_only_file_is_unavailable() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let file = directory.path().join("pillion.db");
+    let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
+    store.close().await;
+    fs::set_permissions(&file, Permissions::from_mode(0o444)).unwrap();
+    // Root may write to whatever there is; another user has to be able to run the program.
+    let program = directory.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut other = other_process::command(&program, "open", &file);
+    if fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
+        other.uid(65_534).gid(65_534);
+    }
+    let output = other.current_dir("/").output().unwrap();
+    let said: Vec<_> = other_process::says(&output.stdout[..]).collect();
+    assert_eq!(said, ["Unavailable"], "{output:?}");
+    let nowhere = StoreOptions::at_file(directory.path().join("none/pillion.db"));
+    let refused = SqlStore::open(&nowhere).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_store_or_damaged_is_corrupt() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = directory.path().join("text");
+    fs::write(&text, "Dear diary, ".repeat(1_000)).unwrap();
+    let refused = SqlStore::open(&StoreOptions::at_file(&text))
+        .await
+        .unwrap_err();
+    assert!(refused.is_corrupt(), "{refused:?}");
+    assert!(fs::read_to_string(&text).unwrap().starts_with("Dear diary"));
+
+    let file = directory.path().join("pillion.db");
+    let options = StoreOptions::at_file(&file);
+    let store = SqlStore::open(&options).await.unwrap();
+    for _ in 0..200 {
+        let mut call = running("roll");
+        call.arguments = "x".repeat(2_000);
+        store.record_call(call).await.unwrap();
+    }
+    store.close().await;
+    // Everything but the first pages, with the schema.
+    let length = fs::metadata(&file).unwrap().len();
+    let from = 40 * 4_096;
+    let mut damaged = fs::OpenOptions::new().write(true).open(&file).unwrap();
+    damaged.seek(SeekFrom::Start(from)).unwrap();
+    let garbage = vec![0xa5; usize::try_from(length - from).unwrap()];
+    damaged.write_all(&garbage).unwrap();
+    let store = SqlStore::open(&options).await.unwrap();
+    let all = PageRequest::first(1_000);
+    let read = store.calls(&CallFilter::default(), &all).await.unwrap_err();
+    assert!(read.is_corrupt(), "{read:?}");
+}
+
+#[tokio::test]
+async fn the_store_of_a_newer_program_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.db");
+    let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
+    store.close().await;
+    let newer = SqlStore::schema_number() + 1;
+    let options = SqliteConnectOptions::new().filename(&file);
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    let sql = format!("INSERT INTO pillion_schema VALUES ({newer}, 'future', 0)");
+    connection.execute(sql.as_str()).await.unwrap();
+    connection.close().await.unwrap();
+    let refused = SqlStore::open(&StoreOptions::at_file(&file))
+        .await
+        .unwrap_err();
+    assert!(refused.is_corrupt());
+    assert!(refused.to_string().contains("newer Pillion"), "{refused}");
+}

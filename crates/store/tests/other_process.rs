@@ -1,0 +1,119 @@
+//! This test program again, as another process that does one thing with a store.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use pillion_core::store::{CallLog, CallStatus, StoreErrorKind};
+use pillion_store::{SqlStore, StoreOptions};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Connection, Executor, SqliteConnection};
+
+use crate::contract::{ended, running};
+
+const TASK: &str = "PILLION_STORE_TASK";
+const FILE: &str = "PILLION_STORE_FILE";
+
+/// The command that does the task with this program.
+pub fn command(program: &Path, task: &str, file: &Path) -> Command {
+    let mut command = Command::new(program);
+    prepare(&mut command, task, file);
+    command
+}
+
+/// Adds the task to a command that runs this program.
+pub fn prepare(command: &mut Command, task: &str, file: &Path) {
+    command
+        .args(["--exact", "other_process::task", "--ignored", "--nocapture"])
+        .env(TASK, task)
+        .env(FILE, file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+}
+
+/// What the other process says.
+pub fn says(output: impl BufRead) -> impl Iterator<Item = String> {
+    let lines = output.lines().map_while(Result::ok);
+    // The test program says things of its own, on the same line at that.
+    lines.filter_map(|line| Some(line.split_once('>')?.1.to_owned()))
+}
+
+fn say(what: &str) {
+    let mut output = std::io::stdout().lock();
+    // Nobody listens any more: this process is about to be ended.
+    let _ = writeln!(output, ">{what}");
+    let _ = output.flush();
+}
+
+#[test]
+#[ignore = "what other tests run in another process"]
+fn task() {
+    let Ok(task) = std::env::var(TASK) else {
+        return;
+    };
+    let file = std::env::var(FILE).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        match task.as_str() {
+            "open" => match SqlStore::open(&StoreOptions::at_file(file)).await {
+                Ok(_) => say("opened"),
+                Err(error) => say(&format!("{:?}", error.kind())),
+            },
+            "lock" => lock(&file).await,
+            "write" => write(&file).await,
+            "fill" => fill(&file).await,
+            other => panic!("{other}"),
+        }
+    });
+}
+
+/// Keeps everybody else from writing, until its input ends.
+async fn lock(file: &str) {
+    let options = SqliteConnectOptions::new().filename(file);
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    connection.execute("BEGIN IMMEDIATE").await.unwrap();
+    say("locked");
+    std::io::stdin().lines().for_each(drop);
+}
+
+/// Records calls from eight callers without end, and says what was acknowledged.
+async fn write(file: &str) {
+    let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
+    let store = std::sync::Arc::new(store);
+    for _ in 1..8 {
+        tokio::spawn(write_on(store.clone()));
+    }
+    write_on(store).await;
+}
+
+async fn write_on(store: std::sync::Arc<SqlStore>) {
+    loop {
+        let call = running("roll");
+        store.record_call(call.clone()).await.unwrap();
+        say(&format!("{} running", call.id));
+        let success = ended(&call, CallStatus::Success);
+        store.record_call(success).await.unwrap();
+        say(&format!("{} success", call.id));
+    }
+}
+
+/// Records calls until that fails, and says what was acknowledged and how it failed.
+async fn fill(file: &str) {
+    let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
+    for _ in 0..10_000 {
+        let mut call = running("roll");
+        call.arguments = "x".repeat(50_000);
+        let id = call.id;
+        match store.record_call(call).await {
+            Ok(()) => say(&id.to_string()),
+            Err(error) => {
+                assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");
+                say("full");
+                return;
+            }
+        }
+    }
+}

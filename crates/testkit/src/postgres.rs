@@ -1,0 +1,176 @@
+use std::fs;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, User, geteuid};
+use tempfile::TempDir;
+
+/// A real Postgres, with its data in a directory of its own and a Unix socket there: nothing
+/// else reaches it. It ends with this.
+#[derive(Debug)]
+pub struct Postgres {
+    programs: PathBuf,
+    directory: TempDir,
+    server: Child,
+}
+
+impl Postgres {
+    /// Starts a server without databases, waiting until it answers. None, and a message on
+    /// standard error, when its programs are not installed.
+    ///
+    /// # Panics
+    /// When it does not start; and when it is not installed and `PILLION_REQUIRE_PEERS` is `1`.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        let programs = programs()?;
+        let directory = TempDir::with_prefix("pillion-postgres-").unwrap();
+        // The programs refuse to run as root, and only their user may see the data.
+        if let Some((uid, gid)) = other_user() {
+            chown(directory.path(), Some(uid), Some(gid)).unwrap();
+        }
+        let made = command(&programs, "initdb", directory.path())
+            .args(["--auth=trust", "--username=postgres", "--no-sync"])
+            .args(["--encoding=UTF8", "--locale=C.UTF-8", "--pgdata"])
+            .arg(directory.path().join("data"))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "initdb: {made:?}");
+        let server = spawn(&programs, directory.path());
+        let postgres = Self {
+            programs,
+            directory,
+            server,
+        };
+        postgres.wait();
+        Some(postgres)
+    }
+
+    /// Makes an empty database; its URL.
+    ///
+    /// # Panics
+    /// When there is one of that name.
+    #[must_use]
+    pub fn database(&self, name: &str) -> String {
+        let made = self.client("createdb").arg(name).output().unwrap();
+        assert!(made.status.success(), "createdb: {made:?}");
+        let host = self.directory.path().display();
+        format!("postgres://postgres@localhost/{name}?host={host}")
+    }
+
+    /// Ends the server at once, as a crash would; its data stays.
+    ///
+    /// # Panics
+    /// When it has ended before.
+    pub fn crash(&mut self) {
+        kill(self.pid(), Signal::SIGQUIT).unwrap();
+        self.server.wait().unwrap();
+    }
+
+    /// Starts it again after a [`crash`](Self::crash).
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_again(&mut self) {
+        self.server = spawn(&self.programs, self.directory.path());
+        self.wait();
+    }
+
+    fn wait(&self) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let mut client = self.client("psql");
+            let answer = client.args(["-c", "SELECT 1", "postgres"]).output();
+            if answer.unwrap().status.success() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "Postgres does not start");
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn client(&self, name: &str) -> Command {
+        let directory = self.directory.path();
+        let mut command = command(&self.programs, name, directory);
+        command
+            .arg("--username=postgres")
+            .arg("--host")
+            .arg(directory);
+        command
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.server.id().cast_signed())
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // It may have ended on its own.
+        let _ = kill(self.pid(), Signal::SIGQUIT);
+        let _ = self.server.wait();
+    }
+}
+
+fn spawn(programs: &Path, directory: &Path) -> Child {
+    let log = fs::File::create(directory.join("log")).unwrap();
+    command(programs, "postgres", directory)
+        .arg("-D")
+        .arg(directory.join("data"))
+        .arg("-k")
+        .arg(directory)
+        .args(["-c", "listen_addresses=", "-c", "fsync=off"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .unwrap()
+}
+
+fn command(programs: &Path, name: &str, directory: &Path) -> Command {
+    let mut command = Command::new(programs.join(name));
+    command.current_dir(directory);
+    if let Some((uid, gid)) = other_user() {
+        command.uid(uid).gid(gid);
+    }
+    command
+}
+
+/// Whom to run as when this is root.
+fn other_user() -> Option<(u32, u32)> {
+    geteuid().is_root().then(|| {
+        let mut users = ["postgres", "nobody"].into_iter();
+        let user = users.find_map(|name| User::from_name(name).unwrap());
+        let user = user.unwrap_or_else(|| panic!("There is no user to run Postgres as"));
+        (user.uid.as_raw(), user.gid.as_raw())
+    })
+}
+
+/// Where the newest installed server is: Debian keeps each version in a directory of its own.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let newest = versions
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let version: u32 = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .max();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = newest
+        .map(|(_, programs)| programs)
+        .into_iter()
+        .chain(std::env::split_paths(&path))
+        .find(|programs| programs.join("initdb").exists() && programs.join("postgres").exists());
+    if found.is_none() {
+        let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
+        assert!(!required, "Postgres is not installed");
+        eprintln!("SKIPPED: Postgres is not installed: scripts/setup test");
+    }
+    found
+}
