@@ -46,7 +46,7 @@ impl Sidecar {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(async {
-                let app = config.build(registry);
+                let app = config.build(registry, None);
                 let (listener, guard) = Socket::bind(&path, None).await.unwrap().into_parts();
                 ready.send(()).unwrap();
                 let until = async { drop(stopped.await) };

@@ -81,6 +81,34 @@ impl<'a> Raw<'a> {
         self.post(route::BATCH_EXECUTE, request, caller)
     }
 
+    /// `GET /api/v1/tool-calls/` with this query, as a
+    /// [`ToolCallList`](pillion_wire::ToolCallList).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `invalid_input` for a query that makes no sense, `unavailable` where
+    /// the sidecar's store is.
+    pub fn tool_calls(&self, query: &[(&str, String)]) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_query(route::TOOL_CALLS, query))
+    }
+
+    /// `GET /api/v1/tool-calls/{id}`, as a [`ToolCallAnswer`](pillion_wire::ToolCallAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such call.
+    pub fn tool_call(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        let id = utf8_percent_encode(id, SEGMENT);
+        self.get(&format!("{}{id}", route::TOOL_CALLS))
+    }
+
+    /// `GET /api/v1/tool-calls/statistics` with this query, as
+    /// [`ToolCallStatistics`](pillion_wire::ToolCallStatistics).
+    ///
+    /// # Errors
+    /// As [`tool_calls`](Self::tool_calls).
+    pub fn tool_call_statistics(&self, query: &[(&str, String)]) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_query(route::TOOL_CALL_STATISTICS, query))
+    }
+
     fn get(&self, path: &str) -> Result<Vec<u8>, ClientError> {
         let (status, body) = self.client.send(path, None, &Caller::default())?;
         body_of(status, body)
@@ -93,13 +121,19 @@ impl<'a> Raw<'a> {
 }
 
 fn with_category(path: &str, category: Option<&str>) -> String {
-    match category {
-        Some(category) => {
-            let category = utf8_percent_encode(category, QUERY);
-            format!("{path}?category={category}")
-        }
-        None => path.to_owned(),
+    let category = category.map(|category| ("category", category.to_owned()));
+    with_query(path, category.as_slice())
+}
+
+fn with_query(path: &str, query: &[(&str, String)]) -> String {
+    let mut path = path.to_owned();
+    for (place, (name, value)) in query.iter().enumerate() {
+        path.push(if place == 0 { '?' } else { '&' });
+        path.push_str(name);
+        path.push('=');
+        path.extend(utf8_percent_encode(value, QUERY));
     }
+    path
 }
 
 fn body_of(status: u16, body: Vec<u8>) -> Result<Vec<u8>, ClientError> {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use pillion_core::executor::Executor;
+use pillion_core::executor::{Executor, ExecutorHooks};
 use pillion_core::registry::ToolRegistry;
+use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
 
 use crate::config::{Config, HttpSection};
+use crate::state::State;
 use crate::upstream::Upstreams;
 
 /// What every request handler shares. Cheap to clone.
@@ -20,13 +22,15 @@ struct Shared {
     executor: Executor,
     upstreams: Upstreams,
     http: HttpSection,
+    state: Option<State>,
 }
 
 impl Config {
     /// Puts together what the configuration asks for, over the tools of `registry`. No
-    /// I/O happens: MCP servers are asked for their tools when somebody needs them.
+    /// I/O happens: MCP servers are asked for their tools when somebody needs them. Without
+    /// `state` nothing outlives the process, and no call is recorded.
     #[must_use]
-    pub fn build(&self, registry: Arc<ToolRegistry>) -> App {
+    pub fn build(&self, registry: Arc<ToolRegistry>, state: Option<State>) -> App {
         let mut executor = self.executor.to_core(&self.tools);
         for server in &self.mcp_servers {
             if let Some(limit) = server.rate_limit {
@@ -35,12 +39,17 @@ impl Config {
             }
         }
         let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
-        let executor = Executor::new(registry, executor);
+        let hooks = ExecutorHooks {
+            journal: state.as_ref().map(|state| state.journal(self)),
+            ..ExecutorHooks::default()
+        };
+        let executor = Executor::with_hooks(registry, executor, hooks);
         App {
             shared: Arc::new(Shared {
                 executor,
                 upstreams,
                 http: self.http.clone(),
+                state,
             }),
         }
     }
@@ -63,6 +72,11 @@ impl App {
     #[must_use]
     pub fn http(&self) -> &HttpSection {
         &self.shared.http
+    }
+
+    /// What is kept, if anything is.
+    pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
+        self.shared.state.as_ref().map(State::store)
     }
 
     /// Asks the MCP servers for their tools where that is due, and names those that failed.

@@ -4,9 +4,11 @@
 //! Exit codes: 0 when all went well, 1 when something failed, 2 when the command line or
 //! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
+mod calls;
 mod error;
 mod mcp;
 mod serve;
+mod table;
 mod tools;
 mod usage;
 
@@ -36,6 +38,8 @@ enum Command {
     Serve(serve::Serve),
     /// Lists and calls the tools of a running sidecar
     Tools(tools::Tools),
+    /// Shows what a running sidecar has recorded of its calls
+    Calls(calls::Calls),
     /// Probes, lists, calls and reads any MCP server
     Mcp(Box<mcp::Mcp>),
 }
@@ -66,6 +70,7 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(serve) => serve.apply(),
         Command::Tools(tools) => tools.apply(),
+        Command::Calls(calls) => calls.apply(),
         Command::Mcp(mcp) => mcp.apply(),
     };
     match outcome {

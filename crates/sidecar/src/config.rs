@@ -18,6 +18,7 @@
 //! # Ok::<(), pillion::config::ConfigError>(())
 //! ```
 
+mod call_log;
 mod environment;
 mod error;
 mod executor;
@@ -33,11 +34,13 @@ mod millis;
 mod servers;
 mod shutdown;
 mod socket;
+mod store;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+pub use call_log::CallLogSection;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
 pub use group::Group;
@@ -48,6 +51,7 @@ pub use mcp::McpSection;
 pub use mcp_server::McpServerSection;
 pub use shutdown::ShutdownSection;
 pub use socket::SocketSection;
+pub use store::{DurabilityName, LocationText, StoreSection};
 
 /// Everything `pillion serve` can be told.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -67,6 +71,10 @@ pub struct Config {
     /// in an entry names its key.
     #[serde(skip)]
     pub mcp_servers: Vec<McpServerSection>,
+    /// Where the sidecar keeps what must outlive it.
+    pub store: StoreSection,
+    /// What is kept of the calls.
+    pub call_log: CallLogSection,
     /// What to log, and how.
     pub log: LogSection,
     /// How to stop.

@@ -1,7 +1,7 @@
 //! The sidecar: a daemon on a Unix socket that runs tools for every process of a host, and
 //! the command line that starts it and speaks to it.
 //!
-//! [`config`] says what to serve, [`socket`] makes the socket, [`server`] serves
+//! [`config`] says what to serve, [`state`] keeps what must outlive the process, [`socket`] makes the socket, [`server`] serves
 //! [`routes`] on it until told to stop, and [`cli`] is the program `pillion`.
 //!
 //! ```no_run
@@ -9,7 +9,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::default();
-//! let app = config.build(tools::registry()?);
+//! let app = config.build(tools::registry()?, None);
 //! let socket = Socket::bind("/tmp/pillion/pillion.sock".as_ref(), None).await?;
 //! let (listener, guard) = socket.into_parts();
 //! let until_ctrl_c = async { drop(tokio::signal::ctrl_c().await) };
@@ -25,5 +25,6 @@ pub mod logging;
 pub mod routes;
 pub mod server;
 pub mod socket;
+pub mod state;
 pub mod tools;
 mod upstream;

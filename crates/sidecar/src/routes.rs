@@ -6,6 +6,7 @@ mod error;
 mod health;
 mod openapi;
 mod request_log;
+mod tool_calls;
 mod tools;
 
 use std::any::Any;
@@ -24,7 +25,8 @@ use error::RequestError;
 /// The whole API over `app`.
 pub fn router(app: App) -> Router {
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
-    let routes: [(&str, MethodRouter<App>); 6] = [
+    let call = format!("{}{{id}}", route::TOOL_CALLS);
+    let routes: [(&str, MethodRouter<App>); 9] = [
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
         (&execute, post(tools::execute::execute)),
@@ -32,6 +34,12 @@ pub fn router(app: App) -> Router {
             route::BATCH_EXECUTE,
             post(tools::batch_execute::batch_execute),
         ),
+        (route::TOOL_CALLS, get(tool_calls::list::list)),
+        (
+            route::TOOL_CALL_STATISTICS,
+            get(tool_calls::statistics::statistics),
+        ),
+        (&call, get(tool_calls::show::show)),
         (route::HEALTH, get(health::health)),
         (route::OPENAPI, get(openapi::openapi)),
     ];

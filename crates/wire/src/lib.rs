@@ -32,6 +32,7 @@ mod failure;
 mod health;
 mod listing;
 pub mod route;
+mod tool_calls;
 
 pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
 pub use caller::{CHANNEL_HEADER, REQUEST_ID_HEADER, USER_HEADER};
@@ -39,6 +40,8 @@ pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;
 pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
+
+pub use tool_calls::{ToolCallAnswer, ToolCallEntry, ToolCallList, ToolCallStatistics, ToolUse};
 
 /// A JSON object that keeps the order of its keys.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;

@@ -14,6 +14,14 @@ pub const EXECUTE: &str = "/api/v1/tools/execute/";
 /// [`BatchAnswer`](crate::BatchAnswer).
 pub const BATCH_EXECUTE: &str = "/api/v1/tools/batch-execute";
 
+/// `GET`: the recorded calls, as a [`ToolCallList`](crate::ToolCallList). With an id
+/// appended: that call, as a [`ToolCallAnswer`](crate::ToolCallAnswer).
+pub const TOOL_CALLS: &str = "/api/v1/tool-calls/";
+
+/// `GET`: what is known of each tool's calls, as
+/// [`ToolCallStatistics`](crate::ToolCallStatistics).
+pub const TOOL_CALL_STATISTICS: &str = "/api/v1/tool-calls/statistics";
+
 /// `GET`: whether the sidecar is up, as a [`Health`](crate::Health).
 pub const HEALTH: &str = "/healthz";
 

@@ -1,5 +1,7 @@
 --TEST--
 memory_limit reached inside a conversion is PHP's own fatal error, and the process goes on
+--SKIPIF--
+<?php if (getenv('USE_ZEND_ALLOC') === '0') die('skip memory_limit is of the Zend allocator'); ?>
 --INI--
 memory_limit=12M
 --FILE--

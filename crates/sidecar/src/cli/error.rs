@@ -3,6 +3,7 @@ use std::process::ExitCode;
 
 use pillion_client::ClientError;
 use pillion_core::registry::RegistryError;
+use pillion_core::store::StoreError;
 
 use crate::config::ConfigError;
 use crate::socket::SocketError;
@@ -16,6 +17,8 @@ pub(super) enum CliError {
     Socket(#[from] SocketError),
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
     #[error("cannot start the runtime: {0}")]
     Runtime(#[source] io::Error),
     #[error("cannot listen for signals: {0}")]
@@ -39,6 +42,7 @@ impl CliError {
             Self::Mcp(error) => error.exit_code(),
             Self::Socket(_)
             | Self::Registry(_)
+            | Self::Store(_)
             | Self::Runtime(_)
             | Self::Signals(_)
             | Self::Client(_)

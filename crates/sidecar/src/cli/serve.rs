@@ -8,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{CliError, SocketOption};
 use crate::config::Config;
 use crate::socket::Socket;
+use crate::state::State;
 use crate::{logging, server, tools};
 
 /// `pillion serve`
@@ -43,18 +44,21 @@ impl Serve {
 
 async fn serve(config: &Config) -> Result<(), CliError> {
     let stop = StopSignals::listen().map_err(CliError::Signals)?;
-    let app = config.build(tools::registry()?);
     let default_path = pillion_client::default_socket_path();
     let path = config.socket.path.as_ref().unwrap_or(&default_path);
     let (listener, guard) = Socket::bind(path, config.socket.group.as_ref())
         .await?
         .into_parts();
+    // With the socket: no two sidecars have one, and what is unfinished on it is the last's.
+    let state = State::open(config, path).await?;
+    let app = config.build(tools::registry()?, Some(state.clone()));
     tracing::info!(
         socket = %path.display(), version = env!("CARGO_PKG_VERSION"),
         "Listening on {}", path.display()
     );
     let grace = config.shutdown.grace;
     let drained = server::run(listener, app, grace, stop.first()).await;
+    state.close().await;
     guard.remove()?;
     tracing::info!(cut_off = drained.cut_off, "Stopped");
     Ok(())

@@ -20,6 +20,7 @@ impl FromRequestParts<App> for Caller {
         Ok(Self(CallContext {
             user: text_of(parts, USER_HEADER)?,
             channel: text_of(parts, CHANNEL_HEADER)?,
+            caller: Some("rest".to_owned()),
             ..CallContext::default()
         }))
     }

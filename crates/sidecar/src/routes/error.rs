@@ -2,6 +2,7 @@ use axum::Json;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
 
@@ -31,6 +32,14 @@ pub(super) enum RequestError {
     BadToolName,
     #[error("The query string is malformed")]
     BadQuery,
+    #[error("The parameter '{name}' is not what it can be")]
+    BadParameter { name: &'static str },
+    #[error("There is no recorded call with this id")]
+    UnknownCall,
+    #[error("This sidecar keeps no record of calls")]
+    NoStore,
+    #[error("{0}")]
+    Store(#[source] StoreError),
     #[error("There is no route {}", shortened(path))]
     UnknownRoute { path: String },
     #[error("The method {method} is not allowed here")]
@@ -41,7 +50,7 @@ pub(super) enum RequestError {
 
 impl RequestError {
     fn translate(&self) -> (StatusCode, ErrorCode) {
-        use ErrorCode::{InternalError, InvalidInput, NotFound, Timeout};
+        use ErrorCode::{InternalError, InvalidInput, NotFound, Timeout, Unavailable};
         match self {
             Self::MalformedJson(_)
             | Self::NotAnObject
@@ -50,13 +59,26 @@ impl RequestError {
             | Self::BodyBroken(_)
             | Self::BadHeader { .. }
             | Self::BadToolName
-            | Self::BadQuery => (StatusCode::BAD_REQUEST, InvalidInput),
+            | Self::BadQuery
+            | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
-            Self::UnknownRoute { .. } => (StatusCode::NOT_FOUND, NotFound),
+            Self::Store(error) => (status_of(error), error.code()),
+            Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
+            Self::UnknownRoute { .. } | Self::UnknownCall => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }
+    }
+}
+
+fn status_of(error: &StoreError) -> StatusCode {
+    match error.kind() {
+        StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        StoreErrorKind::NotFound => StatusCode::NOT_FOUND,
+        StoreErrorKind::Conflict => StatusCode::CONFLICT,
+        StoreErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

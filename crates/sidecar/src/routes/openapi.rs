@@ -4,7 +4,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{health, tools};
+use super::{health, tool_calls, tools};
 
 /// The description of the API (requirement I5).
 #[derive(OpenApi)]
@@ -18,10 +18,14 @@ use super::{health, tools};
         tools::schemas::schemas,
         tools::execute::execute,
         tools::batch_execute::batch_execute,
+        tool_calls::list::list,
+        tool_calls::statistics::statistics,
+        tool_calls::show::show,
         health::health
     ),
     tags(
         (name = "tools", description = "Listing and running tools"),
+        (name = "tool-calls", description = "What was called, and how it went"),
         (name = "operations", description = "Running the sidecar itself")
     )
 )]

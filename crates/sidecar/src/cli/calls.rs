@@ -1,0 +1,90 @@
+mod list;
+mod show;
+mod statistics;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pillion_client::Client;
+use serde::de::DeserializeOwned;
+
+use super::{CliError, SocketOption, print};
+
+/// `pillion calls`
+#[derive(Debug, Args)]
+pub(super) struct Calls {
+    #[command(flatten)]
+    socket: SocketOption,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the recorded calls, the newest first
+    List(list::List),
+    /// Shows one call with its arguments and its result, as JSON
+    Show(show::Show),
+    /// Counts, success rate and latency of each tool
+    Stats(statistics::Statistics),
+}
+
+/// Which calls.
+#[derive(Debug, Args)]
+struct Filter {
+    /// Only calls of tools of this MCP server
+    #[arg(long, value_name = "LABEL")]
+    server: Option<String>,
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only calls on behalf of this user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Only calls of this status
+    #[arg(long, value_parser = ["pending", "running", "success", "error", "cancelled", "interrupted", "denied"])]
+    status: Option<String>,
+    /// Only calls since then, as 2026-11-21T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Only calls before then
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+}
+
+impl Filter {
+    /// As the query of a request.
+    fn query(&self) -> Vec<(&'static str, String)> {
+        let given = [
+            ("server", &self.server),
+            ("tool", &self.tool),
+            ("user", &self.user),
+            ("status", &self.status),
+            ("from", &self.from),
+            ("until", &self.until),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.clone()?)))
+            .collect()
+    }
+}
+
+impl Calls {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let path = self.socket.socket;
+        let client = Client::builder(path.unwrap_or_else(pillion_client::default_socket_path))
+            .timeout(Duration::from_secs(30))
+            .build();
+        match self.command {
+            Command::List(list) => list.apply(&client),
+            Command::Show(show) => show.apply(&client),
+            Command::Stats(statistics) => statistics.apply(&client),
+        }
+    }
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CliError> {
+    serde_json::from_slice(body).map_err(CliError::Answer)
+}

@@ -1,0 +1,59 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::Client;
+use pillion_wire::{ToolCallEntry, ToolCallList};
+
+use super::super::table::table;
+use super::{CliError, Filter};
+
+/// `pillion calls list`
+#[derive(Debug, Args)]
+pub(super) struct List {
+    #[command(flatten)]
+    filter: Filter,
+    /// At most so many calls
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Calls after this one in the list: what `--json` shows as `next`
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let mut query = self.filter.query();
+        query.push(("limit", self.limit.to_string()));
+        query.extend(self.after.map(|after| ("after", after)));
+        let body = client.raw().tool_calls(&query)?;
+        if self.json {
+            super::print(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let list: ToolCallList = super::decode(&body)?;
+        let rows: Vec<_> = list.calls.iter().map(row).collect();
+        let heads = ["STARTED", "STATUS", "TOOL", "USER", "TOOK", "ID"];
+        super::print(&table(&heads, &rows))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(call: &ToolCallEntry) -> [String; 6] {
+    let status = match &call.error_code {
+        Some(code) => format!("{} ({code})", call.status),
+        None => call.status.clone(),
+    };
+    [
+        call.started_at.clone(),
+        status,
+        call.tool_name.clone(),
+        call.user.clone().unwrap_or_default(),
+        call.duration_ms
+            .map(|ms| format!("{ms:.1} ms"))
+            .unwrap_or_default(),
+        call.id.clone(),
+    ]
+}

@@ -1,0 +1,24 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::Client;
+use pillion_wire::ToolCallAnswer;
+
+use super::CliError;
+
+/// `pillion calls show`
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The call's id
+    id: String,
+}
+
+impl Show {
+    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let body = client.raw().tool_call(&self.id)?;
+        let answer: ToolCallAnswer = super::decode(&body)?;
+        let text = serde_json::to_string_pretty(&answer.call).map_err(CliError::Answer)?;
+        super::print(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,49 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::Client;
+use pillion_wire::{ToolCallStatistics, ToolUse};
+
+use super::super::table::table;
+use super::{CliError, Filter};
+
+/// `pillion calls stats`
+#[derive(Debug, Args)]
+pub(super) struct Statistics {
+    #[command(flatten)]
+    filter: Filter,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Statistics {
+    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let body = client.raw().tool_call_statistics(&self.filter.query())?;
+        if self.json {
+            super::print(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let answer: ToolCallStatistics = super::decode(&body)?;
+        let rows: Vec<_> = answer.tools.iter().map(row).collect();
+        let heads = ["TOOL", "SERVER", "CALLS", "SUCCESS", "P50", "P95", "P99"];
+        super::print(&table(&heads, &rows))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(tool: &ToolUse) -> [String; 7] {
+    let time = |ms: Option<f64>| ms.map(|ms| format!("{ms:.1} ms")).unwrap_or_default();
+    let rate = tool
+        .success_rate
+        .map(|rate| format!("{:.1} %", rate * 100.0));
+    [
+        tool.tool_name.clone(),
+        tool.server_id.clone().unwrap_or_default(),
+        tool.calls.to_string(),
+        rate.unwrap_or_default(),
+        time(tool.p50_ms),
+        time(tool.p95_ms),
+        time(tool.p99_ms),
+    ]
+}

@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+use pillion_core::executor::Redaction;
+use pillion_core::store::Retention;
+use serde::Deserialize;
+
+/// `[call_log]`: what is kept of the calls, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CallLogSection {
+    /// What is recorded of arguments and results: `keys`, `arguments`, `results`, `max_bytes`.
+    pub redact: Redaction,
+    /// Calls that are older go, in days. Default 30.
+    pub max_age_days: Option<u32>,
+    /// The oldest go when there are more. Default 1,000,000.
+    pub max_calls: Option<u64>,
+    /// The oldest go when arguments and results have more bytes together. Default 1 GiB.
+    pub max_bytes: Option<u64>,
+}
+
+impl Default for CallLogSection {
+    fn default() -> Self {
+        Self {
+            redact: Redaction::default(),
+            max_age_days: Some(30),
+            max_calls: Some(1_000_000),
+            max_bytes: Some(1 << 30),
+        }
+    }
+}
+
+impl CallLogSection {
+    pub(crate) fn retention(&self) -> Retention {
+        let day = Duration::from_secs(24 * 60 * 60);
+        Retention {
+            max_age: self.max_age_days.map(|days| day * days),
+            max_calls: self.max_calls,
+            max_bytes: self.max_bytes,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+use std::env;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use pillion_store::{Durability, StoreLocation, StoreOptions, UnknownLocation};
+use serde::Deserialize;
+
+/// `[store]`: where the sidecar keeps what must outlive it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreSection {
+    /// A path, `sqlite:PATH`, `postgres://...` or `memory`. `PILLION__STORE__LOCATION`.
+    /// Default: `pillion.db` in the state directory: `$STATE_DIRECTORY` of systemd,
+    /// `/var/lib/pillion` for root, else `$XDG_STATE_HOME/pillion` or
+    /// `~/.local/state/pillion`.
+    pub location: Option<LocationText>,
+    /// What a write survives that was acknowledged. Default `process`.
+    pub durability: DurabilityName,
+}
+
+/// Where a store is. Its text may hold a password, and no error repeats it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub struct LocationText(pub(crate) StoreLocation);
+
+impl TryFrom<String> for LocationText {
+    type Error = UnknownLocation;
+
+    fn try_from(text: String) -> Result<Self, UnknownLocation> {
+        StoreLocation::from_str(&text).map(Self)
+    }
+}
+
+/// What a write to a file survives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DurabilityName {
+    /// The death of the process.
+    #[default]
+    Process,
+    /// The loss of power too; every write waits for the disk.
+    PowerLoss,
+}
+
+impl StoreSection {
+    /// The options of the store, if the configuration or this user's directories say where
+    /// it is.
+    pub(crate) fn options(&self) -> Option<StoreOptions> {
+        let location = match &self.location {
+            Some(LocationText(location)) => location.clone(),
+            None => StoreLocation::File(state_directory()?.join("pillion.db")),
+        };
+        let mut options = StoreOptions::new(location);
+        options.durability = match self.durability {
+            DurabilityName::Process => Durability::Process,
+            DurabilityName::PowerLoss => Durability::PowerLoss,
+        };
+        Some(options)
+    }
+}
+
+/// Where this user's programs keep what must last.
+fn state_directory() -> Option<PathBuf> {
+    let directory = |name: &str| {
+        let path = PathBuf::from(env::var_os(name)?);
+        path.is_absolute().then_some(path)
+    };
+    if let Some(list) = env::var_os("STATE_DIRECTORY") {
+        return env::split_paths(&list).next();
+    }
+    if let Some(state) = directory("XDG_STATE_HOME") {
+        return Some(state.join("pillion"));
+    }
+    if nix::unistd::geteuid().is_root() {
+        return Some("/var/lib/pillion".into());
+    }
+    Some(directory("HOME")?.join(".local/state/pillion"))
+}

@@ -1,0 +1,58 @@
+use std::time::Duration;
+
+use jiff::Timestamp as Moment;
+use pillion_core::store::{Timestamp, ToolCallRecord, ToolStatistics};
+use pillion_wire::{ToolCallEntry, ToolUse};
+use serde_json::Value;
+
+/// A call as the API shows it.
+pub(super) fn of(call: ToolCallRecord) -> ToolCallEntry {
+    ToolCallEntry {
+        id: call.id.to_string(),
+        started_at: text_of(call.started_at()),
+        server_id: call.server,
+        tool_name: call.tool,
+        user: call.user,
+        caller: call.caller,
+        arguments: json_of(&call.arguments),
+        status: call.status.as_str().to_owned(),
+        completed_at: call.completed_at.map(text_of),
+        duration_ms: call.duration.map(millis),
+        result: call.result.as_deref().map(json_of).unwrap_or_default(),
+        error: call.error,
+        error_code: call.error_code.map(|code| code.as_str().to_owned()),
+        parent_id: call.parent.map(|parent| parent.to_string()),
+    }
+}
+
+/// A tool's figures as the API shows them.
+pub(super) fn of_tool(tool: ToolStatistics) -> ToolUse {
+    ToolUse {
+        success_rate: tool.success_rate(),
+        server_id: tool.server,
+        tool_name: tool.tool,
+        calls: tool.calls,
+        succeeded: tool.succeeded,
+        failed: tool.failed,
+        p50_ms: tool.p50.map(millis),
+        p95_ms: tool.p95.map(millis),
+        p99_ms: tool.p99.map(millis),
+    }
+}
+
+/// We wrote it as JSON; if it is none any more, it is shown as the text that it is.
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+fn text_of(moment: Timestamp) -> String {
+    Moment::from_millisecond(moment.as_millis()).map_or_else(
+        |_| moment.as_millis().to_string(),
+        |moment| format!("{moment:.3}"),
+    )
+}
+
+/// Milliseconds, to the microsecond.
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}

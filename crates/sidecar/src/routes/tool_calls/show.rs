@@ -1,0 +1,39 @@
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use pillion_core::store::CallId;
+use pillion_wire::{Failure, ToolCallAnswer};
+
+use super::{entry, store_of};
+use crate::app::App;
+use crate::routes::error::RequestError;
+
+/// Shows one recorded call (F4).
+#[utoipa::path(
+    get,
+    path = "/api/v1/tool-calls/{id}",
+    tag = "tool-calls",
+    summary = "Show one recorded call",
+    params(("id" = String, Path, description = "The call's id, as in a result's `metadata.record_id`")),
+    responses(
+        (status = 200, description = "The call", body = ToolCallAnswer),
+        (status = 404, description = "There is no such call", body = Failure),
+        (status = 503, description = "The store cannot be read", body = Failure),
+    )
+)]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Json<ToolCallAnswer>, RequestError> {
+    let id = path.ok().and_then(|Path(id)| id.parse::<CallId>().ok());
+    let store = store_of(&app)?;
+    let call = match id {
+        Some(id) => store.call(id).await?,
+        None => None,
+    };
+    let call = call.ok_or(RequestError::UnknownCall)?;
+    Ok(Json(ToolCallAnswer {
+        success: true,
+        call: entry::of(call),
+    }))
+}

@@ -1,0 +1,133 @@
+//! What must outlive the sidecar: its store, and what has to be done for it at the start and
+//! meanwhile.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::executor::Journal;
+use pillion_core::store::{CallLog, ProcessLife, Retention, Store, StoreError, Timestamp};
+use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+use tokio::task::AbortHandle;
+use uuid::Uuid;
+
+use crate::config::Config;
+
+/// How often calls that are too old, or too many, are looked for.
+const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
+
+/// The store of a running sidecar. Cheap to clone.
+#[derive(Clone)]
+pub struct State {
+    store: Arc<SqlStore>,
+    process: ProcessLife,
+    clean_up: Arc<CleanUp>,
+}
+
+/// Ends with the last that has it.
+struct CleanUp(AbortHandle);
+
+impl Drop for CleanUp {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl State {
+    /// Opens the store that the configuration names, and marks the calls that an earlier life
+    /// of the sidecar on this socket left unfinished as interrupted.
+    ///
+    /// # Errors
+    /// When the store cannot be opened: `unavailable`, `corrupt`.
+    pub async fn open(config: &Config, socket: &Path) -> Result<Self, StoreError> {
+        let options = config.store.options().ok_or_else(|| {
+            StoreError::unavailable("This user has no directory for a store: set store.location")
+        })?;
+        make_directory(&options)?;
+        let store = Arc::new(SqlStore::open(&options).await?);
+        let process = ProcessLife {
+            owner: owner(socket),
+            life: Uuid::now_v7().to_string(),
+        };
+        let living = [process.life.clone()];
+        let interrupted = store
+            .interrupt_calls(&process.owner, &living, Timestamp::now())
+            .await?;
+        if interrupted > 0 {
+            tracing::warn!(
+                calls = interrupted,
+                "Calls were interrupted by an earlier end"
+            );
+        }
+        let clean_up = tokio::spawn(clean_up(Arc::clone(&store), config.call_log.retention()));
+        Ok(Self {
+            store,
+            process,
+            clean_up: Arc::new(CleanUp(clean_up.abort_handle())),
+        })
+    }
+
+    /// All that is kept.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::<SqlStore>::clone(&self.store)
+    }
+
+    /// A journal of calls that this process runs.
+    #[must_use]
+    pub fn journal(&self, config: &Config) -> Journal {
+        let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
+        Journal::new(log, self.process.clone(), config.call_log.redact.clone())
+    }
+
+    /// Writes what is waiting and closes the store.
+    pub async fn close(self) {
+        self.clean_up.0.abort();
+        self.store.close().await;
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("process", &self.process)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A sidecar is known by its host and its socket.
+fn owner(socket: &Path) -> String {
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    format!("{}:{}", host.to_string_lossy(), socket.display())
+}
+
+fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
+    let StoreLocation::File(path) = &options.location else {
+        return Ok(());
+    };
+    let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    // The process's mask leaves it to its user alone.
+    std::fs::create_dir_all(directory).map_err(|error| {
+        let message = format!("Cannot make {}: {error}", directory.display());
+        StoreError::unavailable(message).with_source(error)
+    })
+}
+
+async fn clean_up(store: Arc<SqlStore>, retention: Retention) {
+    loop {
+        match store.prune_calls(&retention, Timestamp::now()).await {
+            Ok(pruned) if pruned.calls > 0 => {
+                tracing::info!(
+                    calls = pruned.calls,
+                    "Removed calls that were too old or too many"
+                );
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "Cannot remove old calls"),
+        }
+        tokio::time::sleep(CLEAN_UP_EVERY).await;
+    }
+}
