@@ -1,6 +1,7 @@
 //! One way to speak to both databases: statements with `$1`, typed values, rows by column name.
 
 mod error;
+mod maintenance;
 mod postgres;
 mod row;
 mod sqlite;
@@ -23,6 +24,7 @@ pub(crate) enum Database {
     Sqlite {
         writer: SqlitePool,
         readers: SqlitePool,
+        in_memory: bool,
     },
     Postgres(PgPool),
 }
@@ -88,20 +90,11 @@ impl Database {
         .map_err(translate)
     }
 
-    /// Gives room that removed records took back to the file system; Postgres does it itself.
-    pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
-        match self {
-            Self::Sqlite { .. } => {
-                let sql = "PRAGMA incremental_vacuum(4000)";
-                self.write(sql, vec![]).await.map(drop)
-            }
-            Self::Postgres(_) => Ok(()),
-        }
-    }
-
     pub(crate) async fn close(&self) {
         match self {
-            Self::Sqlite { writer, readers } => {
+            Self::Sqlite {
+                writer, readers, ..
+            } => {
                 // Everything into the one file. What keeps it in the log is safe there too.
                 let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
                 if let Err(error) = self.write(sql, vec![]).await {

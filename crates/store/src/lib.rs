@@ -22,6 +22,7 @@ mod approvals;
 mod calls;
 mod database;
 mod idempotency;
+mod maintenance;
 mod memories;
 mod migrations;
 mod options;

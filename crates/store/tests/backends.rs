@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::store::{CallLog, CallStatus, ServerStore, SettingsStore};
+use pillion_core::store::{CallLog, CallStatus, ServerStore, SettingsStore, StoreErrorKind};
 use pillion_store::{Durability, SqlStore, StoreLocation, StoreOptions};
 use pillion_testkit::Postgres;
 
@@ -69,6 +69,11 @@ fn the_contract_in_postgres() {
         at_postgres(&postgres.database(&format!("contract{number}")))
     });
     let url = postgres.database("many");
+    run(async {
+        let store = SqlStore::open(&at_postgres(&url)).await.unwrap();
+        assert!(store.check().await.unwrap().is_empty());
+        store.close().await;
+    });
     run(several_begin_at_once(at_postgres(&url)));
     run(keeps_what_it_has(at_postgres(&url)));
 }
@@ -89,6 +94,40 @@ fn a_file_keeps_what_it_has_and_is_for_its_owner_alone() {
         // The file, its log and the index of the log.
         assert_eq!(modes, [0o600; 3]);
     });
+}
+
+#[tokio::test]
+async fn a_file_is_checked_and_copied_while_calls_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, copy) = (
+        directory.path().join("a'b.db"),
+        directory.path().join("c'd.db"),
+    );
+    let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
+    let call = running("roll");
+    store.record_call(call.clone()).await.unwrap();
+    assert!(store.check().await.unwrap().is_empty());
+    let (copied, recorded) = tokio::join!(store.backup(&copy), store.record_call(running("b")));
+    copied.unwrap();
+    recorded.unwrap();
+    let mode = std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let refused = store.backup(&copy).await.unwrap_err();
+    assert!(refused.is_conflict(), "{refused:?}");
+    let nowhere = directory.path().join("none/copy.db");
+    let refused = store.backup(&nowhere).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+
+    let copy = SqlStore::open(&StoreOptions::at_file(&copy)).await.unwrap();
+    assert_eq!(copy.call(call.id).await.unwrap(), Some(call));
+    assert!(copy.check().await.unwrap().is_empty());
+    let memory = StoreOptions::new(StoreLocation::Memory);
+    let memory = SqlStore::open(&memory).await.unwrap();
+    let refused = memory
+        .backup(directory.path().join("memory.db"))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), StoreErrorKind::Invalid, "{refused:?}");
 }
 
 async fn several_begin_at_once(options: StoreOptions) {

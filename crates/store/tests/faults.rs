@@ -167,6 +167,10 @@ async fn what_is_no_store_or_damaged_is_corrupt() {
     let garbage = vec![0xa5; usize::try_from(length - from).unwrap()];
     damaged.write_all(&garbage).unwrap();
     let store = SqlStore::open(&options).await.unwrap();
+    match store.check().await {
+        Ok(found) => assert!(!found.is_empty()),
+        Err(error) => assert!(error.is_corrupt(), "{error:?}"),
+    }
     let all = PageRequest::first(1_000);
     let read = store.calls(&CallFilter::default(), &all).await.unwrap_err();
     assert!(read.is_corrupt(), "{read:?}");

@@ -32,8 +32,14 @@ impl Job {
 pub(super) struct Statements([String; SIZES]);
 
 impl Statements {
-    pub(super) fn new() -> Self {
-        Self(std::array::from_fn(|power| insert(1 << power)))
+    pub(super) fn new(database: &Database) -> Self {
+        // SQLite calls `$1` a name, and sqlx asks for the name of each, which SQLite finds by
+        // going through all of them: a third of the time of a batch. `?` has none.
+        let value: fn(usize) -> String = match database {
+            Database::Sqlite { .. } => |_| "?".to_owned(),
+            Database::Postgres(_) => |number| format!("${number}"),
+        };
+        Self(std::array::from_fn(|power| insert(1 << power, value)))
     }
 
     fn of(&self, records: usize) -> &str {
@@ -54,12 +60,12 @@ impl Statements {
     }
 }
 
-fn insert(records: usize) -> String {
+fn insert(records: usize, value: fn(usize) -> String) -> String {
     let columns = record::COLUMNS.len();
     let rows: Vec<String> = (0..records)
         .map(|record| {
             let values: Vec<String> = (1..=columns)
-                .map(|column| format!("${}", record * columns + column))
+                .map(|column| value(record * columns + column))
                 .collect();
             format!("({})", values.join(", "))
         })

@@ -32,8 +32,8 @@ impl CallWriter {
     pub(crate) fn start(database: Database) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
         let writer = Writer {
+            statements: Statements::new(&database),
             database,
-            statements: Statements::new(),
             waiting: VecDeque::new(),
             finishing: None,
         };

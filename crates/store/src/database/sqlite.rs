@@ -30,7 +30,11 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
         .connect_with(connect.pragma("query_only", "ON"))
         .await
         .map_err(translate)?;
-    Ok(Database::Sqlite { writer, readers })
+    Ok(Database::Sqlite {
+        writer,
+        readers,
+        in_memory: false,
+    })
 }
 
 /// When several processes begin with a file at the same time, SQLite tells all but one that it
@@ -60,7 +64,11 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
         .await
         .map_err(translate)?;
     let readers = writer.clone();
-    Ok(Database::Sqlite { writer, readers })
+    Ok(Database::Sqlite {
+        writer,
+        readers,
+        in_memory: true,
+    })
 }
 
 /// Makes the file, if there is none: SQLite would make it readable for everybody; its
@@ -80,7 +88,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-fn create_new(path: &Path) -> io::Result<()> {
+pub(super) fn create_new(path: &Path) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{:016x}", rand::random::<u64>()));
     let temporary = Path::new(&temporary);

@@ -1,0 +1,75 @@
+use std::fs;
+use std::path::Path;
+
+use pillion_core::store::StoreError;
+use sqlx::Executor;
+
+use super::{Database, sqlite, translate};
+
+impl Database {
+    /// Gives room that removed records took back to the file system; Postgres does it itself.
+    pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite { .. } => {
+                let sql = "PRAGMA incremental_vacuum(4000)";
+                self.write(sql, vec![]).await.map(drop)
+            }
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// What is wrong with the file.
+    pub(crate) async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let sql = match self {
+            Self::Sqlite { .. } => "PRAGMA integrity_check",
+            Self::Postgres(_) => "SELECT 'ok' AS integrity_check",
+        };
+        let rows = self.read(sql, vec![]).await?;
+        let found = rows.iter().map(|row| row.text("integrity_check"));
+        let mut found: Vec<String> = found.collect::<Result<_, _>>()?;
+        found.retain(|line| line != "ok");
+        Ok(found)
+    }
+
+    /// Copies the file.
+    pub(crate) async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        let Self::Sqlite {
+            readers,
+            in_memory: false,
+            ..
+        } = self
+        else {
+            return Err(StoreError::invalid("only a store that is a file is copied"));
+        };
+        let Some(path) = to.to_str() else {
+            return Err(StoreError::invalid("the copy's path is no UTF-8"));
+        };
+        let failed = |source| {
+            let message = format!("the copy '{path}' cannot be made: {source}");
+            StoreError::unavailable(message).with_source(source)
+        };
+        if to.try_exists().map_err(failed)? {
+            let message = format!("there is a file '{path}' already");
+            return Err(StoreError::conflict(message));
+        }
+        // For its mode; SQLite fills an empty file.
+        sqlite::create_new(to).map_err(failed)?;
+        let mut connection = readers.acquire().await.map_err(translate)?;
+        let copied = async {
+            (&mut *connection)
+                .execute("PRAGMA query_only = OFF")
+                .await?;
+            let copy = sqlx::query("VACUUM INTO $1").bind(path);
+            copy.execute(&mut *connection).await
+        };
+        let copied = copied.await;
+        // It may write now, which nobody expects of it.
+        let closed = connection.close().await;
+        if let Err(error) = copied.map(drop).and(closed) {
+            // Half a copy is none; that there is one is not as bad as what went wrong first.
+            let _ = fs::remove_file(to);
+            return Err(translate(error));
+        }
+        Ok(())
+    }
+}
