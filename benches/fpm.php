@@ -136,6 +136,8 @@ foreach ([0, 50] as $delay) {
 $socket = "$work/pillion.sock";
 $words = fn (array $words) => json_encode($words, JSON_UNESCAPED_SLASHES);
 file_put_contents("$work/pillion.toml", <<<TOML
+    [store]
+    location = "$work/pillion.db"
     [executor]
     max_concurrent = 16
     [[mcp_servers]]

@@ -57,6 +57,7 @@ pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
         approver: Some(Arc::new(approval::PhpApprover::new(switchboard))),
         gate: Some(Arc::new(gate::PhpGate::new(switchboard))),
         observer: Some(Arc::new(notices::PhpObserver::new(switchboard))),
+        ..ExecutorHooks::default()
     }
 }
 

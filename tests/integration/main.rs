@@ -17,4 +17,5 @@ mod routes;
 mod shutdown;
 mod sidecar;
 mod socket;
+mod tool_calls;
 mod upstream;

@@ -96,6 +96,7 @@ impl Daemon {
             .arg(directory.path().join("pillion.toml"))
             .arg("--socket")
             .arg(&socket)
+            .env("XDG_STATE_HOME", directory.path())
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -21,7 +21,7 @@ use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};
 use crate::zend::{
     Call, Class, Failure, Method, Outcome, Parameter, State, StateClass, Type, bool_of, construct,
-    empty_array, entries, list_of, noted_interrupt, state_of, string_of,
+    entries, list_of, noted_interrupt, state_of, string_of,
 };
 use crate::{runtime, settings};
 use answer::Answer;
@@ -122,13 +122,13 @@ fn is_available(call: &mut Call<'_>) -> Outcome {
 fn list_tools(call: &mut Call<'_>) -> Outcome {
     let category = call.optional_string(0)?;
     let body = ask(call, |client| client.raw().list_tools(category))?;
-    field_of(&body, "tools", EmptyObject::Array)
+    list_in(&body, "tools", EmptyObject::Array)
 }
 
 fn get_schemas(call: &mut Call<'_>) -> Outcome {
     let category = call.optional_string(0)?;
     let body = ask(call, |client| client.raw().schemas(category))?;
-    field_of(&body, "schemas", EmptyObject::StdClass)
+    list_in(&body, "schemas", EmptyObject::StdClass)
 }
 
 /// The tool's data; a tool that fails throws what fits its error code.
@@ -194,7 +194,12 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: BatchMode) -> Result<Vec<Zva
     let request = serde_json::to_vec(&request)
         .map_err(|error| exception::invalid_input(error.to_string()))?;
     let body = ask(call, |client| client.raw().batch(&request, &caller))?;
-    let results = field_of(&body, "results", EmptyObject::Array)?;
+    let results = list_in(&body, "results", EmptyObject::Array)?;
+    if results.array().map_or(0, |results| results.len()) != names.len() {
+        return Err(exception::transport(
+            "The sidecar's answer has no result for each call",
+        ));
+    }
     let answers = results.array().into_iter().flat_map(entries);
     let results: Vec<_> = names
         .into_iter()
@@ -265,8 +270,20 @@ fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
     })
 }
 
-fn field_of(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
+/// A list of objects in the sidecar's answer.
+fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
     let answer = decode_body(body, empty)?;
-    let field = answer.array().and_then(|answer| answer.get(field));
-    Ok(field.map_or_else(empty_array, Zval::shallow_clone))
+    let list = answer.array().and_then(|answer| answer.get(field));
+    let list = list.filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()));
+    let list = list.ok_or_else(|| {
+        exception::transport(format!("The sidecar's answer has no list '{field}'"))
+    })?;
+    let is_object = |entry: &Zval| entry.is_array() || entry.is_object();
+    let entries = list.array().into_iter().flat_map(entries);
+    if !entries.into_iter().all(|(_, entry)| is_object(entry)) {
+        return Err(exception::transport(format!(
+            "The sidecar's list '{field}' has an entry that is no object"
+        )));
+    }
+    Ok(list.shallow_clone())
 }

@@ -8,6 +8,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
+use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
 use Pillion\Tests\Support\OddPeer;
@@ -35,6 +36,28 @@ final class SidecarTest extends TestCase
     protected function setUp(): void
     {
         $this->sidecar = new Sidecar(self::$process->socket);
+    }
+
+    /** @return iterable<string, array{string, list<mixed>, string}> */
+    public static function wrongTypes(): iterable
+    {
+        yield 'tools that are text' => ['listTools', [], "has no list 'tools'"];
+        yield 'a schema that is a number' => ['getSchemas', [], "list 'schemas' has an entry that is no object"];
+        yield 'results that are a map' => ['executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
+    }
+
+    /** @dataProvider wrongTypes */
+    public function testAnAnswerOfOtherTypesIsNone(string $method, array $arguments, string $message): void
+    {
+        $peer = new OddPeer('wrong types');
+        try {
+            (new Sidecar($peer->socket, 5))->$method(...$arguments);
+            self::fail('It was taken');
+        } catch (TransportException $e) {
+            self::assertStringContainsString($message, $e->getMessage());
+        } finally {
+            $peer->stop();
+        }
     }
 
     public function testI1ListToolsAndSchemas(): void

@@ -83,6 +83,9 @@ final class AnswerTest extends TestCase
     {
         $code = '$sidecar = new Pillion\Sidecar(); echo extension_loaded("curl") ? "curl" : "streams", " ",'
             . ' $sidecar->callTool("calculator", ["expression" => "6*7"])["result"];';
+        if (Process::php('echo extension_loaded("curl") ? 1 : 0;', ['-n'])['output'] === '1') {
+            self::markTestSkipped('This PHP has curl built in');
+        }
         self::assertSame('streams 42', Process::php($code, ['-n'])['output']);
         self::assertSame('curl 42', Process::php($code)['output']);
     }

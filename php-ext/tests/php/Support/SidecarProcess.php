@@ -31,7 +31,7 @@ final class SidecarProcess
             array_keys($server),
             $server,
         )) . '}';
-        $environment = ['PILLION__MCP_SERVERS' => '[' . implode(', ', array_map($entry, $servers)) . ']'] + getenv();
+        $environment = ['PILLION__STORE__LOCATION' => 'memory', 'PILLION__MCP_SERVERS' => '[' . implode(', ', array_map($entry, $servers)) . ']'] + getenv();
         $process = proc_open($command, [['pipe', 'r'], $log, $log], $pipes, null, $environment);
         if ($process === false) {
             throw new \RuntimeException('The sidecar could not be started');
