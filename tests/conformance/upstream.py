@@ -66,6 +66,22 @@ mcp = MCPServer(
 )
 
 
+def is_stateless(ctx: Context) -> bool:
+    """Whether the call is of a revision in which a server cannot send requests."""
+    return ctx.session.protocol_version >= "2026-07-28"
+
+
+def form(ctx: Context, message: str, schema: type[BaseModel], says: str) -> str | InputRequiredResult:
+    """What the user filled in, or the result that asks them to."""
+    if answer := (ctx.input_responses or {}).get("form"):
+        content = json.dumps(answer.content) if answer.action == "accept" else "{}"
+        return f"{says}: action={answer.action}, content={content}"
+    fields = schema.model_json_schema()
+    fields.pop("title", None)
+    params = ElicitRequestFormParams(message=message, requested_schema=fields)
+    return InputRequiredResult(input_requests={"form": ElicitRequest(params=params)})
+
+
 # Tools
 @mcp.tool()
 def test_simple_text() -> str:
@@ -149,8 +165,14 @@ async def test_tool_with_progress(ctx: Context) -> str:
 
 
 @mcp.tool()
-async def test_sampling(prompt: str, ctx: Context) -> str:
-    """Tests server-initiated sampling (LLM completion request)"""
+async def test_sampling(prompt: str, ctx: Context) -> str | InputRequiredResult:
+    """Asks for a completion, by a request or, since 2026-07-28, by a result that wants input"""
+    if is_stateless(ctx):
+        if answer := (ctx.input_responses or {}).get("sample"):
+            return f"LLM response: {answer.content.text}"
+        message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
+        params = CreateMessageRequestParams(messages=[message], max_tokens=100)
+        return InputRequiredResult(input_requests={"sample": CreateMessageRequest(params=params)})
     try:
         # Request sampling from client. Without related_request_id the request goes
         # to the standalone GET stream and is silently dropped if it is not open yet.
@@ -176,8 +198,10 @@ class UserResponse(BaseModel):
 
 
 @mcp.tool()
-async def test_elicitation(message: str, ctx: Context) -> str:
-    """Tests server-initiated elicitation (user input request)"""
+async def test_elicitation(message: str, ctx: Context) -> str | InputRequiredResult:
+    """Asks the user, likewise"""
+    if is_stateless(ctx):
+        return form(ctx, message, UserResponse, "User response")
     try:
         # Request user input from client
         result = await ctx.elicit(message=message, schema=UserResponse)
@@ -208,8 +232,10 @@ class SEP1034DefaultsSchema(BaseModel):
 
 
 @mcp.tool()
-async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
+async def test_elicitation_sep1034_defaults(ctx: Context) -> str | InputRequiredResult:
     """Tests elicitation with default values for all primitive types (SEP-1034)"""
+    if is_stateless(ctx):
+        return form(ctx, "Please provide user information", SEP1034DefaultsSchema, "Elicitation result")
     try:
         # Request user input with defaults for all primitive types
         result = await ctx.elicit(message="Please provide user information", schema=SEP1034DefaultsSchema)
@@ -267,8 +293,11 @@ class EnumSchemasTestSchema(BaseModel):
 
 
 @mcp.tool()
-async def test_elicitation_sep1330_enums(ctx: Context) -> str:
+async def test_elicitation_sep1330_enums(ctx: Context) -> str | InputRequiredResult:
     """Tests elicitation with enum schema variations per SEP-1330"""
+    if is_stateless(ctx):
+        message = "Please select values using different enum schema types"
+        return form(ctx, message, EnumSchemasTestSchema, "Elicitation completed")
     try:
         result = await ctx.elicit(
             message="Please select values using different enum schema types", schema=EnumSchemasTestSchema

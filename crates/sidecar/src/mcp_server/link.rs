@@ -1,6 +1,7 @@
 //! The way from a request that runs back to the client that made it: notices of how far it
 //! has come, and questions that a server below has.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -46,6 +47,9 @@ pub(crate) struct Requester {
     /// `ClientCapabilities`.
     pub(crate) capabilities: Arc<Map<String, Value>>,
     pub(crate) log_level: LogThreshold,
+    /// The headers that repeat parameters (`mcp-param-*`), by their names, decoded, if the
+    /// request came over HTTP in a revision that has them.
+    pub(crate) param_headers: Option<Arc<HashMap<String, String>>>,
     /// Whether there is a way to say anything but the result.
     pub(crate) hears: bool,
 }

@@ -12,6 +12,8 @@ pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 pub(crate) const INVALID_PARAMS: i64 = -32602;
+/// Of revision 2026-07-28.
+pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const INTERNAL_ERROR: i64 = -32603;
 
 /// The members of an object, in order, each as it was written.

@@ -136,6 +136,7 @@ impl Session {
             version: self.version,
             capabilities: Arc::clone(&self.capabilities),
             log_level: self.log_level.clone(),
+            param_headers: None,
             hears,
         }
     }

@@ -74,6 +74,7 @@ pub(super) fn requester(
         version: known,
         capabilities: Arc::new(capabilities),
         log_level: LogThreshold::new(None),
+        param_headers: None,
         hears,
     })
 }

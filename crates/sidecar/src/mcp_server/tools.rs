@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pillion_core::mcp::RpcError;
+use pillion_core::mcp::{RpcError, param_header_mismatch};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{self, CallContext, ToolCall, ToolResult};
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Caller;
 use super::link::Link;
-use super::message::{self, INTERNAL_ERROR, Request, invalid_params};
+use super::message::{self, HEADER_MISMATCH, INTERNAL_ERROR, Request, invalid_params};
 use crate::app::App;
 
 /// A tool as clients see it.
@@ -127,6 +127,14 @@ pub(super) async fn call(
         },
     };
     let tool = find(app, caller, &name).await?;
+    if let Some(headers) = &link.requester.param_headers {
+        let schema = tool.definition().input_schema();
+        let header = |name: &str| headers.get(name).cloned();
+        if let Some(header) = param_header_mismatch(schema, &arguments, header) {
+            let reason = format!("The header {header} does not agree with the message");
+            return Err(RpcError::new(HEADER_MISMATCH, reason));
+        }
+    }
     let context = CallContext {
         link: Some(tool::Link::new(Arc::clone(link))),
         ..caller.context.clone()

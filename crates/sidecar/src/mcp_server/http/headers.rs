@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use base64::Engine;
@@ -54,6 +56,16 @@ pub(super) fn text(headers: &HeaderMap, name: &str) -> Option<String> {
         Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok(),
         None => Some(value.to_owned()),
     }
+}
+
+/// The headers that repeat parameters of a tool, by their names in lower case. One that cannot
+/// be read is as one that is missing.
+pub(super) fn params(headers: &HeaderMap) -> HashMap<String, String> {
+    let names = headers.keys().map(axum::http::HeaderName::as_str);
+    let params = names.filter(|name| name.starts_with("mcp-param-"));
+    params
+        .filter_map(|name| Some((name.to_owned(), text(headers, name)?)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 use super::headers;
 use super::stream::body;
 use super::{Exchange, accepted, event_stream, json as json_response};
+use crate::mcp_server::link::Requester;
 use crate::mcp_server::message::{
-    self, INVALID_REQUEST, Inbound, METHOD_NOT_FOUND, PARSE_ERROR, Request,
+    self, HEADER_MISMATCH, INVALID_REQUEST, Inbound, METHOD_NOT_FOUND, PARSE_ERROR, Request,
 };
 use crate::mcp_server::stateless::{Answering, Step, UNSUPPORTED_VERSION, listen, requester};
 
-const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
 
 pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
@@ -27,7 +27,10 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     let hears = headers::accepts_stream(exchange.headers);
     let repeated = |header: &'static str, said: &str| check_header(exchange, header, said);
     let requester = match requester(exchange.app, &request, hears, repeated) {
-        Ok(requester) => requester,
+        Ok(requester) => Requester {
+            param_headers: Some(Arc::new(headers::params(exchange.headers))),
+            ..requester
+        },
         Err(error) => return super::failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
     };
     if request.method == "subscriptions/listen" {
