@@ -116,7 +116,9 @@ impl Upstreams {
     /// Every tool of the servers that is registered, with its name there.
     pub(crate) fn tools(&self) -> Vec<(ToolName, Arc<UpstreamTool>)> {
         let tools = self.tools.read();
-        let tools = tools.iter().map(|(name, tool)| (name.clone(), Arc::clone(tool)));
+        let tools = tools
+            .iter()
+            .map(|(name, tool)| (name.clone(), Arc::clone(tool)));
         tools.collect()
     }
 

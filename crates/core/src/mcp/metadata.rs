@@ -175,7 +175,9 @@ pub(super) fn client_info() -> Value {
 /// Capabilities with the extension that lets a server answer with a task: whoever calls,
 /// tasks are followed for them (extension of 2026-07-28).
 pub(super) fn with_tasks(mut capabilities: Map<String, Value>) -> Map<String, Value> {
-    let extensions = capabilities.entry("extensions").or_insert_with(|| json!({}));
+    let extensions = capabilities
+        .entry("extensions")
+        .or_insert_with(|| json!({}));
     if let Some(extensions) = extensions.as_object_mut() {
         let tasks = "io.modelcontextprotocol/tasks".to_owned();
         extensions.insert(tasks, json!({}));

@@ -11,7 +11,9 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::link::Link;
-use super::message::{INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw};
+use super::message::{
+    INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw,
+};
 use super::template;
 use crate::app::App;
 use crate::upstream::Server;
@@ -269,7 +271,11 @@ fn told_apart(kind: Kind, mut entries: Vec<Entry>) -> Vec<Entry> {
 
 fn not_found(uri: &str, link: &Link) -> RpcError {
     let is_stateless = link.requester.version.supports(Feature::RequestMetadata);
-    let code = if is_stateless { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
+    let code = if is_stateless {
+        INVALID_PARAMS
+    } else {
+        RESOURCE_NOT_FOUND
+    };
     error_with(code, "Resource not found", &json!({ "uri": uri }))
 }
 
@@ -282,7 +288,9 @@ async fn pass_on<const N: usize>(
 ) -> Result<Box<RawValue>, RpcError> {
     let params = link.params(instead);
     let options = link.options();
-    let passing = server.client.request_with(&request.method, &params, &options);
+    let passing = server
+        .client
+        .request_with(&request.method, &params, &options);
     let outcome = server.during(Arc::clone(link), passing).await;
     outcome.map_err(|error| rpc_error(server, &error))
 }

@@ -58,7 +58,8 @@ pub(super) async fn answer(
         return Ok(result);
     }
     // A result that asks for more is no list, and nothing to keep.
-    let is_kept = method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
+    let is_kept =
+        method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
     let result = with_members(result, &[COMPLETE]);
     Ok(match is_kept {
         true => with_members(result, &NOT_KEPT),

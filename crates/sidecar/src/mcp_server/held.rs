@@ -107,7 +107,10 @@ impl Held {
     ) -> Result<Option<Resumed>, RpcError> {
         let state = request.params.get("requestState");
         let state = state.and_then(|state| serde_json::from_str::<String>(state.get()).ok());
-        let Some(id) = state.as_deref().and_then(|state| state.strip_prefix(PREFIX)) else {
+        let Some(id) = state
+            .as_deref()
+            .and_then(|state| state.strip_prefix(PREFIX))
+        else {
             return Ok(None);
         };
         let unknown = || invalid_params("'requestState' is not known, or not any more");

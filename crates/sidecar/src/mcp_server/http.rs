@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 
 use super::Caller;
 use super::message::{self, INVALID_REQUEST, Inbound, Unreadable};
-use crate::app::App;
 use super::stateless::VERSION;
+use crate::app::App;
 use headers::SESSION_ID;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -138,8 +138,14 @@ fn only_post() -> Response {
 /// An event stream.
 fn event_stream(body: Body) -> Response {
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        ),
+        (
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, no-transform"),
+        ),
     ];
     (headers, body).into_response()
 }

@@ -119,7 +119,10 @@ impl Link {
     }
 
     /// The request's parameters for a server below, these in place of its own.
-    pub(crate) fn params(&self, instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>) -> Members {
+    pub(crate) fn params(
+        &self,
+        instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>,
+    ) -> Members {
         let mut params = self.others.clone();
         for (key, value) in instead {
             params.insert(key.to_owned(), value);
@@ -156,7 +159,9 @@ impl Link {
     pub(crate) fn log(&self, params: &RawValue) {
         let level = level_of(params);
         let wanted = match &self.own_level {
-            Some(own) => serde_json::from_str::<LogLevel>(own.get()).is_ok_and(|own| level >= Some(own)),
+            Some(own) => {
+                serde_json::from_str::<LogLevel>(own.get()).is_ok_and(|own| level >= Some(own))
+            }
             None => level.is_some_and(|level| self.requester.log_level.admits(level)),
         };
         if wanted && self.requester.hears {
@@ -166,11 +171,7 @@ impl Link {
     }
 
     /// Asks the client what a server below wants to know.
-    pub(crate) async fn ask(
-        &self,
-        method: &str,
-        params: Box<RawValue>,
-    ) -> Result<Value, RpcError> {
+    pub(crate) async fn ask(&self, method: &str, params: Box<RawValue>) -> Result<Value, RpcError> {
         let Some(capability) = capability_for(method).filter(|_| self.requester.hears) else {
             return Err(refusal(method));
         };

@@ -94,7 +94,11 @@ impl Inbound {
                 return Err(unreadable(None, INVALID_REQUEST, "Invalid request".into()));
             }
             Err(error) => {
-                return Err(unreadable(None, PARSE_ERROR, format!("Parse error: {error}")));
+                return Err(unreadable(
+                    None,
+                    PARSE_ERROR,
+                    format!("Parse error: {error}"),
+                ));
             }
         };
         let id = envelope.id;
@@ -166,10 +170,7 @@ pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
 }
 
 /// The response to a request; `id` is none where it could not be read.
-pub(crate) fn response(
-    id: Option<&RawValue>,
-    outcome: &Result<Box<RawValue>, RpcError>,
-) -> Bytes {
+pub(crate) fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>) -> Bytes {
     let id = id.unwrap_or(RawValue::NULL);
     match outcome {
         Ok(result) => {
@@ -261,11 +262,31 @@ mod tests {
             ("7", INVALID_REQUEST, None),
             (r#"{"id":1,"method":"ping"}"#, INVALID_REQUEST, Some("1")),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, 0, None),
-            (r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#, INVALID_REQUEST, None),
-            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, INVALID_REQUEST, None),
-            (r#"{"jsonrpc":"2.0","id":"a"}"#, INVALID_REQUEST, Some("\"a\"")),
-            (r#"{"jsonrpc":"2.0","id":3,"method":4}"#, INVALID_REQUEST, Some("3")),
-            (r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[]}"#, INVALID_PARAMS, Some("3")),
+            (
+                r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#,
+                INVALID_REQUEST,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+                INVALID_REQUEST,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":"a"}"#,
+                INVALID_REQUEST,
+                Some("\"a\""),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"method":4}"#,
+                INVALID_REQUEST,
+                Some("3"),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[]}"#,
+                INVALID_PARAMS,
+                Some("3"),
+            ),
         ] {
             match Inbound::parse(text) {
                 Err(unreadable) => {

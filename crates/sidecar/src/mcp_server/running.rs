@@ -47,9 +47,8 @@ impl Running {
     ) -> Self {
         let (link, said) = Link::new(requester, &request);
         let (app, caller) = (app.clone(), caller.clone());
-        let task = tokio::spawn(async move {
-            dispatch::answer(&app, &caller, &request, &link).await
-        });
+        let task =
+            tokio::spawn(async move { dispatch::answer(&app, &caller, &request, &link).await });
         Self {
             said,
             task,

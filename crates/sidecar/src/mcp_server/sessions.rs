@@ -213,7 +213,10 @@ impl Session {
     fn is_forgotten(&self) -> bool {
         let mut state = self.state.lock();
         state.running.retain(|_, handle| !handle.is_finished());
-        let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_closed());
+        let listens = state
+            .stream
+            .as_ref()
+            .is_some_and(|stream| !stream.is_closed());
         !listens && state.running.is_empty() && state.last_used.elapsed() > LONGEST_IDLE
     }
 

@@ -62,7 +62,10 @@ pub(super) async fn of_session(
         "logging/setLevel" => set_level(app, session, request),
         "resources/subscribe" => watch(app, session, request).await,
         "resources/unsubscribe" => request.text("uri").map(|uri| session.unwatch(&uri)),
-        "initialize" => Err(RpcError::new(INVALID_REQUEST, "The session is open already")),
+        "initialize" => Err(RpcError::new(
+            INVALID_REQUEST,
+            "The session is open already",
+        )),
         _ => return None,
     };
     Some(outcome.and_then(|()| raw(&json!({}))))

@@ -226,7 +226,10 @@ fn is_stateless(request: &Request) -> bool {
 async fn answer_stateless(app: App, caller: Caller, out: mpsc::Sender<Bytes>, request: Request) {
     let request = Arc::new(request);
     let fail = async |error: RpcError| {
-        drop(out.send(message::response(Some(&request.id), &Err(error))).await);
+        drop(
+            out.send(message::response(Some(&request.id), &Err(error)))
+                .await,
+        );
     };
     let requester = match stateless::requester(&app, &request, true, |_, _| Ok(())) {
         Ok(requester) => requester,

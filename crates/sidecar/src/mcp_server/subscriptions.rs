@@ -17,9 +17,10 @@ pub(super) async fn subscribe(
     uri: &str,
     hear: impl Fn(Notification) + Send + 'static,
 ) -> Result<Subscribed, RpcError> {
-    let server = app.mcp().catalog.server_of(app, uri).await.ok_or_else(|| {
-        error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
-    })?;
+    let server =
+        app.mcp().catalog.server_of(app, uri).await.ok_or_else(|| {
+            error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
+        })?;
     let filter = SubscriptionFilter {
         resources: vec![uri.to_owned()],
         ..SubscriptionFilter::default()

@@ -51,8 +51,16 @@ mod tests {
     #[test]
     fn a_uri_is_found_by_the_literal_parts_of_its_template() {
         for (template, uri, fits) in [
-            ("test://template/{id}/data", "test://template/123/data", true),
-            ("test://template/{id}/data", "test://template/123/date", false),
+            (
+                "test://template/{id}/data",
+                "test://template/123/data",
+                true,
+            ),
+            (
+                "test://template/{id}/data",
+                "test://template/123/date",
+                false,
+            ),
             ("test://template/{id}/data", "test://template/data", false),
             ("file:///{+path}", "file:///a/b", true),
             ("a://{x}{?y,z}", "a://1?y=2", true),

@@ -38,7 +38,8 @@ fn exposed(app: &App) -> Vec<Exposed> {
         let own = tool.name().as_str();
         let name = of_servers.get(tool.name()).and_then(|server| {
             let name = server.remote_name();
-            let is_free = wanted.get(name) == Some(&1) && (name == own || !app.registry().contains(name));
+            let is_free =
+                wanted.get(name) == Some(&1) && (name == own || !app.registry().contains(name));
             (server.server().configured_prefix.is_none() && is_free).then_some(name)
         });
         Exposed {

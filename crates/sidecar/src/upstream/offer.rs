@@ -36,7 +36,11 @@ impl Offer<'_> {
         registered
     }
 
-    fn register_one(&self, raw: &RawTool, registry: &ToolRegistry) -> Option<(ToolName, Arc<UpstreamTool>)> {
+    fn register_one(
+        &self,
+        raw: &RawTool,
+        registry: &ToolRegistry,
+    ) -> Option<(ToolName, Arc<UpstreamTool>)> {
         let label = &self.server.label;
         let warn = |error: &dyn std::fmt::Display| {
             tracing::warn!(

@@ -58,7 +58,11 @@ impl UpstreamTool {
         to_raw_value(&listed)
     }
 
-    async fn relay(&self, arguments: JsonObject, link: Arc<Link>) -> Result<ToolOutput, ToolFailure> {
+    async fn relay(
+        &self,
+        arguments: JsonObject,
+        link: Arc<Link>,
+    ) -> Result<ToolOutput, ToolFailure> {
         let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
         let name = to_raw_value(&self.remote_name).map_err(unwritten)?;
         let arguments = to_raw_value(&arguments).map_err(unwritten)?;

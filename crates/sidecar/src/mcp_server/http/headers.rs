@@ -75,10 +75,7 @@ mod tests {
     use super::*;
 
     fn with(name: &'static str, value: &'static str) -> HeaderMap {
-        HeaderMap::from_iter([(
-            name.parse().unwrap(),
-            HeaderValue::from_static(value),
-        )])
+        HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))])
     }
 
     #[test]

@@ -16,8 +16,8 @@ use super::{Exchange, accepted, event_stream, failed, invalid, json as json_resp
 use crate::mcp_server::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::mcp_server::sessions::Session;
 use crate::mcp_server::source::{Listener, Source};
-use crate::mcp_server::stateless::VERSION;
 use crate::mcp_server::stateful::{Answering, hear, initialize, of_session};
+use crate::mcp_server::stateless::VERSION;
 
 /// What servers say to a request without a session.
 const NO_SESSION: i64 = -32000;
@@ -147,8 +147,7 @@ async fn answer_in_batch(
     if let Some(outcome) = of_session(exchange.app, session, &request).await {
         return Some(message::response(Some(&request.id), &outcome));
     }
-    let mut answering =
-        Answering::start(exchange.app, &exchange.caller, session, request, false);
+    let mut answering = Answering::start(exchange.app, &exchange.caller, session, request, false);
     let mut last = None;
     while let Some(message) = answering.next().await {
         last = Some(message);

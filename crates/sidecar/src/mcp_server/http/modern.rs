@@ -52,7 +52,10 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
 
 fn finished(request: &Request, outcome: Result<Box<RawValue>, RpcError>) -> Response {
     match outcome {
-        Ok(_) => json_response(StatusCode::OK, message::response(Some(&request.id), &outcome)),
+        Ok(_) => json_response(
+            StatusCode::OK,
+            message::response(Some(&request.id), &outcome),
+        ),
         Err(error) => failed(request, error),
     }
 }
