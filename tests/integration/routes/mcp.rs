@@ -1,5 +1,10 @@
 //! `/mcp`: the MCP server over HTTP.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "parameters are written where they are used"
+)]
+
 mod cancelling;
 mod clients;
 mod listening;

@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::link::Link;
 use super::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw,
+    INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
 };
 use super::template;
 use crate::app::App;
@@ -70,7 +70,7 @@ impl Catalog {
     pub(super) async fn list(&self, app: &App, kind: Kind) -> Result<Box<RawValue>, RpcError> {
         let entries = self.refresh(app, kind).await;
         let list: Vec<_> = entries.iter().map(|entry| &entry.members).collect();
-        raw(&json!({ kind.key(): list }))
+        raw_list(kind.key(), &list)
     }
 
     /// Asks every server. One that fails keeps what it had.

@@ -9,8 +9,9 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use parking_lot::Mutex;
 use pillion_core::mcp::RpcError;
+use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -26,6 +27,24 @@ const MOST: usize = 1_000;
 
 /// What a `requestState` of ours starts with.
 const PREFIX: &str = "pillion:";
+
+/// What the one question of a round is called.
+const KEY: &str = "question";
+
+/// `InputRequiredResult`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InputRequired {
+    result_type: &'static str,
+    input_requests: IndexMap<&'static str, Asked>,
+    request_state: String,
+}
+
+#[derive(Serialize)]
+struct Asked {
+    method: String,
+    params: Box<RawValue>,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Held(Mutex<HashMap<Uuid, Waiting>>);
@@ -72,11 +91,17 @@ impl Held {
         user: Option<&str>,
     ) -> Result<Box<RawValue>, RpcError> {
         let id = Uuid::new_v4();
-        let asked = json!({
-            "resultType": "input_required",
-            "inputRequests": {"question": {"method": question.method, "params": question.params}},
-            "requestState": format!("{PREFIX}{id}"),
-        });
+        let asked = InputRequired {
+            result_type: "input_required",
+            input_requests: IndexMap::from([(
+                KEY,
+                Asked {
+                    method: question.method.clone(),
+                    params: question.params.clone(),
+                },
+            )]),
+            request_state: format!("{PREFIX}{id}"),
+        };
         let mut held = self.0.lock();
         held.retain(|_, waiting| waiting.since.elapsed() < LONGEST);
         if held.len() >= MOST {
@@ -131,7 +156,7 @@ impl Held {
         let Waiting {
             running, question, ..
         } = waiting;
-        Ok(Some(match responses.swap_remove("question") {
+        Ok(Some(match responses.swap_remove(KEY) {
             Some(answer) => {
                 // Whoever asked may have given up; the request goes on all the same.
                 let _ = question.reply.send(Ok(answer));

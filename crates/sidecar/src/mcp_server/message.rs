@@ -169,6 +169,14 @@ pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
     to_raw_value(value).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
 }
 
+/// A result that is a list, its entries as they were written.
+pub(crate) fn raw_list(
+    key: &'static str,
+    entries: &[impl Serialize],
+) -> Result<Box<RawValue>, RpcError> {
+    raw(&IndexMap::from([(key, entries)]))
+}
+
 /// The response to a request; `id` is none where it could not be read.
 pub(crate) fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>) -> Bytes {
     let id = id.unwrap_or(RawValue::NULL);

@@ -65,7 +65,7 @@ pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, Rp
         };
         tools.push(entry.map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?);
     }
-    message::raw(&json!({ "tools": tools }))
+    message::raw_list("tools", &tools)
 }
 
 /// The entry of a tool that no server below has.

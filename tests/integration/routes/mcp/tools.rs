@@ -180,7 +180,8 @@ async fn progress_and_log_messages_come_before_the_result() {
             notices.fold(result, |reply, notice| reply.preceded_by(notice))
         })
         .start();
-    let sidecar = Sidecar::with_config(&config(&server.url));
+    let toml = config(&server.url) + "protocol_version = \"2026-07-28\"\n";
+    let sidecar = Sidecar::with_config(&toml);
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     assert_eq!(
         session.ask("logging/setLevel", json!({"level": "info"}))["result"],
@@ -189,7 +190,11 @@ async fn progress_and_log_messages_come_before_the_result() {
     let message = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params":
         {"name": "slow", "arguments": {}, "_meta": {"progressToken": "mine"}}});
     let reply = session.send(&message);
-    assert!(reply.head.contains("text/event-stream"), "{}", reply.head);
+    assert!(
+        reply.head.contains("text/event-stream"),
+        "{}",
+        String::from_utf8_lossy(&reply.body)
+    );
     let messages = messages(&reply);
     assert_eq!(
         messages[0]["params"],

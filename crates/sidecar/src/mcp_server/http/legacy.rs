@@ -58,6 +58,7 @@ fn opened(session: &Session, request: &Request, result: Box<RawValue>) -> Respon
 }
 
 /// The session that the request names.
+#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
 fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let Some(id) = exchange.headers.get(SESSION_ID) else {
         let reason = "The header Mcp-Session-Id is missing: begin with initialize";
