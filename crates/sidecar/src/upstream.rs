@@ -122,6 +122,17 @@ impl Upstreams {
         tools.collect()
     }
 
+    /// The name in the registry of the only tool that its server calls so, if the configuration
+    /// leaves its prefix to us.
+    pub(crate) fn only_named(&self, remote_name: &str) -> Option<ToolName> {
+        let tools = self.tools.read();
+        let mut so_named = tools.iter().filter(|(_, tool)| {
+            tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
+        });
+        let (name, _) = so_named.next()?;
+        so_named.next().is_none().then(|| name.clone())
+    }
+
     /// Asks every server for its log messages from `level` up, unless somebody has asked for
     /// as many before. Nobody waits for the servers.
     pub(crate) fn want_log(&self, level: LogLevel) {

@@ -26,24 +26,20 @@ struct Exposed {
 fn exposed(app: &App) -> Vec<Exposed> {
     let of_servers: HashMap<_, _> = app.upstreams().tools().into_iter().collect();
     let registered = app.registry().tools(None);
-    let mut wanted: HashMap<&str, usize> = HashMap::new();
+    let wanted = |tool: &RegisteredTool| match of_servers.get(tool.name()) {
+        Some(server) if server.server().configured_prefix.is_none() => server.remote_name(),
+        _ => tool.name().as_str(),
+    };
+    let mut wanting: HashMap<String, usize> = HashMap::new();
     for tool in &registered {
-        let name = match of_servers.get(tool.name()) {
-            Some(server) => server.remote_name(),
-            None => tool.name().as_str(),
-        };
-        *wanted.entry(name).or_default() += 1;
+        *wanting.entry(wanted(tool).to_owned()).or_default() += 1;
     }
     let named = registered.iter().map(|tool| {
         let own = tool.name().as_str();
-        let name = of_servers.get(tool.name()).and_then(|server| {
-            let name = server.remote_name();
-            let is_free =
-                wanted.get(name) == Some(&1) && (name == own || !app.registry().contains(name));
-            (server.server().configured_prefix.is_none() && is_free).then_some(name)
-        });
+        let name = wanted(tool);
+        let is_free = wanting.get(name) == Some(&1) && !app.registry().contains(name);
         Exposed {
-            name: name.unwrap_or(own).to_owned(),
+            name: if is_free { name } else { own }.to_owned(),
             tool: Arc::clone(tool),
         }
     });
@@ -88,9 +84,8 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Result<Arc<RegisteredTo
     let known = || {
         let tool = app.registry().get(name);
         tool.or_else(|| {
-            let exposed = exposed(app).into_iter();
-            let mut of_that_name = exposed.filter(|tool| tool.name == name);
-            of_that_name.next().map(|exposed| exposed.tool)
+            app.registry()
+                .get(app.upstreams().only_named(name)?.as_str())
         })
     };
     let tool = match known() {
