@@ -159,3 +159,33 @@ fn a_client_that_offers_nothing_is_not_asked() {
         assert!(is_refused, "{name}: {answer}");
     }
 }
+
+#[test]
+fn l1_nobody_is_asked_what_may_be_anothers_question() {
+    let Some((program, arguments)) = Peer::command("mcp1-stdio") else {
+        return;
+    };
+    let sidecar = with(&format!("command = \"{program}\"\nargs = {arguments:?}"));
+    let open = || Session::open(&sidecar.socket, "2025-11-25", json!({"elicitation": {}}));
+    let (alice, bob) = (open(), open());
+    let call = |name: &str, arguments: Value| {
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments, "_meta": {"progressToken": 1}}})
+    };
+    let mut slow = alice.stream(&call("slow", json!({"seconds": 4})));
+    assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
+    // On its one stream the server cannot say whose call its question belongs to.
+    let mut asking = bob.stream(&call("ask", json!({})));
+    let answer = asking.next().unwrap();
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    loop {
+        let message = slow.next().unwrap();
+        assert_ne!(message["method"], "elicitation/create");
+        if message["id"] == 1 {
+            break;
+        }
+    }
+    // Alone with the server, he is asked.
+    let mut asking = bob.stream(&call("ask", json!({})));
+    assert_eq!(asking.next().unwrap()["method"], "elicitation/create");
+}
