@@ -106,6 +106,10 @@ impl Caller {
         model: Option<&str>,
     ) -> Result<Self, RpcError> {
         let visibility = app.mcp().visibility(model)?;
+        let context = CallContext {
+            caller: Some("mcp".to_owned()),
+            ..context
+        };
         Ok(Self {
             context,
             visibility,

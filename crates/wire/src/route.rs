@@ -21,6 +21,7 @@ pub const TOOL_CALLS: &str = "/api/v1/tool-calls/";
 /// `GET`: what is known of each tool's calls, as
 /// [`ToolCallStatistics`](crate::ToolCallStatistics).
 pub const TOOL_CALL_STATISTICS: &str = "/api/v1/tool-calls/statistics";
+
 /// The MCP server: `POST`, and `GET` and `DELETE` for revisions with sessions. The bodies are
 /// those of the Model Context Protocol.
 pub const MCP: &str = "/mcp";

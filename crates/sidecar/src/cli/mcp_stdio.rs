@@ -48,7 +48,7 @@ impl McpStdio {
 
     async fn serve(&self, config: &Config) -> Result<(), CliError> {
         let stop = StopSignals::listen().map_err(CliError::Signals)?;
-        let app = config.build(tools::registry()?);
+        let app = config.build(tools::registry()?, None);
         let context = CallContext {
             user: self.user.clone(),
             ..CallContext::default()

@@ -26,20 +26,22 @@ struct Exposed {
 fn exposed(app: &App) -> Vec<Exposed> {
     let of_servers: HashMap<_, _> = app.upstreams().tools().into_iter().collect();
     let registered = app.registry().tools(None);
-    let wanted = |tool: &RegisteredTool| match of_servers.get(tool.name()) {
-        Some(server) if server.server().configured_prefix.is_none() => server.remote_name(),
-        _ => tool.name().as_str(),
-    };
-    let mut wanting: HashMap<String, usize> = HashMap::new();
-    for tool in &registered {
-        *wanting.entry(wanted(tool).to_owned()).or_default() += 1;
+    let wanted = registered
+        .iter()
+        .map(|tool| match of_servers.get(tool.name()) {
+            Some(server) if server.server().configured_prefix.is_none() => server.remote_name(),
+            _ => tool.name().as_str(),
+        });
+    let wanted: Vec<_> = wanted.collect();
+    let mut wanting: HashMap<&str, usize> = HashMap::new();
+    for name in &wanted {
+        *wanting.entry(name).or_default() += 1;
     }
-    let named = registered.iter().map(|tool| {
+    let named = registered.iter().zip(&wanted).map(|(tool, name)| {
         let own = tool.name().as_str();
-        let name = wanted(tool);
         let is_free = wanting.get(name) == Some(&1) && !app.registry().contains(name);
         Exposed {
-            name: if is_free { name } else { own }.to_owned(),
+            name: if is_free { *name } else { own }.to_owned(),
             tool: Arc::clone(tool),
         }
     });
