@@ -1,4 +1,5 @@
 mod man;
 mod mcp;
+mod mcp_stdio;
 mod serve;
 mod tools;

@@ -31,6 +31,11 @@ static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
     test.parent().unwrap().parent().unwrap().join("pillion")
 });
 
+/// Where the binary is.
+pub fn pillion_path() -> &'static Path {
+    &BINARY
+}
+
 /// A command of the binary, with an environment of its own.
 pub fn pillion(arguments: &[&str]) -> Command {
     let mut command = Command::new(&*BINARY);

@@ -1,5 +1,6 @@
 mod bad_input;
 mod fallback;
 mod health;
+mod mcp;
 mod openapi;
 mod tools;

@@ -23,6 +23,8 @@ pub struct Sidecar {
     pub socket: PathBuf,
     /// How many calls of `sleep` have begun.
     pub sleeps_begun: Arc<AtomicUsize>,
+    /// How many of them are over, whatever came of them.
+    pub sleeps_ended: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Drained>>,
 }
@@ -41,7 +43,8 @@ impl Sidecar {
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let sleeps_begun = Arc::new(AtomicUsize::new(0));
-        let registry = registry(&sleeps_begun);
+        let sleeps_ended = Arc::new(AtomicUsize::new(0));
+        let registry = registry(&sleeps_begun, &sleeps_ended);
         let path = socket.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -61,6 +64,7 @@ impl Sidecar {
             _directory: directory,
             socket,
             sleeps_begun,
+            sleeps_ended,
             stop: Some(stop),
             thread: Some(thread),
         }
@@ -99,25 +103,40 @@ impl Drop for Sidecar {
     }
 }
 
-fn registry(sleeps_begun: &Arc<AtomicUsize>) -> Arc<ToolRegistry> {
+/// Counts when it is dropped.
+struct CountsItsEnd(Arc<AtomicUsize>);
+
+impl Drop for CountsItsEnd {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn registry(sleeps_begun: &Arc<AtomicUsize>, sleeps_ended: &Arc<AtomicUsize>) -> Arc<ToolRegistry> {
     let registry = pillion::tools::registry().unwrap();
-    for tool in test_tools(sleeps_begun) {
+    for tool in test_tools(sleeps_begun, sleeps_ended) {
         registry.register(tool).unwrap();
     }
     registry
 }
 
 /// `sleep(ms)`, `panic()`, `who()`, `both()`, `refuse()`.
-fn test_tools(sleeps_begun: &Arc<AtomicUsize>) -> [Arc<dyn Tool>; 5] {
+fn test_tools(
+    sleeps_begun: &Arc<AtomicUsize>,
+    sleeps_ended: &Arc<AtomicUsize>,
+) -> [Arc<dyn Tool>; 5] {
     let define = |name: &str| ToolDefinition::builder(name, format!("The tool {name}"));
     let sleep = define("sleep")
         .category("test")
         .parameter(ToolParameter::new("ms", ParameterType::Integer));
     let begun = Arc::clone(sleeps_begun);
+    let ended = Arc::clone(sleeps_ended);
     [
         Arc::new(FnTool::new(sleep.build().unwrap(), move |arguments, _| {
             begun.fetch_add(1, Ordering::SeqCst);
+            let end = CountsItsEnd(Arc::clone(&ended));
             async move {
+                let _end = end;
                 let ms = arguments["ms"].as_u64().unwrap();
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 Ok(ToolOutput::text("slept"))

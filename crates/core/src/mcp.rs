@@ -45,6 +45,7 @@ pub use oauth::{
     OAuthError, OAuthGrant, OAuthTokens, PendingAuthorization, PromptError, PromptFuture, SdkError,
     SigningAlgorithm, StoreFuture, TokenKey, TokenStore, TokenStoreError,
 };
+pub use param_headers::param_header_mismatch;
 pub use probe::ProbeStep;
 pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};
 pub use remote_tool::{McpTool, McpToolError};

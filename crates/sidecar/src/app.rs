@@ -8,6 +8,7 @@ use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
 
 use crate::config::{Config, HttpSection};
+use crate::mcp_server::McpServer;
 use crate::state::State;
 use crate::upstream::Upstreams;
 
@@ -23,6 +24,7 @@ struct Shared {
     upstreams: Upstreams,
     http: HttpSection,
     state: Option<State>,
+    mcp: McpServer,
 }
 
 impl Config {
@@ -50,6 +52,7 @@ impl Config {
                 upstreams,
                 http: self.http.clone(),
                 state,
+                mcp: McpServer::new(&self.models),
             }),
         }
     }
@@ -77,6 +80,16 @@ impl App {
     /// What is kept, if anything is.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.state.as_ref().map(State::store)
+    }
+
+    /// The MCP servers whose tools are offered.
+    pub(crate) fn upstreams(&self) -> &Upstreams {
+        &self.shared.upstreams
+    }
+
+    /// What the MCP server keeps between requests.
+    pub(crate) fn mcp(&self) -> &McpServer {
+        &self.shared.mcp
     }
 
     /// Asks the MCP servers for their tools where that is due, and names those that failed.

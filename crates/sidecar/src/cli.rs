@@ -7,6 +7,7 @@
 mod calls;
 mod error;
 mod mcp;
+mod mcp_stdio;
 mod serve;
 mod table;
 mod tools;
@@ -40,6 +41,8 @@ enum Command {
     Tools(tools::Tools),
     /// Shows what a running sidecar has recorded of its calls
     Calls(calls::Calls),
+    /// Serves one MCP client over standard input and output, without a sidecar
+    McpStdio(mcp_stdio::McpStdio),
     /// Probes, lists, calls and reads any MCP server
     Mcp(Box<mcp::Mcp>),
 }
@@ -71,6 +74,7 @@ pub fn run() -> ExitCode {
         Command::Serve(serve) => serve.apply(),
         Command::Tools(tools) => tools.apply(),
         Command::Calls(calls) => calls.apply(),
+        Command::McpStdio(stdio) => stdio.apply(),
         Command::Mcp(mcp) => mcp.apply(),
     };
     match outcome {

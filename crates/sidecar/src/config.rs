@@ -38,6 +38,7 @@ mod store;
 
 use std::collections::BTreeMap;
 
+use pillion_core::capability::ModelConfig;
 use serde::Deserialize;
 
 pub use call_log::CallLogSection;
@@ -75,6 +76,10 @@ pub struct Config {
     pub store: StoreSection,
     /// What is kept of the calls.
     pub call_log: CallLogSection,
+    /// The models that clients of the MCP server may name, and what each may see (H2):
+    /// `[[models]]`. Read apart from the rest, as HAWKI's lists are.
+    #[serde(skip)]
+    pub models: Vec<ModelConfig>,
     /// What to log, and how.
     pub log: LogSection,
     /// How to stop.

@@ -22,6 +22,7 @@ pub mod app;
 pub mod cli;
 pub mod config;
 pub mod logging;
+mod mcp_server;
 pub mod routes;
 pub mod server;
 pub mod socket;

@@ -4,6 +4,7 @@ mod body;
 mod caller;
 mod error;
 mod health;
+mod mcp;
 mod openapi;
 mod request_log;
 mod tool_calls;
@@ -26,7 +27,7 @@ use error::RequestError;
 pub fn router(app: App) -> Router {
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
-    let routes: [(&str, MethodRouter<App>); 9] = [
+    let routes: [(&str, MethodRouter<App>); 10] = [
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
         (&execute, post(tools::execute::execute)),
@@ -40,6 +41,10 @@ pub fn router(app: App) -> Router {
             get(tool_calls::statistics::statistics),
         ),
         (&call, get(tool_calls::show::show)),
+        (
+            route::MCP,
+            post(mcp::post).get(mcp::get).delete(mcp::delete),
+        ),
         (route::HEALTH, get(health::health)),
         (route::OPENAPI, get(openapi::openapi)),
     ];

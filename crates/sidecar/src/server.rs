@@ -57,6 +57,7 @@ pub async fn run(
         }
     }
     drop(listener);
+    acceptor.app.mcp().stop();
     let drained = drain(graceful, connections, grace).await;
     // Whether the MCP servers hear of it in time is their affair.
     drop(tokio::time::timeout(FAREWELL, acceptor.app.disconnect()).await);

@@ -5,13 +5,18 @@
 //! deadline; whoever comes meanwhile waits for the same answers. A server that fails is
 //! left alone for a while; it takes nothing from the others, and the tools it had stay.
 
+mod desk;
 mod offer;
+pub(crate) mod tool;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pillion_core::mcp::McpClient;
+use indexmap::IndexMap;
+use parking_lot::RwLock;
+use pillion_core::mcp::{LogLevel, McpClient};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::ToolName;
 use pillion_wire::UnavailableServer;
@@ -19,6 +24,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{McpSection, McpServerSection};
+use desk::Desk;
+use tool::UpstreamTool;
 
 /// The longest that a server which fails again and again is left alone.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -26,7 +33,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Every enabled server of the configuration.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
-    servers: Vec<Upstream>,
+    servers: Vec<Arc<Server>>,
+    /// The tools of theirs that are registered.
+    tools: RwLock<IndexMap<ToolName, Arc<UpstreamTool>>>,
+    /// The least serious log messages that somebody has asked for.
+    log_level: AtomicU8,
     /// What is known of each server. Held while servers are being asked.
     states: Mutex<Vec<State>>,
     registry: Arc<ToolRegistry>,
@@ -35,10 +46,16 @@ pub(crate) struct Upstreams {
 
 /// One server.
 #[derive(Debug)]
-struct Upstream {
-    label: String,
+pub(crate) struct Server {
+    pub(crate) label: String,
+    /// What stands before the names of its tools in the registry.
     tool_prefix: String,
-    client: McpClient,
+    /// The prefix that the configuration asks for.
+    pub(crate) configured_prefix: Option<String>,
+    pub(crate) client: McpClient,
+    desk: Arc<Desk>,
+    /// It said that its list has changed.
+    is_stale: AtomicBool,
 }
 
 /// What is known of one server.
@@ -68,18 +85,67 @@ impl Upstreams {
     ) -> Self {
         let servers = servers.iter().filter(|server| server.enabled);
         let servers: Vec<_> = servers
-            .map(|section| Upstream {
-                label: section.label().to_owned(),
-                tool_prefix: section.tool_prefix(),
-                client: McpClient::new(section.server.clone()),
-            })
+            .map(|section| Arc::new(Server::new(section)))
             .collect();
         let states = servers.iter().map(|_| State::default()).collect();
         Self {
             states: Mutex::new(states),
             servers,
+            tools: RwLock::default(),
+            log_level: AtomicU8::new(u8::MAX),
             registry,
             times,
+        }
+    }
+
+    /// The servers, in the order of the configuration.
+    pub(crate) fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// How long a server may take to list what it offers.
+    pub(crate) fn discovery_timeout(&self) -> Duration {
+        self.times.discovery_timeout
+    }
+
+    /// The tool of that name in the registry, if it is a server's.
+    pub(crate) fn tool(&self, name: &str) -> Option<Arc<UpstreamTool>> {
+        self.tools.read().get(name).cloned()
+    }
+
+    /// Every tool of the servers that is registered, with its name there.
+    pub(crate) fn tools(&self) -> Vec<(ToolName, Arc<UpstreamTool>)> {
+        let tools = self.tools.read();
+        let tools = tools
+            .iter()
+            .map(|(name, tool)| (name.clone(), Arc::clone(tool)));
+        tools.collect()
+    }
+
+    /// The name in the registry of the only tool that its server calls so, if the configuration
+    /// leaves its prefix to us.
+    pub(crate) fn only_named(&self, remote_name: &str) -> Option<ToolName> {
+        let tools = self.tools.read();
+        let mut so_named = tools.iter().filter(|(_, tool)| {
+            tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
+        });
+        let (name, _) = so_named.next()?;
+        so_named.next().is_none().then(|| name.clone())
+    }
+
+    /// Asks every server for its log messages from `level` up, unless somebody has asked for
+    /// as many before. Nobody waits for the servers.
+    pub(crate) fn want_log(&self, level: LogLevel) {
+        if self.log_level.fetch_min(level as u8, Ordering::Relaxed) <= level as u8 {
+            return;
+        }
+        for server in &self.servers {
+            let server = Arc::clone(server);
+            tokio::spawn(async move {
+                if let Err(error) = server.client.set_log_level(level).await {
+                    tracing::debug!(server.label = server.label, %error, "No log messages");
+                }
+            });
         }
     }
 
@@ -92,7 +158,7 @@ impl Upstreams {
         let asked = self.servers.iter().zip(&*states).map(|(server, state)| {
             let limit = self.times.discovery_timeout;
             async move {
-                if state.is_due() {
+                if server.is_stale.swap(false, Ordering::Relaxed) || state.is_due() {
                     Some(server.list(limit).await)
                 } else {
                     None
@@ -131,15 +197,18 @@ impl Upstreams {
         join_all(self.servers.iter().map(|server| server.client.disconnect())).await;
     }
 
-    fn accept(&self, server: &Upstream, state: &mut State, tools: &[offer::RawTool]) {
-        let offer = offer::Offer {
-            label: &server.label,
-            tool_prefix: &server.tool_prefix,
-            client: &server.client,
-        };
+    fn accept(&self, server: &Arc<Server>, state: &mut State, tools: &[offer::RawTool]) {
+        let offer = offer::Offer { server };
         let refresh_after = self.times.refresh_after;
+        let registered = offer.register(tools, &state.tools, &self.registry);
+        let names = registered.iter().map(|(name, _)| name.clone()).collect();
+        {
+            let mut known = self.tools.write();
+            known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
+            known.extend(registered);
+        }
         *state = State {
-            tools: offer.register(tools, &state.tools, &self.registry),
+            tools: names,
             next: Some(if refresh_after.is_zero() {
                 Next::Never
             } else {
@@ -157,7 +226,7 @@ impl Upstreams {
         );
     }
 
-    fn give_up(&self, server: &Upstream, state: &mut State, error: String) {
+    fn give_up(&self, server: &Server, state: &mut State, error: String) {
         // Once for each reason, not once for each try.
         if state.error.as_ref() != Some(&error) {
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
@@ -183,7 +252,39 @@ impl State {
     }
 }
 
-impl Upstream {
+impl Server {
+    fn new(section: &McpServerSection) -> Self {
+        let desk = Arc::new(Desk::default());
+        Self {
+            label: section.label().to_owned(),
+            tool_prefix: section.tool_prefix(),
+            configured_prefix: section.configured_prefix().map(str::to_owned),
+            client: McpClient::with_callbacks(section.server.clone(), desk.callbacks()),
+            desk,
+            is_stale: AtomicBool::new(false),
+        }
+    }
+
+    /// What stands before the names of its tools in the registry.
+    pub(crate) fn tool_prefix(&self) -> &str {
+        &self.tool_prefix
+    }
+
+    /// The list of tools is to be asked for at the next look, however new it is.
+    pub(crate) fn expire(&self) {
+        self.is_stale.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs what passes a client's request on, so that what the server says meanwhile reaches
+    /// that client.
+    pub(crate) async fn during<T>(
+        &self,
+        link: Arc<crate::mcp_server::link::Link>,
+        passing: impl Future<Output = T>,
+    ) -> T {
+        self.desk.during(link, passing).await
+    }
+
     async fn list(&self, limit: Duration) -> Result<Vec<offer::RawTool>, String> {
         match timeout(limit, self.client.list_tools()).await {
             Ok(Ok(tools)) => Ok(tools),

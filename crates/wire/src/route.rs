@@ -22,6 +22,10 @@ pub const TOOL_CALLS: &str = "/api/v1/tool-calls/";
 /// [`ToolCallStatistics`](crate::ToolCallStatistics).
 pub const TOOL_CALL_STATISTICS: &str = "/api/v1/tool-calls/statistics";
 
+/// The MCP server: `POST`, and `GET` and `DELETE` for revisions with sessions. The bodies are
+/// those of the Model Context Protocol.
+pub const MCP: &str = "/mcp";
+
 /// `GET`: whether the sidecar is up, as a [`Health`](crate::Health).
 pub const HEALTH: &str = "/healthz";
 

@@ -129,6 +129,18 @@ impl Callbacks {
         self
     }
 
+    /// Answers `roots/list` by asking: [`roots`](Self::roots), where they are not the same for
+    /// everybody.
+    #[must_use]
+    pub fn on_roots<F, R>(mut self, callback: F) -> Self
+    where
+        F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        self.roots = Some(Arc::new(move |params| Box::pin(callback(params))));
+        self
+    }
+
     /// Hears every notice of the server's but those of progress; it must not block.
     #[must_use]
     pub fn on_notification(

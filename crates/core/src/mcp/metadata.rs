@@ -20,6 +20,12 @@ use super::ProtocolVersion;
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
+/// What stands before the keys of `_meta` that the specification defines.
+pub(super) const RESERVED: &str = "io.modelcontextprotocol/";
+
+/// The key of `_meta` that says what the client can do.
+pub(super) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
 /// Headers that repeat what is in a message, each once.
 pub(super) type Mirrored = Vec<(HeaderName, HeaderValue)>;
 
@@ -166,6 +172,19 @@ pub(super) fn client_info() -> Value {
     json!({"name": "pillion", "version": env!("CARGO_PKG_VERSION")})
 }
 
+/// Capabilities with the extension that lets a server answer with a task: whoever calls,
+/// tasks are followed for them (extension of 2026-07-28).
+pub(super) fn with_tasks(mut capabilities: Map<String, Value>) -> Map<String, Value> {
+    let extensions = capabilities
+        .entry("extensions")
+        .or_insert_with(|| json!({}));
+    if let Some(extensions) = extensions.as_object_mut() {
+        let tasks = "io.modelcontextprotocol/tasks".to_owned();
+        extensions.insert(tasks, json!({}));
+    }
+    capabilities
+}
+
 /// The entries of `_meta` that every request has since 2026-07-28.
 pub(super) fn per_request(
     version: ProtocolVersion,
@@ -177,7 +196,7 @@ pub(super) fn per_request(
         ("clientCapabilities", Value::Object(capabilities)),
     ];
     let written = entries.into_iter().map(|(key, value)| {
-        let key = format!("io.modelcontextprotocol/{key}");
+        let key = format!("{RESERVED}{key}");
         Ok((key, to_raw_value(&value)?))
     });
     Shared::new(written.collect::<Result<_, serde_json::Error>>()?)

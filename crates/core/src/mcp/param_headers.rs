@@ -120,25 +120,58 @@ fn param_header(
     })
 }
 
+/// The header of a `tools/call` that does not say what the arguments say, if there is one: a
+/// server's side of "Custom Headers from Tool Parameters" (MCP 2026-07-28). `header` gives
+/// the text of a header by its name in lower case, decoded. A schema whose annotations break
+/// the rules asks for nothing.
+///
+/// ```
+/// use pillion_core::mcp::param_header_mismatch;
+/// use serde_json::json;
+/// let schema = json!({"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+/// let said = |name: &str| (name == "mcp-param-region").then(|| "eu".to_owned());
+/// assert_eq!(param_header_mismatch(&schema, &json!({"region": "eu"}), said), None);
+/// let wrong = param_header_mismatch(&schema, &json!({"region": "us"}), said);
+/// assert_eq!(wrong.as_deref(), Some("mcp-param-region"));
+/// ```
+#[must_use]
+pub fn param_header_mismatch(
+    schema: &Value,
+    arguments: &Value,
+    header: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let wanted = of_schema(schema).unwrap_or_default();
+    let mut wrong = wanted
+        .into_iter()
+        .filter(|wanted| header(wanted.name.as_str()) != text_of(wanted, arguments));
+    wrong.next().map(|wanted| wanted.name.as_str().to_owned())
+}
+
+/// The text of the argument that a header repeats.
+fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
+    let at = |value, name: &String| Value::get(value, name);
+    match header.path.iter().try_fold(arguments, at) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Bool(value)) => Some(value.to_string()),
+        Some(Value::Number(number)) => Some(match number.as_f64() {
+            // 3.0 is an integer too, and is written as one.
+            Some(value) if !number.is_i64() && !number.is_u64() && value.fract() == 0.0 => {
+                format!("{value:.0}")
+            }
+            _ => number.to_string(),
+        }),
+        _ => None,
+    }
+}
+
 /// The headers for one call. A value that is absent or null has none, and neither has one
 /// of another type than the schema asks for: the server refuses that anyway.
 pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> Mirrored {
     let mut mirrored = Mirrored::new();
     for header in headers {
-        let at = |value, name: &String| Value::get(value, name);
-        let text = match header.path.iter().try_fold(arguments, at) {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Bool(value)) => value.to_string(),
-            Some(Value::Number(number)) => match number.as_f64() {
-                // 3.0 is an integer too, and is written as one.
-                Some(value) if !number.is_i64() && !number.is_u64() && value.fract() == 0.0 => {
-                    format!("{value:.0}")
-                }
-                _ => number.to_string(),
-            },
-            _ => continue,
-        };
-        mirrored.push((header.name.clone(), header_value(&text)));
+        if let Some(text) = text_of(header, arguments) {
+            mirrored.push((header.name.clone(), header_value(&text)));
+        }
     }
     mirrored
 }

@@ -206,11 +206,7 @@ impl Session {
     }
 
     fn capabilities(&self) -> Map<String, Value> {
-        let mut capabilities = self.peer.callbacks().capabilities();
-        // Tasks are followed to their end for whoever calls (extension of 2026-07-28).
-        let extensions = json!({"io.modelcontextprotocol/tasks": {}});
-        capabilities.insert("extensions".to_owned(), extensions);
-        capabilities
+        metadata::with_tasks(self.peer.callbacks().capabilities())
     }
 
     /// Says hello: `initialize`, then `notifications/initialized` (E6).

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::JsonObject;
+use super::{JsonObject, Link};
 
 /// Who calls, and from where: what a tool may know beside its arguments (requirement C1).
 ///
@@ -26,6 +26,8 @@ pub struct CallContext {
     pub denied: HashSet<String>,
     /// Whatever else the caller wants its tools to see.
     pub extra: JsonObject,
+    /// The way back to the caller, where the call came through a door that has one.
+    pub link: Option<Link>,
 }
 
 impl CallContext {

@@ -31,6 +31,10 @@ pub(super) enum CliError {
     Output(#[source] io::Error),
     #[error("the sidecar's answer is not the JSON it should be: {0}")]
     Answer(#[source] serde_json::Error),
+    #[error("{0}")]
+    Model(String),
+    #[error("standard input or output broke: {0}")]
+    Streams(#[source] io::Error),
     #[error("{}", .0.line())]
     Mcp(super::mcp::McpCommandError),
 }
@@ -38,7 +42,7 @@ pub(super) enum CliError {
 impl CliError {
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) => ExitCode::from(2),
+            Self::Config(_) | Self::Model(_) => ExitCode::from(2),
             Self::Mcp(error) => error.exit_code(),
             Self::Socket(_)
             | Self::Registry(_)
@@ -48,7 +52,8 @@ impl CliError {
             | Self::Client(_)
             | Self::Input(_)
             | Self::Output(_)
-            | Self::Answer(_) => ExitCode::FAILURE,
+            | Self::Answer(_)
+            | Self::Streams(_) => ExitCode::FAILURE,
         }
     }
 }

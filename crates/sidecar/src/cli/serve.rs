@@ -65,13 +65,13 @@ async fn serve(config: &Config) -> Result<(), CliError> {
 }
 
 /// SIGTERM and SIGINT.
-struct StopSignals {
+pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl StopSignals {
-    fn listen() -> std::io::Result<Self> {
+    pub(super) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -80,7 +80,7 @@ impl StopSignals {
 
     /// Waits for the first signal. From then on a second one ends the process at once, for
     /// whoever does not want to wait for the calls in flight.
-    async fn first(mut self) {
+    pub(super) async fn first(mut self) {
         self.next().await;
         tokio::spawn(async move {
             self.next().await;

@@ -62,6 +62,12 @@ impl McpServerSection {
         &self.server.label
     }
 
+    /// The prefix as the entry has it; none where it leaves that to us.
+    #[must_use]
+    pub fn configured_prefix(&self) -> Option<&str> {
+        self.tool_prefix.as_deref()
+    }
+
     /// What stands before the names of the server's tools. Default the label and `_`, so
     /// that two servers may each have a tool `search`; `""` leaves the names as they are.
     /// In the default, characters that no tool's name has become `_`.

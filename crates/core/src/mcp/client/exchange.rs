@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::McpClient;
 use crate::mcp::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, supported_by};
 use crate::mcp::jsonrpc::RpcOutcome;
+use crate::mcp::metadata::RESERVED;
 use crate::mcp::result_cache::ResultCache;
 use crate::mcp::session::{Extras, Session};
 use crate::mcp::{Feature, McpErrorKind};
@@ -122,6 +123,8 @@ impl McpClient {
             ..Extras::default()
         };
         if !session.has(Feature::RequestMetadata) {
+            // What an older server would take for somebody's own.
+            extras.meta.retain(|key, _| !key.starts_with(RESERVED));
             return extras;
         }
         if let Some(level) = self.shared.connections.standing().log_level() {

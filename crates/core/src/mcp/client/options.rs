@@ -24,6 +24,13 @@ pub struct RequestOptions {
     pub on_progress: Option<ProgressCallback>,
     /// Entries of `_meta`, such as `traceparent`.
     pub meta: Map<String, Value>,
+    /// What the client can do for whom the request is passed on (`ClientCapabilities`): since
+    /// 2026-07-28 the server hears this in place of what the [`Callbacks`](crate::mcp::Callbacks)
+    /// offer. Tasks are followed for them all the same.
+    pub capabilities: Option<Map<String, Value>>,
+    /// Gives a result that asks for input (`input_required`, MCP 2026-07-28) back as it is,
+    /// for somebody else to answer, and does not answer it by the callbacks.
+    pub hand_back_questions: bool,
 }
 
 impl RequestOptions {
@@ -47,6 +54,20 @@ impl RequestOptions {
         self.meta.insert(key.into(), value);
         self
     }
+
+    /// Sets [`capabilities`](Self::capabilities).
+    #[must_use]
+    pub fn capabilities(mut self, capabilities: Map<String, Value>) -> Self {
+        self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Sets [`hand_back_questions`](Self::hand_back_questions).
+    #[must_use]
+    pub fn hand_back_questions(mut self) -> Self {
+        self.hand_back_questions = true;
+        self
+    }
 }
 
 impl fmt::Debug for RequestOptions {
@@ -55,6 +76,8 @@ impl fmt::Debug for RequestOptions {
             .field("timeout", &self.timeout)
             .field("on_progress", &self.on_progress.is_some())
             .field("meta", &self.meta)
+            .field("capabilities", &self.capabilities)
+            .field("hand_back_questions", &self.hand_back_questions)
             .finish()
     }
 }

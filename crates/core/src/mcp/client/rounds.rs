@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::result_type::result_type;
 use super::{McpClient, RequestOptions};
+use crate::mcp::metadata::{CLIENT_CAPABILITIES, with_tasks};
 use crate::mcp::peer::Following;
 use crate::mcp::{Feature, McpErrorKind};
 
@@ -61,6 +62,7 @@ impl McpClient {
             }
             match &*result_type(&result) {
                 "complete" => return Ok(result),
+                "input_required" if options.hand_back_questions => return Ok(result),
                 "input_required" => {
                     let more = Box::pin(self.answer_questions(&result)).await?;
                     sent = Cow::Owned(with_entries(params, more)?);
@@ -81,6 +83,10 @@ impl McpClient {
     /// The `_meta` of a request, with a progress token if somebody wants to hear of it.
     fn meta(&self, options: &RequestOptions) -> (Map<String, Value>, Option<Following>) {
         let mut meta = options.meta.clone();
+        if let Some(capabilities) = &options.capabilities {
+            let capabilities = with_tasks(capabilities.clone());
+            meta.insert(CLIENT_CAPABILITIES.to_owned(), capabilities.into());
+        }
         let callback = options.on_progress.clone();
         let following = callback.map(|callback| self.shared.peer.follow(callback));
         if let Some(following) = &following {

@@ -1,0 +1,66 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use nix::sys::stat::{Mode, umask};
+use pillion_core::tool::CallContext;
+use tokio::io::BufReader;
+
+use super::CliError;
+use super::serve::StopSignals;
+use crate::config::Config;
+use crate::mcp_server::{Caller, stdio};
+use crate::{logging, tools};
+
+/// How long the sessions with MCP servers may take to end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// `pillion mcp-stdio`
+#[derive(Debug, Args)]
+pub(super) struct McpStdio {
+    /// The configuration file (TOML); without one, the defaults and the environment hold
+    #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Offer only the tools that this model of the configuration may see
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The user on whose behalf calls run
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+}
+
+impl McpStdio {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        umask(Mode::from_bits_truncate(0o077));
+        let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
+        // Standard error: on standard output there is nothing but messages.
+        logging::initialize(&config.log);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(CliError::Runtime)?;
+        let outcome = runtime.block_on(self.serve(&config));
+        // A read of standard input cannot be given up.
+        runtime.shutdown_background();
+        outcome.map(|()| ExitCode::SUCCESS)
+    }
+
+    async fn serve(&self, config: &Config) -> Result<(), CliError> {
+        let stop = StopSignals::listen().map_err(CliError::Signals)?;
+        let app = config.build(tools::registry()?, None);
+        let context = CallContext {
+            user: self.user.clone(),
+            ..CallContext::default()
+        };
+        let caller = Caller::new(&app, context, self.model.as_deref());
+        let caller = caller.map_err(|error| CliError::Model(error.message))?;
+        let input = BufReader::new(tokio::io::stdin());
+        let grace = config.shutdown.grace;
+        let output = tokio::io::stdout();
+        let served = stdio::serve(&app, caller, input, output, grace, stop.first()).await;
+        // Whether the MCP servers hear of it in time is their affair.
+        drop(tokio::time::timeout(FAREWELL, app.disconnect()).await);
+        served.map_err(CliError::Streams)
+    }
+}

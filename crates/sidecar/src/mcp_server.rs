@@ -1,0 +1,139 @@
+//! Everything that the sidecar has as one MCP server: its own tools and those of the MCP
+//! servers below it, and their resources, prompts and completions.
+//!
+//! Two eras are spoken at one endpoint: revisions up to 2025-11-25, with a handshake and
+//! sessions, and 2026-07-28, where every request says all there is to know. A request goes
+//! through these files: `http` or `stdio` takes it from the wire and decides on the era;
+//! `dispatch` finds who answers it; `tools` and `catalog` do; `link` is its way back to the
+//! client meanwhile, and `running` what it says and in the end gives. Results of servers
+//! below pass byte for byte, with nothing but what the client's revision asks for added.
+
+mod catalog;
+mod dispatch;
+mod held;
+pub(crate) mod http;
+pub(crate) mod link;
+mod listening;
+pub(crate) mod message;
+mod running;
+mod sessions;
+mod source;
+mod stateful;
+mod stateless;
+pub(crate) mod stdio;
+mod subscriptions;
+mod template;
+mod tools;
+mod visibility;
+
+use std::sync::Arc;
+
+use pillion_core::capability::ModelConfig;
+use pillion_core::mcp::RpcError;
+use pillion_core::tool::CallContext;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use crate::app::App;
+use catalog::Catalog;
+use held::Held;
+use listening::Listening;
+use sessions::Sessions;
+use visibility::Visibility;
+
+/// What the MCP server keeps between requests.
+#[derive(Debug)]
+pub(crate) struct McpServer {
+    sessions: Sessions,
+    held: Held,
+    catalog: Catalog,
+    listening: Listening,
+    models: Vec<Arc<ModelConfig>>,
+    /// Set when the sidecar stops: streams that would never end do then.
+    stopping: watch::Sender<bool>,
+}
+
+impl McpServer {
+    pub(crate) fn new(models: &[ModelConfig]) -> Self {
+        Self {
+            sessions: Sessions::default(),
+            held: Held::default(),
+            catalog: Catalog::default(),
+            listening: Listening::default(),
+            models: models.iter().cloned().map(Arc::new).collect(),
+            stopping: watch::Sender::new(false),
+        }
+    }
+
+    /// Ends what would go on for ever.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+        self.sessions.end_all();
+    }
+
+    /// Resolves when the sidecar stops.
+    fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stopping = self.stopping.subscribe();
+        async move { drop(stopping.wait_for(|stopping| *stopping).await) }
+    }
+
+    /// What a client that names a model (or none) may see.
+    fn visibility(&self, model: Option<&str>) -> Result<Visibility, RpcError> {
+        let Some(id) = model else {
+            return Ok(Visibility::default());
+        };
+        let model = self.models.iter().find(|model| model.id == id);
+        let model = model.ok_or_else(|| {
+            let id: String = id.chars().take(128).collect();
+            message::invalid_params(format!("Unknown model: {id}"))
+        })?;
+        Ok(Visibility::for_model(Arc::clone(model)))
+    }
+}
+
+/// Who sends requests: on whose behalf, and what of the sidecar they may see. It is of the
+/// HTTP request, not of the session: a session gives nobody another's rights.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) context: CallContext,
+    visibility: Visibility,
+}
+
+impl Caller {
+    pub(crate) fn new(
+        app: &App,
+        context: CallContext,
+        model: Option<&str>,
+    ) -> Result<Self, RpcError> {
+        let visibility = app.mcp().visibility(model)?;
+        let context = CallContext {
+            caller: Some("mcp".to_owned()),
+            ..context
+        };
+        Ok(Self {
+            context,
+            visibility,
+        })
+    }
+}
+
+/// What every client is told that there is. It does not depend on the servers below, which
+/// nobody has asked yet.
+fn capabilities() -> Map<String, Value> {
+    let capabilities = [
+        ("tools", json!({"listChanged": true})),
+        ("resources", json!({"subscribe": true, "listChanged": true})),
+        ("prompts", json!({"listChanged": true})),
+        ("completions", json!({})),
+        ("logging", json!({})),
+    ];
+    capabilities
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Who we are (`Implementation`).
+fn server_info() -> Value {
+    json!({"name": "pillion", "version": env!("CARGO_PKG_VERSION")})
+}

@@ -1,0 +1,307 @@
+//! The resources, resource templates and prompts of the servers below, as one list each.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use parking_lot::RwLock;
+use pillion_core::mcp::{Feature, McpError, RpcError};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::link::Link;
+use super::message::{
+    INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
+};
+use super::template;
+use crate::app::App;
+use crate::upstream::Server;
+
+/// The code for a missing resource before 2026-07-28.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Kind {
+    /// The member of the result that holds the list.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    /// The member of an entry that tells it from the others.
+    fn id(self) -> &'static str {
+        match self {
+            Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        }
+    }
+}
+
+/// One entry of a server's list.
+#[derive(Debug, Clone)]
+struct Entry {
+    /// The name, URI or URI template that clients know.
+    id: String,
+    /// The server's own.
+    remote_id: String,
+    server: Arc<Server>,
+    members: Members,
+}
+
+/// What the servers had when they were last asked, for requests to find their way.
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    known: RwLock<HashMap<Kind, Arc<Vec<Entry>>>>,
+}
+
+impl Catalog {
+    /// The list of a kind, from every server that answers.
+    pub(super) async fn list(&self, app: &App, kind: Kind) -> Result<Box<RawValue>, RpcError> {
+        let entries = self.refresh(app, kind).await;
+        let list: Vec<_> = entries.iter().map(|entry| &entry.members).collect();
+        raw_list(kind.key(), &list)
+    }
+
+    /// Asks every server. One that fails keeps what it had.
+    async fn refresh(&self, app: &App, kind: Kind) -> Arc<Vec<Entry>> {
+        let before = self.known(kind);
+        let limit = app.upstreams().discovery_timeout();
+        let servers = app.upstreams().servers();
+        let lists = servers.iter().map(async |server| {
+            let client = &server.client;
+            let list = async {
+                match kind {
+                    Kind::Prompts => client.list_prompts().await,
+                    Kind::Resources => client.list_resources().await,
+                    Kind::Templates => client.list_resource_templates().await,
+                }
+            };
+            let list = match tokio::time::timeout(limit, list).await {
+                Ok(Ok(list)) => list,
+                Ok(Err(error)) => {
+                    tracing::debug!(server.label = server.label, %error, "No {}", kind.key());
+                    return of_server(&before, server);
+                }
+                Err(_) => return of_server(&before, server),
+            };
+            let read = list.iter().filter_map(|raw| read(kind, server, raw));
+            read.collect()
+        });
+        let entries = Arc::new(told_apart(kind, join_all(lists).await.concat()));
+        self.known.write().insert(kind, Arc::clone(&entries));
+        entries
+    }
+
+    fn known(&self, kind: Kind) -> Arc<Vec<Entry>> {
+        self.known.read().get(&kind).cloned().unwrap_or_default()
+    }
+
+    /// What a search finds among what is known, or else among what the servers have now.
+    async fn find<T>(
+        &self,
+        app: &App,
+        kind: Kind,
+        search: impl Fn(&[Entry]) -> Option<T>,
+    ) -> Option<T> {
+        match search(&self.known(kind)) {
+            Some(found) => Some(found),
+            None => search(&self.refresh(app, kind).await),
+        }
+    }
+
+    /// `prompts/get`.
+    pub(super) async fn get_prompt(
+        &self,
+        app: &App,
+        request: &Request,
+        link: &Arc<Link>,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let name = request.text("name")?;
+        let prompt = self.prompt(app, &name).await?;
+        let name = ("name", raw(&prompt.remote_id)?);
+        pass_on(&prompt.server, request, [name], link).await
+    }
+
+    async fn prompt(&self, app: &App, name: &str) -> Result<Entry, RpcError> {
+        let search = |entries: &[Entry]| entries.iter().find(|entry| entry.id == name).cloned();
+        let found = self.find(app, Kind::Prompts, search).await;
+        found.ok_or_else(|| {
+            let name: String = name.chars().take(128).collect();
+            invalid_params(format!("Unknown prompt: {name}"))
+        })
+    }
+
+    /// `resources/read`.
+    pub(super) async fn read(
+        &self,
+        app: &App,
+        request: &Request,
+        link: &Arc<Link>,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let uri = request.text("uri")?;
+        let server = self.server_of(app, &uri).await;
+        let server = server.ok_or_else(|| not_found(&uri, link))?;
+        pass_on(&server, request, [], link).await
+    }
+
+    /// The server that has a resource, by its lists, its templates, or for want of another.
+    pub(super) async fn server_of(&self, app: &App, uri: &str) -> Option<Arc<Server>> {
+        let server = |entry: &Entry| Arc::clone(&entry.server);
+        let by_list = |entries: &[Entry]| entries.iter().find(|entry| entry.id == uri).map(server);
+        let by_template = |entries: &[Entry]| {
+            let mut entries = entries.iter();
+            let entry = entries.find(|entry| template::matches(&entry.id, uri));
+            entry.map(server)
+        };
+        if let Some(found) = by_list(&self.known(Kind::Resources)) {
+            return Some(found);
+        }
+        if let Some(found) = self.find(app, Kind::Templates, by_template).await {
+            return Some(found);
+        }
+        by_list(&self.refresh(app, Kind::Resources).await)
+    }
+
+    /// `completion/complete`.
+    pub(super) async fn complete(
+        &self,
+        app: &App,
+        request: &Request,
+        link: &Arc<Link>,
+    ) -> Result<Box<RawValue>, RpcError> {
+        #[derive(Deserialize)]
+        struct Reference {
+            #[serde(rename = "type")]
+            kind: String,
+            #[serde(default)]
+            name: String,
+            #[serde(default)]
+            uri: String,
+        }
+        let wrong = || invalid_params("'ref' must be a reference to a prompt or a resource");
+        let written = request.params.get("ref").ok_or_else(wrong)?;
+        let reference: Reference = serde_json::from_str(written.get()).map_err(|_| wrong())?;
+        match reference.kind.as_str() {
+            "ref/prompt" => {
+                let prompt = self.prompt(app, &reference.name).await?;
+                let mut written: Members =
+                    serde_json::from_str(written.get()).map_err(|_| wrong())?;
+                written.insert("name".to_owned(), raw(&prompt.remote_id)?);
+                pass_on(&prompt.server, request, [("ref", raw(&written)?)], link).await
+            }
+            "ref/resource" => {
+                let uri = &reference.uri;
+                let search = |entries: &[Entry]| {
+                    let entry = entries.iter().find(|entry| entry.id == *uri);
+                    entry.map(|entry| Arc::clone(&entry.server))
+                };
+                let server = match self.find(app, Kind::Templates, search).await {
+                    Some(server) => Some(server),
+                    None => self.server_of(app, uri).await,
+                };
+                let server = server.ok_or_else(|| not_found(uri, link))?;
+                pass_on(&server, request, [], link).await
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+fn of_server(entries: &[Entry], server: &Arc<Server>) -> Vec<Entry> {
+    let entries = entries.iter();
+    let of_it = entries.filter(|entry| Arc::ptr_eq(&entry.server, server));
+    of_it.cloned().collect()
+}
+
+/// An entry as its server wrote it; one without what tells it from others is left out (F6).
+fn read(kind: Kind, server: &Arc<Server>, raw: &RawValue) -> Option<Entry> {
+    let members: Members = serde_json::from_str(raw.get()).ok()?;
+    let remote_id: String = serde_json::from_str(members.get(kind.id())?.get()).ok()?;
+    Some(Entry {
+        id: remote_id.clone(),
+        remote_id,
+        server: Arc::clone(server),
+        members,
+    })
+}
+
+/// Gives each entry a name of its own: prompts get their server's prefix where the
+/// configuration asks for it or the name is another's, too. Of resources with one URI the
+/// first server's stays: a URI cannot be renamed.
+fn told_apart(kind: Kind, mut entries: Vec<Entry>) -> Vec<Entry> {
+    if kind == Kind::Prompts {
+        let mut wanted: HashMap<String, usize> = HashMap::new();
+        for entry in &entries {
+            *wanted.entry(entry.remote_id.clone()).or_default() += 1;
+        }
+        for entry in &mut entries {
+            let prefix = match &entry.server.configured_prefix {
+                Some(prefix) => prefix,
+                None if wanted[&entry.remote_id] > 1 => entry.server.tool_prefix(),
+                None => continue,
+            };
+            entry.id = format!("{prefix}{}", entry.remote_id);
+            if let Ok(name) = to_raw_value(&entry.id) {
+                entry.members.insert("name".to_owned(), name);
+            }
+        }
+    }
+    let mut taken = HashSet::new();
+    entries.retain(|entry| {
+        let is_first = taken.insert(entry.id.clone());
+        if !is_first {
+            let (id, label) = (&entry.id, &entry.server.label);
+            tracing::debug!(server.label = label, id, "It is another server's, too");
+        }
+        is_first
+    });
+    entries
+}
+
+fn not_found(uri: &str, link: &Link) -> RpcError {
+    let is_stateless = link.requester.version.supports(Feature::RequestMetadata);
+    let code = if is_stateless {
+        INVALID_PARAMS
+    } else {
+        RESOURCE_NOT_FOUND
+    };
+    error_with(code, "Resource not found", &json!({ "uri": uri }))
+}
+
+/// Passes a request on to a server, with these parameters in place of its own.
+async fn pass_on<const N: usize>(
+    server: &Server,
+    request: &Request,
+    instead: [(&'static str, Box<RawValue>); N],
+    link: &Arc<Link>,
+) -> Result<Box<RawValue>, RpcError> {
+    let params = link.params(instead);
+    let options = link.options();
+    let passing = server
+        .client
+        .request_with(&request.method, &params, &options);
+    let outcome = server.during(Arc::clone(link), passing).await;
+    outcome.map_err(|error| rpc_error(server, &error))
+}
+
+/// An error of a server as it wrote it; ours in words.
+pub(super) fn rpc_error(server: &Server, error: &McpError) -> RpcError {
+    match error.rpc_error() {
+        Some(error) => error.clone(),
+        None => RpcError::new(
+            INTERNAL_ERROR,
+            format!("MCP server `{}`: {error}", server.label),
+        ),
+    }
+}

@@ -1,0 +1,85 @@
+//! Who answers which method.
+
+use std::sync::Arc;
+
+use pillion_core::mcp::{Feature, RpcError};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::link::Link;
+use super::message::{METHOD_NOT_FOUND, Request, invalid_params, raw, with_members};
+use super::{Caller, tools};
+use crate::app::App;
+use crate::mcp_server::catalog::Kind;
+
+/// What may be kept of a list, and by whom: nothing, as other servers may change it, and the
+/// client's rights may be its own.
+const NOT_KEPT: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private\"")];
+const COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
+
+/// The result of a request that needs no session. Those that do, and the streams of notices,
+/// are answered where sessions are known.
+pub(super) async fn answer(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+    link: &Arc<Link>,
+) -> Result<Box<RawValue>, RpcError> {
+    let version = link.requester.version;
+    let is_stateless = version.supports(Feature::RequestMetadata);
+    let catalog = &app.mcp().catalog;
+    let method = request.method.as_str();
+    let result = match method {
+        "ping" if !is_stateless => return raw(&json!({})),
+        "server/discover" if is_stateless => raw(&discovered())?,
+        "tools/list" => {
+            only_page(request)?;
+            tools::list(app, caller).await?
+        }
+        "tools/call" => tools::call(app, caller, request, link).await?,
+        "prompts/list" => {
+            only_page(request)?;
+            catalog.list(app, Kind::Prompts).await?
+        }
+        "resources/list" => {
+            only_page(request)?;
+            catalog.list(app, Kind::Resources).await?
+        }
+        "resources/templates/list" => {
+            only_page(request)?;
+            catalog.list(app, Kind::Templates).await?
+        }
+        "prompts/get" => catalog.get_prompt(app, request, link).await?,
+        "resources/read" => catalog.read(app, request, link).await?,
+        "completion/complete" => catalog.complete(app, request, link).await?,
+        _ => return Err(RpcError::new(METHOD_NOT_FOUND, "Method not found")),
+    };
+    if !is_stateless {
+        return Ok(result);
+    }
+    // A result that asks for more is no list, and nothing to keep.
+    let is_kept =
+        method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
+    let result = with_members(result, &[COMPLETE]);
+    Ok(match is_kept {
+        true => with_members(result, &NOT_KEPT),
+        false => result,
+    })
+}
+
+/// `DiscoverResult` (MCP 2026-07-28).
+fn discovered() -> serde_json::Value {
+    json!({
+        "supportedVersions": [pillion_core::mcp::ProtocolVersion::LATEST],
+        "capabilities": super::capabilities(),
+        "_meta": {"io.modelcontextprotocol/serverInfo": super::server_info()},
+    })
+}
+
+/// Every list is whole: there is no page but the first.
+fn only_page(request: &Request) -> Result<(), RpcError> {
+    match request.params.get("cursor").map(|cursor| cursor.get()) {
+        None | Some("null") => Ok(()),
+        Some(_) => Err(invalid_params("Invalid cursor")),
+    }
+}

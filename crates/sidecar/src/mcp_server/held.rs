@@ -1,0 +1,175 @@
+//! Requests that wait for the client's answers between two rounds of revision 2026-07-28: a
+//! server of an older revision asks in the middle of a call, and its client answers with
+//! another request. (A server of that revision needs nothing of this: its own
+//! `requestState` passes.)
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use parking_lot::Mutex;
+use pillion_core::mcp::RpcError;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::link::Question;
+use super::message::{Request, invalid_params, raw};
+use super::running::Running;
+
+/// How long a client may take.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// How many may wait; then the oldest is given up.
+const MOST: usize = 1_000;
+
+/// What a `requestState` of ours starts with.
+const PREFIX: &str = "pillion:";
+
+/// What the one question of a round is called.
+const KEY: &str = "question";
+
+/// `InputRequiredResult`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InputRequired {
+    result_type: &'static str,
+    input_requests: IndexMap<&'static str, Asked>,
+    request_state: String,
+}
+
+#[derive(Serialize)]
+struct Asked {
+    method: String,
+    params: Box<RawValue>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Held(Mutex<HashMap<Uuid, Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    running: Running,
+    question: Question,
+    about: About,
+    since: Instant,
+}
+
+/// What a request was about, and whose it was: the next round has to be of the same.
+#[derive(Debug, PartialEq)]
+struct About {
+    method: String,
+    user: Option<String>,
+    params: Vec<(String, String)>,
+}
+
+impl About {
+    fn of(request: &Request, user: Option<&str>) -> Self {
+        let params = ["name", "uri", "arguments", "ref", "argument"];
+        let params = params.into_iter().filter_map(|key| {
+            let value = request.params.get(key)?;
+            Some((key.to_owned(), value.get().to_owned()))
+        });
+        Self {
+            method: request.method.clone(),
+            user: user.map(str::to_owned),
+            params: params.collect(),
+        }
+    }
+}
+
+impl Held {
+    /// Keeps a request that waits for an answer, and gives the result that asks for it
+    /// (`InputRequiredResult`).
+    pub(super) fn hold(
+        &self,
+        running: Running,
+        question: Question,
+        request: &Request,
+        user: Option<&str>,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let id = Uuid::new_v4();
+        let asked = InputRequired {
+            result_type: "input_required",
+            input_requests: IndexMap::from([(
+                KEY,
+                Asked {
+                    method: question.method.clone(),
+                    params: question.params.clone(),
+                },
+            )]),
+            request_state: format!("{PREFIX}{id}"),
+        };
+        let mut held = self.0.lock();
+        held.retain(|_, waiting| waiting.since.elapsed() < LONGEST);
+        if held.len() >= MOST {
+            let oldest = held.iter().min_by_key(|(_, waiting)| waiting.since);
+            if let Some(id) = oldest.map(|(id, _)| *id) {
+                held.remove(&id);
+            }
+        }
+        let waiting = Waiting {
+            running,
+            question,
+            about: About::of(request, user),
+            since: Instant::now(),
+        };
+        held.insert(id, waiting);
+        raw(&asked)
+    }
+
+    /// Goes on with a request that was held, if this is its next round; none if it is no
+    /// round of ours.
+    ///
+    /// # Errors
+    /// When its state is not known (any more), or was another request's.
+    pub(super) fn resume(
+        &self,
+        request: &Request,
+        user: Option<&str>,
+    ) -> Result<Option<Resumed>, RpcError> {
+        let state = request.params.get("requestState");
+        let state = state.and_then(|state| serde_json::from_str::<String>(state.get()).ok());
+        let Some(id) = state
+            .as_deref()
+            .and_then(|state| state.strip_prefix(PREFIX))
+        else {
+            return Ok(None);
+        };
+        let unknown = || invalid_params("'requestState' is not known, or not any more");
+        let id = Uuid::parse_str(id).map_err(|_| unknown())?;
+        let mut held = self.0.lock();
+        let fits = |waiting: &Waiting| {
+            waiting.since.elapsed() < LONGEST && waiting.about == About::of(request, user)
+        };
+        if !held.get(&id).is_some_and(fits) {
+            return Err(unknown());
+        }
+        let waiting = held.remove(&id).ok_or_else(unknown)?;
+        drop(held);
+        let responses = request.params.get("inputResponses");
+        let mut responses: IndexMap<String, Value> = responses
+            .and_then(|responses| serde_json::from_str(responses.get()).ok())
+            .unwrap_or_default();
+        let Waiting {
+            running, question, ..
+        } = waiting;
+        Ok(Some(match responses.swap_remove(KEY) {
+            Some(answer) => {
+                // Whoever asked may have given up; the request goes on all the same.
+                let _ = question.reply.send(Ok(answer));
+                Resumed::Running(running)
+            }
+            None => Resumed::Unanswered(running, question),
+        }))
+    }
+}
+
+/// A request that was held.
+pub(super) enum Resumed {
+    Running(Running),
+    /// The client said nothing to the question: it is asked once more.
+    Unanswered(Running, Question),
+}

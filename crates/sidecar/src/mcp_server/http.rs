@@ -1,0 +1,151 @@
+//! Streamable HTTP of both eras at one endpoint: a POST is of revision 2026-07-28 if it says
+//! so, and of a session otherwise (MCP 2026-07-28 and 2025-11-25, "Transports").
+
+mod headers;
+mod legacy;
+mod modern;
+mod stream;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
+use serde_json::value::RawValue;
+
+use super::Caller;
+use super::message::{self, INVALID_REQUEST, Inbound, Unreadable};
+use super::stateless::VERSION;
+use crate::app::App;
+use headers::SESSION_ID;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A request, with what all its handlers need.
+pub(crate) struct Exchange<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) caller: Caller,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+impl Exchange<'_> {
+    /// Answers a POST.
+    pub(crate) async fn post(self, body: &[u8]) -> Response {
+        if let Some(refusal) = headers::refuse_origin(self.headers) {
+            return refusal;
+        }
+        let Ok(text) = std::str::from_utf8(body) else {
+            let error = RpcError::new(message::PARSE_ERROR, "Parse error: no UTF-8");
+            return failed(StatusCode::BAD_REQUEST, None, error);
+        };
+        if text.trim_start().starts_with('[') {
+            return legacy::batch(&self, text).await;
+        }
+        let inbound = match Inbound::parse(text) {
+            Ok(inbound) => inbound,
+            Err(Unreadable { id, error }) => {
+                return failed(StatusCode::BAD_REQUEST, id.as_deref(), error);
+            }
+        };
+        if self.is_stateless(&inbound) {
+            modern::post(&self, inbound).await
+        } else {
+            legacy::post(&self, inbound).await
+        }
+    }
+
+    /// Answers a GET: the stream of a session.
+    pub(crate) fn get(&self) -> Response {
+        if let Some(refusal) = headers::refuse_origin(self.headers) {
+            return refusal;
+        }
+        if self.says_stateless() {
+            return only_post();
+        }
+        legacy::get(self)
+    }
+
+    /// Answers a DELETE: ends a session.
+    pub(crate) fn delete(&self) -> Response {
+        if let Some(refusal) = headers::refuse_origin(self.headers) {
+            return refusal;
+        }
+        if self.says_stateless() {
+            return only_post();
+        }
+        legacy::delete(self)
+    }
+
+    /// Whether the header names a revision without sessions.
+    fn says_stateless(&self) -> bool {
+        let version = self.headers.get(VERSION).and_then(|it| it.to_str().ok());
+        let version = version.and_then(|version| version.parse::<ProtocolVersion>().ok());
+        version.is_some_and(|version| version.supports(Feature::RequestMetadata))
+    }
+
+    /// Whether a message is of a revision without sessions: by its header, by what only such
+    /// a message has, or because it names a revision that nobody knows, outside of a session.
+    fn is_stateless(&self, inbound: &Inbound) -> bool {
+        if self.says_stateless() {
+            return true;
+        }
+        if self.headers.contains_key(SESSION_ID) {
+            return false;
+        }
+        let Inbound::Request(request) = inbound else {
+            return false;
+        };
+        if request.method == "server/discover" {
+            return true;
+        }
+        let version = self.headers.get(VERSION).and_then(|it| it.to_str().ok());
+        let is_unknown = version.is_some_and(|it| it.parse::<ProtocolVersion>().is_err());
+        let meta = request.meta();
+        request.method != "initialize"
+            && (is_unknown || meta.contains_key("io.modelcontextprotocol/protocolVersion"))
+    }
+}
+
+/// A response with one message.
+fn json(status: StatusCode, message: axum::body::Bytes) -> Response {
+    (status, [(header::CONTENT_TYPE, JSON)], message).into_response()
+}
+
+fn failed(status: StatusCode, id: Option<&RawValue>, error: RpcError) -> Response {
+    json(status, message::response(id, &Err(error)))
+}
+
+/// What was sent needs no answer.
+fn accepted() -> Response {
+    StatusCode::ACCEPTED.into_response()
+}
+
+/// A session is not there, or the message is not for it.
+fn invalid(status: StatusCode, code: i64, reason: &str) -> Response {
+    failed(status, None, RpcError::new(code, reason))
+}
+
+fn only_post() -> Response {
+    let mut response = invalid(
+        StatusCode::METHOD_NOT_ALLOWED,
+        INVALID_REQUEST,
+        "This revision knows nothing but POST",
+    );
+    let allow = HeaderValue::from_static("POST");
+    response.headers_mut().insert(header::ALLOW, allow);
+    response
+}
+
+/// An event stream.
+fn event_stream(body: Body) -> Response {
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        ),
+        (
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, no-transform"),
+        ),
+    ];
+    (headers, body).into_response()
+}

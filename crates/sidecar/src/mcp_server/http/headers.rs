@@ -1,0 +1,120 @@
+use std::collections::HashMap;
+
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::Response;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use super::invalid;
+use crate::mcp_server::message::INVALID_REQUEST;
+
+pub(super) const SESSION_ID: &str = "mcp-session-id";
+
+/// The refusal of a request that a web page of another machine had a browser send (DNS
+/// rebinding): one with an `Origin` that is not this machine's. Programs send none.
+pub(super) fn refuse_origin(headers: &HeaderMap) -> Option<Response> {
+    let origin = headers.get(header::ORIGIN)?;
+    let uri = origin.to_str().ok().and_then(|it| it.parse::<Uri>().ok());
+    let host = uri.as_ref().and_then(Uri::host);
+    let is_local = matches!(host, Some("localhost" | "127.0.0.1" | "[::1]"));
+    (!is_local).then(|| {
+        let reason = "Requests of this origin are not taken";
+        invalid(StatusCode::FORBIDDEN, INVALID_REQUEST, reason)
+    })
+}
+
+/// Whether the client takes an event stream for an answer.
+pub(super) fn accepts_stream(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/event-stream")
+}
+
+/// Whether it takes a single message for one.
+pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
+    accepts(headers, "application/json")
+}
+
+fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let values = headers.get_all(header::ACCEPT).iter();
+    let mut ranges = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim());
+    let family = wanted.split('/').next().unwrap_or_default();
+    ranges.any(|range| {
+        range.eq_ignore_ascii_case(wanted)
+            || range == "*/*"
+            || range.strip_suffix("/*") == Some(family)
+    })
+}
+
+/// A header's text, with what was encoded because no header can hold it (MCP 2026-07-28,
+/// "Value Encoding").
+pub(super) fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    let encoded = value.strip_prefix("=?base64?");
+    match encoded.and_then(|encoded| encoded.strip_suffix("?=")) {
+        Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok(),
+        None => Some(value.to_owned()),
+    }
+}
+
+/// The headers that repeat parameters of a tool, by their names in lower case. One that cannot
+/// be read is as one that is missing.
+pub(super) fn params(headers: &HeaderMap) -> HashMap<String, String> {
+    let names = headers.keys().map(axum::http::HeaderName::as_str);
+    let params = names.filter(|name| name.starts_with("mcp-param-"));
+    params
+        .filter_map(|name| Some((name.to_owned(), text(headers, name)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn with(name: &'static str, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn only_pages_of_this_machine_may_ask() {
+        for (origin, is_refused) in [
+            ("http://localhost:3000", false),
+            ("http://127.0.0.1", false),
+            ("https://[::1]:8443", false),
+            ("http://evil.example.com", true),
+            ("http://localhost.evil.example.com", true),
+            ("null", true),
+            ("", true),
+        ] {
+            let refused = refuse_origin(&with("origin", origin)).is_some();
+            assert_eq!(refused, is_refused, "{origin}");
+        }
+        assert!(refuse_origin(&HeaderMap::new()).is_none());
+    }
+
+    #[test]
+    fn what_is_accepted_may_be_said_in_several_ways() {
+        for accept in [
+            "application/json, text/event-stream",
+            "TEXT/EVENT-STREAM;q=0.5",
+            "text/*",
+            "*/*",
+        ] {
+            assert!(accepts_stream(&with("accept", accept)), "{accept}");
+        }
+        assert!(!accepts_stream(&with("accept", "application/json")));
+        assert!(!accepts_stream(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn names_may_be_encoded() {
+        let decoded = |value| text(&with("mcp-name", value), "mcp-name");
+        assert_eq!(decoded("us-west1").as_deref(), Some("us-west1"));
+        let hello = decoded("=?base64?SGVsbG8sIOS4lueVjA==?=");
+        assert_eq!(hello.as_deref(), Some("Hello, 世界"));
+        assert_eq!(decoded("=?base64?%%?="), None);
+    }
+}

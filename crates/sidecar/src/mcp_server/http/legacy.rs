@@ -1,0 +1,192 @@
+//! Revisions up to 2025-11-25: sessions.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use pillion_core::mcp::{ProtocolVersion, RpcError};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::headers::{self, SESSION_ID};
+use super::stream::body;
+use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
+use crate::mcp_server::message::{self, INVALID_REQUEST, Inbound, Request};
+use crate::mcp_server::sessions::Session;
+use crate::mcp_server::source::{Listener, Source};
+use crate::mcp_server::stateful::{Answering, hear, initialize, of_session};
+use crate::mcp_server::stateless::VERSION;
+
+/// What servers say to a request without a session.
+const NO_SESSION: i64 = -32000;
+const SESSION_NOT_FOUND: i64 = -32001;
+
+/// Messages in one batch, which only revision 2025-03-26 has.
+const MOST_IN_BATCH: usize = 100;
+
+pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
+    if let Inbound::Request(request) = &inbound
+        && request.method == "initialize"
+    {
+        return match initialize(exchange.app, &exchange.caller, request) {
+            Ok((session, result)) => opened(&session, request, result),
+            Err(error) => failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
+        };
+    }
+    let session = match session(exchange) {
+        Ok(session) => session,
+        Err(response) => return response,
+    };
+    match inbound {
+        Inbound::Request(request) => answer(exchange, &session, request).await,
+        other => {
+            hear(&session, other);
+            accepted()
+        }
+    }
+}
+
+fn opened(session: &Session, request: &Request, result: Box<RawValue>) -> Response {
+    let message = message::response(Some(&request.id), &Ok(result));
+    let mut response = json_response(StatusCode::OK, message);
+    if let Ok(id) = HeaderValue::from_str(&session.id.to_string()) {
+        response.headers_mut().insert(SESSION_ID, id);
+    }
+    response
+}
+
+/// The session that the request names.
+#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
+fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
+    let Some(id) = exchange.headers.get(SESSION_ID) else {
+        let reason = "The header Mcp-Session-Id is missing: begin with initialize";
+        return Err(invalid(StatusCode::BAD_REQUEST, NO_SESSION, reason));
+    };
+    let user = exchange.caller.context.user.as_deref();
+    let session = id.to_str().ok();
+    let session = session.and_then(|id| exchange.app.mcp().sessions.get(id, user));
+    let Some(session) = session else {
+        let reason = "Session not found";
+        return Err(invalid(StatusCode::NOT_FOUND, SESSION_NOT_FOUND, reason));
+    };
+    let version = exchange.headers.get(VERSION);
+    let version = version.map(|version| version.to_str().ok()?.parse::<ProtocolVersion>().ok());
+    if version == Some(None) {
+        let reason = "Unsupported protocol version";
+        return Err(invalid(StatusCode::BAD_REQUEST, NO_SESSION, reason));
+    }
+    Ok(session)
+}
+
+async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Request) -> Response {
+    if let Some(outcome) = of_session(exchange.app, session, &request).await {
+        let message = message::response(Some(&request.id), &outcome);
+        return json_response(StatusCode::OK, message);
+    }
+    let hears = headers::accepts_stream(exchange.headers);
+    let mut answering = Answering::start(exchange.app, &exchange.caller, session, request, hears);
+    match answering.next().await {
+        // One that was cancelled has no answer.
+        None => event_stream(body(None, answering)),
+        Some(last) if answering.is_over() && headers::accepts_json(exchange.headers) => {
+            json_response(StatusCode::OK, last)
+        }
+        Some(first) => event_stream(body(Some(first), answering)),
+    }
+}
+
+/// Several messages at once, as revision 2025-03-26 allows. What the requests would say
+/// before their results is left out.
+pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
+    #[derive(Deserialize)]
+    struct Batch<'a>(#[serde(borrow)] Vec<&'a RawValue>);
+    let Ok(Batch(messages)) = serde_json::from_str::<Batch<'_>>(text) else {
+        let error = RpcError::new(message::PARSE_ERROR, "Parse error");
+        return failed(StatusCode::BAD_REQUEST, None, error);
+    };
+    let session = match session(exchange) {
+        Ok(session) => session,
+        Err(response) => return response,
+    };
+    if session.version != ProtocolVersion::V2025_03_26 {
+        let reason = "This revision knows no batches";
+        return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, reason);
+    }
+    if messages.is_empty() || messages.len() > MOST_IN_BATCH {
+        let reason = format!("A batch has 1 to {MOST_IN_BATCH} messages");
+        return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
+    }
+    let mut answers = Vec::new();
+    for message in messages {
+        match Inbound::parse(message.get()) {
+            Ok(Inbound::Request(request)) => {
+                answers.extend(answer_in_batch(exchange, &session, request).await);
+            }
+            Ok(other) => hear(&session, other),
+            Err(unreadable) => {
+                let id = unreadable.id.as_deref();
+                answers.push(message::response(id, &Err(unreadable.error)));
+            }
+        }
+    }
+    if answers.is_empty() {
+        return accepted();
+    }
+    let mut whole = vec![b'['];
+    whole.extend(answers.join(&b','));
+    whole.push(b']');
+    json_response(StatusCode::OK, whole.into())
+}
+
+async fn answer_in_batch(
+    exchange: &Exchange<'_>,
+    session: &Arc<Session>,
+    request: Request,
+) -> Option<Bytes> {
+    if let Some(outcome) = of_session(exchange.app, session, &request).await {
+        return Some(message::response(Some(&request.id), &outcome));
+    }
+    let mut answering = Answering::start(exchange.app, &exchange.caller, session, request, false);
+    let mut last = None;
+    while let Some(message) = answering.next().await {
+        last = Some(message);
+    }
+    last
+}
+
+/// The stream for what belongs to no request.
+pub(super) fn get(exchange: &Exchange<'_>) -> Response {
+    if !headers::accepts_stream(exchange.headers) {
+        let reason = "A GET is answered by text/event-stream, which the client does not accept";
+        return invalid(StatusCode::NOT_ACCEPTABLE, NO_SESSION, reason);
+    }
+    let session = match session(exchange) {
+        Ok(session) => session,
+        Err(response) => return response,
+    };
+    let app = exchange.app;
+    let listener = Listener {
+        messages: session.open_stream(),
+        ear: app.mcp().listening.listen(app),
+        tell: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
+        stopped: Box::pin(app.mcp().stopped()),
+        farewell: None,
+        held: Vec::new(),
+        _open: None,
+        is_over: false,
+    };
+    event_stream(body(None, listener))
+}
+
+/// Ends the session.
+pub(super) fn delete(exchange: &Exchange<'_>) -> Response {
+    match session(exchange) {
+        Ok(session) => {
+            exchange.app.mcp().sessions.close(&session);
+            json_response(StatusCode::OK, Bytes::new())
+        }
+        Err(response) => response,
+    }
+}

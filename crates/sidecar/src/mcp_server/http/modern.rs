@@ -1,0 +1,86 @@
+//! Revision 2026-07-28: every request stands alone.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use pillion_core::mcp::RpcError;
+use serde_json::value::RawValue;
+
+use super::headers;
+use super::stream::body;
+use super::{Exchange, accepted, event_stream, json as json_response};
+use crate::mcp_server::link::Requester;
+use crate::mcp_server::message::{
+    self, HEADER_MISMATCH, INVALID_REQUEST, Inbound, METHOD_NOT_FOUND, PARSE_ERROR, Request,
+};
+use crate::mcp_server::stateless::{Answering, Step, UNSUPPORTED_VERSION, listen, requester};
+
+const MISSING_CAPABILITY: i64 = -32021;
+
+pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
+    let request = match inbound {
+        Inbound::Request(request) => Arc::new(request),
+        // To cancel is to close the stream: there is nothing else that a client could say.
+        Inbound::Notification { .. } | Inbound::Response { .. } => return accepted(),
+    };
+    let hears = headers::accepts_stream(exchange.headers);
+    let repeated = |header: &'static str, said: &str| check_header(exchange, header, said);
+    let requester = match requester(exchange.app, &request, hears, repeated) {
+        Ok(requester) => Requester {
+            param_headers: Some(Arc::new(headers::params(exchange.headers))),
+            ..requester
+        },
+        Err(error) => return super::failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
+    };
+    if request.method == "subscriptions/listen" {
+        return match listen(exchange.app, &request).await {
+            Ok((first, listener)) => event_stream(body(Some(first), listener)),
+            Err(error) => failed(&request, error),
+        };
+    }
+    let answering = Answering::start(exchange.app, &exchange.caller, &request, requester);
+    let mut answering = match answering {
+        Ok(answering) => answering,
+        Err(error) => return failed(&request, error),
+    };
+    match answering.step().await {
+        Step::Notice(first) => event_stream(body(Some(first), answering)),
+        Step::Done(outcome) => finished(&request, outcome),
+    }
+}
+
+fn finished(request: &Request, outcome: Result<Box<RawValue>, RpcError>) -> Response {
+    match outcome {
+        Ok(_) => json_response(
+            StatusCode::OK,
+            message::response(Some(&request.id), &outcome),
+        ),
+        Err(error) => failed(request, error),
+    }
+}
+
+fn failed(request: &Request, error: RpcError) -> Response {
+    let status = match error.code {
+        METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        PARSE_ERROR | INVALID_REQUEST | HEADER_MISMATCH | MISSING_CAPABILITY
+        | UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    super::failed(status, Some(&request.id), error)
+}
+
+/// Whether a header says what the message says.
+fn check_header(exchange: &Exchange<'_>, header: &str, said: &str) -> Result<(), RpcError> {
+    match headers::text(exchange.headers, header) {
+        Some(text) if text == said => Ok(()),
+        Some(_) => {
+            let reason = format!("The header {header} does not agree with the message");
+            Err(RpcError::new(HEADER_MISMATCH, reason))
+        }
+        None => {
+            let reason = format!("The header {header} is missing");
+            Err(RpcError::new(HEADER_MISMATCH, reason))
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! JSON-RPC 2.0 messages as they come from a client and go to it. What nothing here acts
+//! on stays as it was written.
+
+use axum::body::Bytes;
+use indexmap::IndexMap;
+use pillion_core::mcp::RpcError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+pub(crate) const PARSE_ERROR: i64 = -32700;
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+/// Of revision 2026-07-28.
+pub(crate) const HEADER_MISMATCH: i64 = -32020;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
+
+/// The members of an object, in order, each as it was written.
+pub(crate) type Members = IndexMap<String, Box<RawValue>>;
+
+/// A message that a client sent.
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    Request(Request),
+    Notification {
+        method: String,
+        params: Members,
+    },
+    /// The answer to a request of ours.
+    Response {
+        id: Box<RawValue>,
+        outcome: Result<Value, RpcError>,
+    },
+}
+
+/// A request; it waits for a response with its id.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) id: Box<RawValue>,
+    pub(crate) method: String,
+    pub(crate) params: Members,
+}
+
+impl Request {
+    /// A parameter that is text.
+    pub(crate) fn text(&self, key: &str) -> Result<String, RpcError> {
+        let raw = self.params.get(key);
+        let text = raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        text.ok_or_else(|| invalid_params(format!("'{key}' must be a string")))
+    }
+
+    /// The members of `_meta`; none where it is no object.
+    pub(crate) fn meta(&self) -> Members {
+        let meta = self.params.get("_meta");
+        meta.and_then(|meta| serde_json::from_str(meta.get()).ok())
+            .unwrap_or_default()
+    }
+}
+
+/// Why something is no message; `id` is that of the request, as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) id: Option<Box<RawValue>>,
+    pub(crate) error: RpcError,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(default)]
+    jsonrpc: Value,
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(default)]
+    method: Option<Value>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+impl Inbound {
+    /// Reads one message.
+    pub(crate) fn parse(text: &str) -> Result<Self, Unreadable> {
+        let unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
+            id: id.filter(|id| is_id(id)).map(ToOwned::to_owned),
+            error: RpcError::new(code, message),
+        };
+        let envelope: Envelope<'_> = match serde_json::from_str(text) {
+            Ok(envelope) => envelope,
+            Err(error) if error.is_data() => {
+                return Err(unreadable(None, INVALID_REQUEST, "Invalid request".into()));
+            }
+            Err(error) => {
+                return Err(unreadable(
+                    None,
+                    PARSE_ERROR,
+                    format!("Parse error: {error}"),
+                ));
+            }
+        };
+        let id = envelope.id;
+        let invalid = |what: &str| {
+            let message = format!("Invalid request: {what}");
+            unreadable(id, INVALID_REQUEST, message)
+        };
+        if envelope.jsonrpc != "2.0" {
+            return Err(invalid("'jsonrpc' must be \"2.0\""));
+        }
+        if id.is_some_and(|id| !is_id(id)) {
+            return Err(invalid("'id' must be a string or an integer"));
+        }
+        let method = match envelope.method {
+            Some(Value::String(method)) => Some(method),
+            Some(_) => return Err(invalid("'method' must be a string")),
+            None => None,
+        };
+        let params = || match envelope.params.map(RawValue::get) {
+            None | Some("null") => Ok(Members::new()),
+            Some(params) => serde_json::from_str(params)
+                .map_err(|_| unreadable(id, INVALID_PARAMS, "'params' must be an object".into())),
+        };
+        match (method, id) {
+            (Some(method), Some(id)) => Ok(Self::Request(Request {
+                id: id.to_owned(),
+                method,
+                params: params()?,
+            })),
+            (Some(method), None) => Ok(Self::Notification {
+                method,
+                params: params()?,
+            }),
+            (None, Some(id)) => {
+                let outcome = match (envelope.error, envelope.result) {
+                    (Some(error), _) => Err(serde_json::from_value(error)
+                        .unwrap_or_else(|_| RpcError::new(INTERNAL_ERROR, "Unknown error"))),
+                    (None, Some(result)) => Ok(result),
+                    (None, None) => return Err(invalid("neither 'method' nor 'result'")),
+                };
+                let id = id.to_owned();
+                Ok(Self::Response { id, outcome })
+            }
+            (None, None) => Err(invalid("neither 'method' nor 'id'")),
+        }
+    }
+}
+
+/// MCP wants a string or an integer.
+fn is_id(id: &RawValue) -> bool {
+    let text = id.get();
+    text.starts_with('"') || text.parse::<i128>().is_ok()
+}
+
+pub(crate) fn invalid_params(message: impl Into<String>) -> RpcError {
+    RpcError::new(INVALID_PARAMS, message)
+}
+
+/// An error with `data`.
+pub(crate) fn error_with(code: i64, message: impl Into<String>, data: &Value) -> RpcError {
+    let mut error = RpcError::new(code, message);
+    error.data = to_raw_value(data).ok();
+    error
+}
+
+/// A result that was made here.
+pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
+    to_raw_value(value).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
+}
+
+/// A result that is a list, its entries as they were written.
+pub(crate) fn raw_list(
+    key: &'static str,
+    entries: &[impl Serialize],
+) -> Result<Box<RawValue>, RpcError> {
+    raw(&IndexMap::from([(key, entries)]))
+}
+
+/// The response to a request; `id` is none where it could not be read.
+pub(crate) fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>) -> Bytes {
+    let id = id.unwrap_or(RawValue::NULL);
+    match outcome {
+        Ok(result) => {
+            // Written as it is: a result may be large, and is JSON already.
+            let mut bytes = Vec::with_capacity(result.get().len() + id.get().len() + 40);
+            bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+            bytes.extend_from_slice(id.get().as_bytes());
+            bytes.extend_from_slice(br#","result":"#);
+            bytes.extend_from_slice(result.get().as_bytes());
+            bytes.push(b'}');
+            bytes.into()
+        }
+        Err(error) => encode(&Failed {
+            jsonrpc: "2.0",
+            id,
+            error,
+        }),
+    }
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    error: &'a RpcError,
+}
+
+/// A notice, or a request when it has an id.
+pub(crate) fn outgoing(id: Option<&str>, method: &str, params: &impl Serialize) -> Bytes {
+    #[derive(Serialize)]
+    struct Outgoing<'a, P> {
+        jsonrpc: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        method: &'a str,
+        params: &'a P,
+    }
+    encode(&Outgoing {
+        jsonrpc: "2.0",
+        id,
+        method,
+        params,
+    })
+}
+
+/// What is written here always serializes: maps of strings, and JSON as it came.
+fn encode(message: &impl Serialize) -> Bytes {
+    serde_json::to_vec(message).map_or_else(|_| Bytes::new(), Bytes::from)
+}
+
+/// `result` with these members at its front, as far as it does not have them; the rest
+/// stays byte for byte.
+pub(crate) fn with_members(result: Box<RawValue>, members: &[(&str, &str)]) -> Box<RawValue> {
+    let text = result.get();
+    let Ok(known) = serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)
+    else {
+        return result; // No object: nothing can be added.
+    };
+    let mut written = String::new();
+    for (name, value) in members {
+        if !known.contains_key(*name) {
+            written.push_str(if written.is_empty() { "{" } else { "," });
+            written.push_str(&format!("\"{name}\":{value}"));
+        }
+    }
+    if written.is_empty() {
+        return result;
+    }
+    let rest = text.trim_start().strip_prefix('{').unwrap_or_default();
+    if !known.is_empty() {
+        written.push(',');
+    }
+    written.push_str(rest);
+    RawValue::from_string(written).unwrap_or(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw_of(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_message_says_why_and_whose() {
+        for (text, code, id) in [
+            ("{", PARSE_ERROR, None),
+            ("7", INVALID_REQUEST, None),
+            (r#"{"id":1,"method":"ping"}"#, INVALID_REQUEST, Some("1")),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, 0, None),
+            (
+                r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#,
+                INVALID_REQUEST,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+                INVALID_REQUEST,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":"a"}"#,
+                INVALID_REQUEST,
+                Some("\"a\""),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"method":4}"#,
+                INVALID_REQUEST,
+                Some("3"),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[]}"#,
+                INVALID_PARAMS,
+                Some("3"),
+            ),
+        ] {
+            match Inbound::parse(text) {
+                Err(unreadable) => {
+                    assert_eq!(unreadable.error.code, code, "{text}");
+                    assert_eq!(unreadable.id.as_deref().map(RawValue::get), id, "{text}");
+                }
+                // An id of null is none at all to serde: a notice.
+                Ok(message) => assert!(
+                    code == 0 && matches!(message, Inbound::Notification { .. }),
+                    "{text}"
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn e10_members_are_added_and_the_rest_is_not_touched() {
+        let with = |text: &str| {
+            let members = [("resultType", "\"complete\""), ("ttlMs", "0")];
+            with_members(raw_of(text), &members).get().to_owned()
+        };
+        assert_eq!(with("{}"), r#"{"resultType":"complete","ttlMs":0}"#);
+        assert_eq!(
+            with(r#"{ "n": 1.50, "ttlMs":7}"#),
+            r#"{"resultType":"complete", "n": 1.50, "ttlMs":7}"#
+        );
+        let whole = r#"{"ttlMs":1,"resultType":"task"}"#;
+        assert_eq!(with(whole), whole);
+        assert_eq!(with("[1]"), "[1]");
+    }
+}

@@ -1,0 +1,179 @@
+//! Revisions up to 2025-11-25: what a session's messages come to, however they came.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use pillion_core::mcp::{LogLevel, ProtocolVersion, RpcError};
+use serde_json::value::RawValue;
+use serde_json::{Map, json};
+
+use super::message::{self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, raw};
+use super::running::{Event, Running};
+use super::sessions::Session;
+use super::source::Source;
+use super::{Caller, subscriptions};
+use crate::app::App;
+
+/// The answer to `initialize`, and the session that it opens.
+pub(super) fn initialize(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+) -> Result<(Arc<Session>, Box<RawValue>), RpcError> {
+    let offered = request.text("protocolVersion")?;
+    let capabilities = match request.params.get("capabilities") {
+        None => Map::new(),
+        Some(capabilities) => serde_json::from_str(capabilities.get())
+            .map_err(|_| invalid_params("'capabilities' must be an object"))?,
+    };
+    let known = offered.parse::<ProtocolVersion>().ok();
+    let known = known.filter(|version| *version <= ProtocolVersion::LATEST_WITH_HANDSHAKE);
+    let version = known.unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE);
+    let result = raw(&json!({
+        "protocolVersion": version,
+        "capabilities": super::capabilities(),
+        "serverInfo": super::server_info(),
+    }))?;
+    let user = caller.context.user.clone();
+    Ok((app.mcp().sessions.open(version, capabilities, user), result))
+}
+
+/// Takes what needs no answer.
+pub(super) fn hear(session: &Session, inbound: Inbound) {
+    match inbound {
+        Inbound::Notification { method, params } if method == "notifications/cancelled" => {
+            if let Some(id) = params.get("requestId") {
+                session.cancel(id.get());
+            }
+        }
+        Inbound::Response { id, outcome } => session.answered(id.get(), outcome),
+        // `notifications/initialized`, and what we know nothing of.
+        Inbound::Notification { .. } | Inbound::Request(_) => {}
+    }
+}
+
+/// The answer to a request that is about the session itself; none to any other.
+pub(super) async fn of_session(
+    app: &App,
+    session: &Arc<Session>,
+    request: &Request,
+) -> Option<Result<Box<RawValue>, RpcError>> {
+    let outcome = match request.method.as_str() {
+        "logging/setLevel" => set_level(app, session, request),
+        "resources/subscribe" => watch(app, session, request).await,
+        "resources/unsubscribe" => request.text("uri").map(|uri| session.unwatch(&uri)),
+        "initialize" => Err(RpcError::new(
+            INVALID_REQUEST,
+            "The session is open already",
+        )),
+        _ => return None,
+    };
+    Some(outcome.and_then(|()| raw(&json!({}))))
+}
+
+fn set_level(app: &App, session: &Session, request: &Request) -> Result<(), RpcError> {
+    let level = request.params.get("level");
+    let level = level.and_then(|level| serde_json::from_str::<LogLevel>(level.get()).ok());
+    let level = level.ok_or_else(|| invalid_params("'level' is no log level"))?;
+    session.log_level().set(level);
+    app.upstreams().want_log(level);
+    Ok(())
+}
+
+async fn watch(app: &App, session: &Arc<Session>, request: &Request) -> Result<(), RpcError> {
+    let uri = request.text("uri")?;
+    let weak = Arc::downgrade(session);
+    let hear = move |notice: pillion_core::mcp::Notification| {
+        if let Some(session) = weak.upgrade() {
+            let message = message::outgoing(None, &notice.method, &untagged(&notice.params));
+            session.push(message);
+        }
+    };
+    let subscribed = subscriptions::subscribe(app, &uri, hear).await?;
+    match session.watch(uri, subscribed) {
+        true => Ok(()),
+        false => Err(invalid_params("The session watches too many resources")),
+    }
+}
+
+/// A notice without the id of the subscription that it came through: that one is ours.
+fn untagged(params: &RawValue) -> Members {
+    let mut members: Members = serde_json::from_str(params.get()).unwrap_or_default();
+    if let Some(meta) = members.get("_meta")
+        && let Ok(mut meta) = serde_json::from_str::<Members>(meta.get())
+    {
+        meta.shift_remove("io.modelcontextprotocol/subscriptionId");
+        match message::raw(&meta) {
+            Ok(meta) if meta.get() != "{}" => drop(members.insert("_meta".to_owned(), meta)),
+            _ => drop(members.shift_remove("_meta")),
+        }
+    }
+    members
+}
+
+/// A request of a session on its way to its result.
+pub(super) struct Answering {
+    running: Option<Running>,
+    session: Arc<Session>,
+    id: Box<RawValue>,
+}
+
+impl Answering {
+    pub(super) fn start(
+        app: &App,
+        caller: &Caller,
+        session: &Arc<Session>,
+        request: Request,
+        hears: bool,
+    ) -> Self {
+        let id = request.id.clone();
+        let requester = session.requester(hears);
+        // A connection that breaks is no cancellation in these revisions.
+        let running = Running::start(app, caller, Arc::new(request), requester, false);
+        session.begin(id.get(), running.abort_handle());
+        Self {
+            running: Some(running),
+            session: Arc::clone(session),
+            id,
+        }
+    }
+
+    /// Whether the response has been given.
+    pub(super) fn is_over(&self) -> bool {
+        self.running.is_none()
+    }
+}
+
+impl Source for Answering {
+    async fn next(&mut self) -> Option<Bytes> {
+        match self.running.as_mut()?.next().await {
+            Event::Notice(notice) => Some(notice),
+            Event::Question(question) => Some(self.session.ask(question)),
+            Event::Done(outcome) => {
+                self.running = None;
+                Some(message::response(Some(&self.id), &outcome))
+            }
+            Event::Cancelled => {
+                self.running = None;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_our_own_subscription_stays_here() {
+        let params = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        let tagged = params(
+            r#"{"uri":"a://b","_meta":{"io.modelcontextprotocol/subscriptionId":"x","n":1.0}}"#,
+        );
+        let untagged_again = serde_json::to_string(&untagged(&tagged)).unwrap();
+        assert_eq!(untagged_again, r#"{"uri":"a://b","_meta":{"n":1.0}}"#);
+        let tagged = params(r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#);
+        assert!(untagged(&tagged).is_empty());
+    }
+}

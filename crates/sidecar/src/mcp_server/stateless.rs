@@ -1,0 +1,247 @@
+//! Revision 2026-07-28: what a request comes to, however it came.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use pillion_core::mcp::{Feature, ProtocolVersion, RpcError, SubscriptionFilter};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::held::Resumed;
+use super::link::{LogThreshold, Question, Requester};
+use super::message::{self, Members, Request, error_with, invalid_params};
+use super::running::{Event, Running};
+use super::source::{Listener, Source};
+use super::{Caller, subscriptions};
+use crate::app::App;
+
+pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// The headers that repeat what a request says.
+pub(super) const VERSION: &str = "mcp-protocol-version";
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// Resources that one subscription may watch.
+const MOST_RESOURCES: usize = 1_000;
+
+/// Notices that may wait for a client that does not keep up.
+const MOST_WAITING: usize = 256;
+
+/// Who makes the request, by what it says of itself: in `_meta`, and again in headers.
+///
+/// `repeated` says whether what stands outside of the message, by the name of its header,
+/// says the same.
+///
+/// # Errors
+/// What has to be there is not, does not agree, or is of a revision that is not spoken here.
+pub(super) fn requester(
+    app: &App,
+    request: &Request,
+    hears: bool,
+    repeated: impl Fn(&'static str, &str) -> Result<(), RpcError>,
+) -> Result<Requester, RpcError> {
+    let meta = request.meta();
+    let version: String = field(&meta, "protocolVersion")?;
+    let capabilities: Map<String, Value> = field(&meta, "clientCapabilities")?;
+    repeated(VERSION, &version)?;
+    let known = version.parse::<ProtocolVersion>().ok();
+    let known = known.filter(|version| version.supports(Feature::RequestMetadata));
+    let known = known.ok_or_else(|| {
+        let data = json!({"supported": [ProtocolVersion::LATEST], "requested": version});
+        error_with(UNSUPPORTED_VERSION, "Unsupported protocol version", &data)
+    })?;
+    repeated(METHOD, &request.method)?;
+    let name = match request.method.as_str() {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        _ => None,
+    };
+    if let Some(name) = name {
+        repeated(NAME, &request.text(name)?)?;
+    }
+    if let Some(level) = meta.get("io.modelcontextprotocol/logLevel") {
+        let level = serde_json::from_str(level.get());
+        let level = level.map_err(|_| invalid_params("The log level is none"))?;
+        app.upstreams().want_log(level);
+    }
+    Ok(Requester {
+        owner: Uuid::new_v4(),
+        version: known,
+        capabilities: Arc::new(capabilities),
+        log_level: LogThreshold::new(None),
+        param_headers: None,
+        hears,
+    })
+}
+
+fn field<T: serde::de::DeserializeOwned>(meta: &Members, name: &str) -> Result<T, RpcError> {
+    let key = format!("io.modelcontextprotocol/{name}");
+    let value = meta.get(&key);
+    let value = value.and_then(|value| serde_json::from_str(value.get()).ok());
+    value.ok_or_else(|| invalid_params(format!("'_meta' must have '{key}'")))
+}
+
+/// A request on its way to its result.
+pub(super) struct Answering {
+    running: Option<Running>,
+    /// The client has left this without an answer.
+    unanswered: Option<Question>,
+    app: App,
+    user: Option<String>,
+    request: Arc<Request>,
+}
+
+pub(super) enum Step {
+    Notice(Bytes),
+    Done(Result<Box<RawValue>, RpcError>),
+}
+
+impl Answering {
+    /// Begins to answer a request, or goes on with one that waited for the client.
+    pub(super) fn start(
+        app: &App,
+        caller: &Caller,
+        request: &Arc<Request>,
+        requester: Requester,
+    ) -> Result<Self, RpcError> {
+        let user = caller.context.user.clone();
+        let resumed = app.mcp().held.resume(request, user.as_deref())?;
+        let start = || Running::start(app, caller, Arc::clone(request), requester, true);
+        let mut answering = Self {
+            running: None,
+            unanswered: None,
+            app: app.clone(),
+            user,
+            request: Arc::clone(request),
+        };
+        match resumed {
+            None => answering.running = Some(start()),
+            Some(Resumed::Running(running)) => answering.running = Some(running),
+            Some(Resumed::Unanswered(running, question)) => {
+                answering.running = Some(running);
+                answering.unanswered = Some(question);
+            }
+        }
+        Ok(answering)
+    }
+
+    /// Keeps the request until the client has answered.
+    fn hold(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
+        let running = self.running.take().ok_or_else(cancelled)?;
+        let held = &self.app.mcp().held;
+        held.hold(running, question, &self.request, self.user.as_deref())
+    }
+
+    /// Goes on to the next message.
+    pub(super) async fn step(&mut self) -> Step {
+        if let Some(question) = self.unanswered.take() {
+            return Step::Done(self.hold(question));
+        }
+        let Some(running) = &mut self.running else {
+            return Step::Done(Err(cancelled()));
+        };
+        match running.next().await {
+            Event::Notice(notice) => Step::Notice(notice),
+            Event::Done(outcome) => {
+                self.running = None;
+                Step::Done(outcome)
+            }
+            Event::Cancelled => {
+                self.running = None;
+                Step::Done(Err(cancelled()))
+            }
+            Event::Question(question) => Step::Done(self.hold(question)),
+        }
+    }
+}
+
+impl Source for Answering {
+    async fn next(&mut self) -> Option<Bytes> {
+        self.running.as_ref()?;
+        Some(match self.step().await {
+            Step::Notice(notice) => notice,
+            Step::Done(outcome) => {
+                self.running = None;
+                message::response(Some(&self.request.id), &outcome)
+            }
+        })
+    }
+}
+
+fn cancelled() -> RpcError {
+    RpcError::new(message::INTERNAL_ERROR, "The request was cancelled")
+}
+
+/// `subscriptions/listen`: the first message, and where the others come from.
+pub(super) async fn listen(app: &App, request: &Request) -> Result<(Bytes, Listener), RpcError> {
+    let wanted = request.params.get("notifications");
+    let wanted: SubscriptionFilter = match wanted {
+        None => SubscriptionFilter::default(),
+        Some(wanted) => serde_json::from_str(wanted.get())
+            .map_err(|_| invalid_params("'notifications' is no filter"))?,
+    };
+    if wanted.resources.len() > MOST_RESOURCES {
+        let reason = format!("No more than {MOST_RESOURCES} resources can be watched at once");
+        return Err(invalid_params(reason));
+    }
+    let ear = app.mcp().listening.listen(app);
+    let (sender, messages) = mpsc::channel(MOST_WAITING);
+    let mut held = Vec::new();
+    for uri in &wanted.resources {
+        let (sender, id) = (sender.clone(), request.id.clone());
+        let hear = move |notice: pillion_core::mcp::Notification| {
+            // A client that does not keep up misses some.
+            let _ = sender.try_send(tagged(&notice.method, Some(&notice.params), &id));
+        };
+        held.push(subscriptions::subscribe(app, uri, hear).await?);
+    }
+    let acknowledged = json!({
+        "notifications": &wanted,
+        "_meta": {SUBSCRIPTION_ID: &request.id},
+    });
+    let method = "notifications/subscriptions/acknowledged";
+    let acknowledged = message::outgoing(None, method, &acknowledged);
+    let id = request.id.clone();
+    let tell = move |change: &'static str| {
+        let is_wanted = match change {
+            "notifications/tools/list_changed" => wanted.tools_list_changed,
+            "notifications/prompts/list_changed" => wanted.prompts_list_changed,
+            _ => wanted.resources_list_changed,
+        };
+        is_wanted.then(|| tagged(change, None, &id))
+    };
+    let ended = message::raw(&json!({
+        "resultType": "complete",
+        "_meta": {SUBSCRIPTION_ID: &request.id},
+    }));
+    let listener = Listener {
+        messages,
+        ear,
+        tell: Box::new(tell),
+        stopped: Box::pin(app.mcp().stopped()),
+        farewell: Some(message::response(Some(&request.id), &ended)),
+        held,
+        _open: Some(sender),
+        is_over: false,
+    };
+    Ok((acknowledged, listener))
+}
+
+/// A notice with the id of the subscription that it belongs to.
+fn tagged(method: &str, params: Option<&RawValue>, id: &RawValue) -> Bytes {
+    let members = params.and_then(|params| serde_json::from_str(params.get()).ok());
+    let mut members: Members = members.unwrap_or_default();
+    let meta = members.get("_meta");
+    let meta = meta.and_then(|meta| serde_json::from_str(meta.get()).ok());
+    let mut meta: Members = meta.unwrap_or_default();
+    meta.insert(SUBSCRIPTION_ID.to_owned(), id.to_owned());
+    if let Ok(meta) = message::raw(&meta) {
+        members.insert("_meta".to_owned(), meta);
+    }
+    message::outgoing(None, method, &members)
+}

@@ -1,0 +1,35 @@
+//! Subscriptions to single resources, passed on to the server that has them.
+
+use pillion_core::mcp::{Notification, RpcError, SubscriptionFilter};
+use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::catalog::rpc_error;
+use super::message::{INVALID_PARAMS, error_with};
+use crate::app::App;
+
+/// A subscription; dropping it ends it.
+pub(super) type Subscribed = AbortOnDropHandle<()>;
+
+/// Subscribes to a resource. `hear` gets its notices until the subscription is dropped.
+pub(super) async fn subscribe(
+    app: &App,
+    uri: &str,
+    hear: impl Fn(Notification) + Send + 'static,
+) -> Result<Subscribed, RpcError> {
+    let server =
+        app.mcp().catalog.server_of(app, uri).await.ok_or_else(|| {
+            error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
+        })?;
+    let filter = SubscriptionFilter {
+        resources: vec![uri.to_owned()],
+        ..SubscriptionFilter::default()
+    };
+    let subscription = server.client.subscribe(filter).await;
+    let mut subscription = subscription.map_err(|error| rpc_error(&server, &error))?;
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
+        while let Some(notice) = subscription.next().await {
+            hear(notice);
+        }
+    })))
+}

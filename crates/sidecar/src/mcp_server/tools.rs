@@ -1,0 +1,172 @@
+//! `tools/list` and `tools/call`: every tool of the registry, through the executor.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pillion_core::mcp::{RpcError, param_header_mismatch};
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{self, CallContext, ToolCall, ToolResult};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Caller;
+use super::link::Link;
+use super::message::{self, HEADER_MISMATCH, INTERNAL_ERROR, Request, invalid_params};
+use crate::app::App;
+
+/// A tool as clients see it.
+struct Exposed {
+    name: String,
+    tool: Arc<RegisteredTool>,
+}
+
+/// Every tool with the name that clients know it by, in the registry's order: its own, but
+/// for a server's tool that stands under the server's own name where no other has it and the
+/// configuration says nothing of a prefix.
+fn exposed(app: &App) -> Vec<Exposed> {
+    let of_servers: HashMap<_, _> = app.upstreams().tools().into_iter().collect();
+    let registered = app.registry().tools(None);
+    let wanted = registered
+        .iter()
+        .map(|tool| match of_servers.get(tool.name()) {
+            Some(server) if server.server().configured_prefix.is_none() => server.remote_name(),
+            _ => tool.name().as_str(),
+        });
+    let wanted: Vec<_> = wanted.collect();
+    let mut wanting: HashMap<&str, usize> = HashMap::new();
+    for name in &wanted {
+        *wanting.entry(name).or_default() += 1;
+    }
+    let named = registered.iter().zip(&wanted).map(|(tool, name)| {
+        let own = tool.name().as_str();
+        let is_free = wanting.get(name) == Some(&1) && !app.registry().contains(name);
+        Exposed {
+            name: if is_free { *name } else { own }.to_owned(),
+            tool: Arc::clone(tool),
+        }
+    });
+    named.collect()
+}
+
+/// `ListToolsResult`. Whatever could not be asked is left out, and asked again later.
+pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, RpcError> {
+    app.discover().await;
+    let mut tools = Vec::new();
+    for Exposed { name, tool } in exposed(app) {
+        let names = [tool.name().as_str(), &name];
+        if !caller.visibility.admits(names, tool.origin()) {
+            continue;
+        }
+        let entry = match app.upstreams().tool(tool.name().as_str()) {
+            Some(server) => server.listed_as(&name),
+            None => serde_json::value::to_raw_value(&native(&name, &tool)),
+        };
+        tools.push(entry.map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?);
+    }
+    message::raw_list("tools", &tools)
+}
+
+/// The entry of a tool that no server below has.
+fn native(name: &str, tool: &RegisteredTool) -> Value {
+    let definition = tool.definition();
+    let mut entry = json!({
+        "name": name,
+        "description": definition.description(),
+        "inputSchema": definition.input_schema(),
+    });
+    // MCP wants the type to be said.
+    if entry["inputSchema"].get("type").is_none() {
+        entry["inputSchema"]["type"] = json!("object");
+    }
+    entry
+}
+
+/// The tool that a client means, if it may see it (H2). One that it may not see is not there.
+async fn find(app: &App, caller: &Caller, name: &str) -> Result<Arc<RegisteredTool>, RpcError> {
+    let known = || {
+        let tool = app.registry().get(name);
+        tool.or_else(|| {
+            app.registry()
+                .get(app.upstreams().only_named(name)?.as_str())
+        })
+    };
+    let tool = match known() {
+        Some(tool) => Some(tool),
+        // It may be one of a server that has not been asked yet.
+        None => {
+            app.discover().await;
+            known()
+        }
+    };
+    tool.filter(|tool| {
+        let names = [tool.name().as_str(), name];
+        caller.visibility.admits(names, tool.origin())
+    })
+    .ok_or_else(|| {
+        let name: String = name.chars().take(128).collect();
+        invalid_params(format!("Unknown tool: {name}"))
+    })
+}
+
+/// `CallToolResult`: a server's as it wrote it, any other as requirement I3 says.
+pub(super) async fn call(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+    link: &Arc<Link>,
+) -> Result<Box<RawValue>, RpcError> {
+    let name = request.text("name")?;
+    let arguments = match request.params.get("arguments") {
+        None => json!({}),
+        Some(arguments) => match serde_json::from_str(arguments.get()) {
+            Ok(Value::Null) => json!({}),
+            Ok(arguments @ Value::Object(_)) => arguments,
+            _ => return Err(invalid_params("'arguments' must be an object")),
+        },
+    };
+    let tool = find(app, caller, &name).await?;
+    if let Some(headers) = &link.requester.param_headers {
+        let schema = tool.definition().input_schema();
+        let header = |name: &str| headers.get(name).cloned();
+        if let Some(header) = param_header_mismatch(schema, &arguments, header) {
+            let reason = format!("The header {header} does not agree with the message");
+            return Err(RpcError::new(HEADER_MISMATCH, reason));
+        }
+    }
+    let context = CallContext {
+        link: Some(tool::Link::new(Arc::clone(link))),
+        ..caller.context.clone()
+    };
+    let id = uuid::Uuid::now_v7().to_string();
+    let call = ToolCall::new(id, tool.name().as_str(), arguments);
+    let result = app.executor().execute_one(call, &context).await;
+    match link.take_deposit() {
+        // What came after the tool, such as a limit on its output, has the last word.
+        Some(Ok(verbatim)) if !result.result.is_null() => Ok(verbatim),
+        Some(Err(error)) if !result.success => Err(error),
+        _ => message::raw(&translated(&result, tool.origin().is_mcp())),
+    }
+}
+
+/// A result of ours as `CallToolResult` (I3): text for the model, S3's envelope for programs.
+/// A server's tool has promised a form of its own for the latter, so that it gets none.
+fn translated(result: &ToolResult, is_mcp: bool) -> Value {
+    let text = match &result.error {
+        Some(error) if !result.success => error.clone(),
+        _ => result.to_message(),
+    };
+    let mut translated = json!({
+        "content": [{"type": "text", "text": text}],
+        "isError": !result.success,
+    });
+    if !is_mcp {
+        translated["structuredContent"] = if result.success {
+            let data = result.data.as_ref().unwrap_or(&result.result);
+            json!({"ok": true, "data": data})
+        } else {
+            let code = result.error_code.map(pillion_core::tool::ErrorCode::as_str);
+            json!({"ok": false, "error": {"code": code, "message": text}})
+        };
+    }
+    translated
+}

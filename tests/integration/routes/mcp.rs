@@ -1,0 +1,168 @@
+//! `/mcp`: the MCP server over HTTP.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "parameters are written where they are used"
+)]
+
+mod cancelling;
+mod clients;
+mod listening;
+mod models;
+mod names;
+mod questions;
+mod sessions;
+mod stateless;
+mod tools;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http::{Reply, send};
+
+pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
+
+/// A request of revision 2026-07-28 as it has to be, `_meta` and headers included.
+pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (String, Value) {
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    let mut headers =
+        format!("{ACCEPT}mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n");
+    if let Some(name) = params.get("name").or_else(|| params.get("uri")) {
+        headers += &format!("mcp-name: {}\r\n", name.as_str().unwrap());
+    }
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+    (headers, body)
+}
+
+/// Sends it, and gives the last message of the answer.
+pub fn ask(socket: &Path, method: &str, params: Value) -> Value {
+    let (headers, body) = stateless(method, params, json!({}));
+    let reply = send(
+        socket,
+        "POST",
+        "/mcp",
+        &headers,
+        body.to_string().as_bytes(),
+    );
+    last(&reply)
+}
+
+/// The last message of an answer, whether it is a single one or a stream.
+pub fn last(reply: &Reply) -> Value {
+    messages(reply).pop().unwrap()
+}
+
+pub fn messages(reply: &Reply) -> Vec<Value> {
+    if !reply.head.contains("text/event-stream") {
+        return vec![reply.json()];
+    }
+    let body = String::from_utf8_lossy(&reply.body);
+    let events = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    events
+        .map(|event| serde_json::from_str(event).unwrap())
+        .collect()
+}
+
+/// A session of a revision before 2026-07-28.
+pub struct Session<'a> {
+    socket: &'a Path,
+    pub headers: String,
+    pub id: String,
+}
+
+impl<'a> Session<'a> {
+    pub fn open(socket: &'a Path, version: &str, capabilities: Value) -> Self {
+        Self::open_with(socket, version, capabilities, "")
+    }
+
+    pub fn open_with(socket: &'a Path, version: &str, capabilities: Value, more: &str) -> Self {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": version,
+            "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"},
+        }});
+        let headers = format!("{ACCEPT}{more}");
+        let reply = send(
+            socket,
+            "POST",
+            "/mcp",
+            &headers,
+            hello.to_string().as_bytes(),
+        );
+        assert_eq!(reply.json()["result"]["protocolVersion"], version);
+        let id = reply
+            .head
+            .lines()
+            .find_map(|line| line.strip_prefix("mcp-session-id: "));
+        let id = id.unwrap().trim().to_owned();
+        let headers = format!("{headers}mcp-session-id: {id}\r\n");
+        Self {
+            socket,
+            headers,
+            id,
+        }
+    }
+
+    pub fn send(&self, message: &Value) -> Reply {
+        let body = message.to_string();
+        send(self.socket, "POST", "/mcp", &self.headers, body.as_bytes())
+    }
+
+    pub fn ask(&self, method: &str, params: Value) -> Value {
+        let message = json!({"jsonrpc": "2.0", "id": "a", "method": method, "params": params});
+        last(&self.send(&message))
+    }
+
+    /// Sends a message and reads the answer as it comes.
+    pub fn stream(&self, message: &Value) -> Stream {
+        Stream::open(self.socket, "POST", &self.headers, &message.to_string())
+    }
+
+    /// The stream for what belongs to no request.
+    pub fn listen(&self) -> Stream {
+        Stream::open(self.socket, "GET", &self.headers, "")
+    }
+}
+
+/// An answer that is read as it comes.
+pub struct Stream {
+    lines: BufReader<UnixStream>,
+}
+
+impl Stream {
+    pub fn open(socket: &Path, verb: &str, headers: &str, body: &str) -> Self {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let patience = Some(Duration::from_secs(20));
+        stream.set_read_timeout(patience).unwrap();
+        let length = body.len();
+        let head = format!(
+            "{verb} /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream);
+        let mut status = String::new();
+        lines.read_line(&mut status).unwrap();
+        assert!(status.starts_with("HTTP/1.1 200"), "{status}");
+        Self { lines }
+    }
+
+    /// The next message; none at the end.
+    pub fn next(&mut self) -> Option<Value> {
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            // A whole answer that is no stream is a line of its own.
+            let event = line.strip_prefix("data: ");
+            if let Some(message) = event.or_else(|| line.starts_with("{\"json").then_some(&line)) {
+                return Some(serde_json::from_str(message).unwrap());
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Session, stateless};
+use crate::program::eventually;
+use crate::sidecar::Sidecar;
+
+#[test]
+fn since_2026_07_28_a_client_that_goes_away_cancels() {
+    let sidecar = Sidecar::start();
+    let sleep = json!({"name": "sleep", "arguments": {"ms": 25_000}});
+    let (headers, body) = stateless("tools/call", sleep, json!({}));
+    let body = body.to_string();
+    let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
+    let length = body.len();
+    let request =
+        format!("POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
+    sidecar.wait_for_sleeps(1);
+    assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 0);
+    drop(stream);
+    eventually("the call is given up", || {
+        sidecar.sleeps_ended.load(Ordering::SeqCst) == 1
+    });
+}
+
+#[test]
+fn before_it_says_so_and_going_away_says_nothing() {
+    let sidecar = Sidecar::start();
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let call = |id: &str| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "sleep", "arguments": {"ms": 25_000}}})
+    };
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| session.stream(&call("one")).next());
+        sidecar.wait_for_sleeps(1);
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": "one"}});
+        assert_eq!(session.send(&cancel).status, 202);
+        // There is no answer to it.
+        assert_eq!(waiting.join().unwrap(), None);
+    });
+    assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
+
+    let body = call("two").to_string();
+    let length = body.len();
+    let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
+    let headers = &session.headers;
+    let request =
+        format!("POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
+    sidecar.wait_for_sleeps(2);
+    drop(stream);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
+    // The end of the session is the end of what runs in it.
+    let ended = crate::http::send(&sidecar.socket, "DELETE", "/mcp", &session.headers, b"");
+    assert_eq!(ended.status, 200);
+    eventually("the call is given up", || {
+        sidecar.sleeps_ended.load(Ordering::SeqCst) == 2
+    });
+}

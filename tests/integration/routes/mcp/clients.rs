@@ -1,0 +1,118 @@
+//! Clients of others, which list and call through the sidecar.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use pillion_testkit::Peer;
+
+use crate::program::{pillion_path, stderr, stdout};
+use crate::sidecar::Sidecar;
+
+/// The URL at which what a Unix socket serves is there for clients that know nothing of those.
+fn bridge(socket: &Path) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let socket = socket.to_owned();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let client = client.unwrap();
+            let server = UnixStream::connect(&socket).unwrap();
+            let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || {
+                pass_on(client, &to_server);
+                drop(to_server.shutdown(Shutdown::Both));
+            });
+            thread::spawn(move || {
+                pass_on(server, &to_client);
+                drop(to_client.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    url
+}
+
+fn pass_on(mut from: impl Read, mut to: impl Write) {
+    let mut bytes = [0; 16 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut bytes) {
+        if to.write_all(&bytes[..read]).is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs a client of `tests/peers` to its end, and gives what it printed. None where it is not
+/// installed.
+fn run(client: &str, arguments: &[&str]) -> Option<String> {
+    let (program, before) = Peer::command(client)?;
+    let output = Command::new(program)
+        .args(before)
+        .args(arguments)
+        .env("NO_PROXY", "127.0.0.1")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    Some(stdout(&output))
+}
+
+fn with_peer(peer: &Peer) -> Sidecar {
+    let url = &peer.url;
+    Sidecar::with_config(&format!(
+        "[[mcp_servers]]\nlabel = \"memos\"\nurl = \"{url}\"\n"
+    ))
+}
+
+#[test]
+fn python_clients_of_both_eras_list_call_and_read() {
+    // What they ask for comes from a server of either era.
+    for peer in ["mcp2-http", "mcp1-http"] {
+        let Some(peer) = Peer::start(peer) else {
+            return;
+        };
+        let sidecar = with_peer(&peer);
+        let url = bridge(&sidecar.socket);
+        let arguments = [&*url, "memo://for/Ada", "A memo for Ada", "greet"];
+        let Some(printed) = run("client-python", &arguments) else {
+            return;
+        };
+        for client in ["mcp auto: ", "mcp legacy: ", "fastmcp http: "] {
+            assert!(printed.contains(client), "{printed}");
+        }
+    }
+}
+
+#[test]
+fn the_inspector_of_both_eras_lists_and_calls() {
+    let sidecar = Sidecar::start();
+    let url = bridge(&sidecar.socket);
+    for era in ["legacy", "auto", "modern"] {
+        let inspect = |more: &[&str]| {
+            let arguments = [&*url, "--transport", "http", "--protocol-era", era];
+            run("client-inspector", &[&arguments[..], more].concat())
+        };
+        let Some(listed) = inspect(&["--method", "tools/list"]) else {
+            return;
+        };
+        assert!(listed.contains("\"calculator\""), "{era}: {listed}");
+        let call = ["--method", "tools/call", "--tool-name", "calculator"];
+        let called = inspect(&[&call[..], &["--tool-arg", "expression=6*7"]].concat());
+        assert!(called.unwrap().contains("\"42\""), "{era}");
+    }
+}
+
+#[test]
+fn a_client_over_standard_streams_calls_too() {
+    let program = pillion_path();
+    let program = program.to_str().unwrap();
+    if let Some(printed) = run("client-python", &["--stdio", program, "mcp-stdio"]) {
+        assert!(printed.contains("fastmcp stdio: "), "{printed}");
+    }
+}

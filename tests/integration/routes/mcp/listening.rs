@@ -1,0 +1,116 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Value, json};
+
+use super::{Session, Stream, ask, stateless};
+use crate::program::eventually;
+use crate::sidecar::Sidecar;
+
+/// A server with a resource, whose tools change when it says so.
+fn server() -> (FakeMcp, Arc<AtomicBool>) {
+    let changed = Arc::new(AtomicBool::new(false));
+    let has_changed = Arc::clone(&changed);
+    let server = FakeMcp::builder(Dialect::StreamableSse)
+        .with_get_stream()
+        .on("tools/list", move |_| {
+            let name = if has_changed.load(Ordering::SeqCst) {
+                "new"
+            } else {
+                "old"
+            };
+            Reply::result(&json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}]}))
+        })
+        .on("resources/list", |_| {
+            Reply::result(&json!({"resources": [{"uri": "a://b"}]}))
+        })
+        .on("resources/subscribe", |_| Reply::result(&json!({})))
+        .on("resources/unsubscribe", |_| Reply::result(&json!({})))
+        .start();
+    (server, changed)
+}
+
+fn sidecar(server: &FakeMcp) -> Sidecar {
+    let url = &server.url;
+    Sidecar::with_config(&format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n"
+    ))
+}
+
+fn push(server: &FakeMcp, notice: &Value) {
+    server.push(format!("data: {notice}\n\n"));
+}
+
+fn tools(sidecar: &Sidecar) -> String {
+    ask(&sidecar.socket, "tools/list", json!({})).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_below_is_told_and_the_list_is_new() {
+    let (server, changed) = server();
+    let sidecar = sidecar(&server);
+    assert!(tools(&sidecar).contains("\"old\""));
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let mut pushed = session.listen();
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let mut heard = Stream::open(&sidecar.socket, "POST", &headers, &body.to_string());
+    let first = heard.next().unwrap();
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(first["params"]["notifications"]["toolsListChanged"], true);
+    eventually("the sidecar listens", || server.open_streams() > 0);
+    // It may have opened its stream before it hears what comes on it.
+    changed.store(true, Ordering::SeqCst);
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    let prompts = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
+    push(&server, &prompts);
+    push(&server, &notice);
+    assert_eq!(pushed.next().unwrap()["method"], prompts["method"]);
+    assert_eq!(pushed.next().unwrap()["method"], notice["method"]);
+    // The other has asked for nothing but tools.
+    let told = heard.next().unwrap();
+    assert_eq!(told["method"], notice["method"]);
+    assert_eq!(
+        told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+        7
+    );
+    assert!(tools(&sidecar).contains("\"new\""));
+    drop(sidecar);
+    let last = heard.next().unwrap();
+    assert_eq!(
+        (&last["id"], &last["result"]["resultType"]),
+        (&json!(7), &json!("complete"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_is_watched_at_the_server_that_has_it() {
+    let (server, _) = server();
+    let sidecar = sidecar(&server);
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let mut pushed = session.listen();
+    let uri = json!({"uri": "a://b"});
+    assert_eq!(
+        session.ask("resources/subscribe", uri.clone())["result"],
+        json!({})
+    );
+    assert_eq!(server.requests.calls("resources/subscribe").len(), 1);
+    let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+        "params": {"uri": "a://b", "own": 1}});
+    push(&server, &updated);
+    let told = pushed.next().unwrap();
+    assert_eq!(
+        (&told["method"], &told["params"]),
+        (&updated["method"], &updated["params"])
+    );
+    assert_eq!(
+        session.ask("resources/unsubscribe", uri)["result"],
+        json!({})
+    );
+    eventually("the server is told", || {
+        server.requests.calls("resources/unsubscribe").len() == 1
+    });
+    let unknown = session.ask("resources/subscribe", json!({"uri": "no://thing"}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+}

@@ -1,0 +1,75 @@
+use serde_json::{Value, json};
+
+use super::stateless;
+use crate::http::send;
+use crate::sidecar::Sidecar;
+
+const MODELS: &str = r#"
+[[models]]
+id = "no-tools"
+tools = { mcp = true }
+[[models]]
+id = "one tool"
+tools = { function_calling = true, enabled_tools = ["calculator"] }
+[[models]]
+id = "all"
+tools = { function_calling = true }
+"#;
+
+fn ask(sidecar: &Sidecar, target: &str, method: &str, params: Value) -> Value {
+    let (headers, body) = stateless(method, params, json!({}));
+    let body = body.to_string();
+    send(&sidecar.socket, "POST", target, &headers, body.as_bytes()).json()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let tools = list["result"]["tools"].as_array().unwrap();
+    tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn h2_a_model_sees_its_tools_and_can_call_no_others() {
+    let sidecar = Sidecar::with_config(MODELS);
+    let list = |target: &str| ask(&sidecar, target, "tools/list", json!({}));
+    assert!(names(&list("/mcp")).len() > 2);
+    assert_eq!(names(&list("/mcp?model=one%20tool")), ["calculator"]);
+    assert!(names(&list("/mcp?model=no-tools")).is_empty());
+    assert!(names(&list("/mcp?model=all")).contains(&"get_time"));
+
+    let call = |model: &str, name: &str| {
+        let params = json!({"name": name, "arguments": {"expression": "1"}});
+        ask(
+            &sidecar,
+            &format!("/mcp?model={model}"),
+            "tools/call",
+            params,
+        )
+    };
+    assert_eq!(call("one%20tool", "calculator")["result"]["isError"], false);
+    // One that it may not see is not there, by no name that it has.
+    for name in ["get_time", "time_tool"] {
+        let refused = call("one%20tool", name);
+        assert_eq!(refused["error"]["message"], format!("Unknown tool: {name}"));
+    }
+    assert_eq!(call("no-tools", "calculator")["error"]["code"], -32602);
+}
+
+#[test]
+fn h2_a_model_that_is_not_configured_is_an_error() {
+    let sidecar = Sidecar::with_config(MODELS);
+    let answer = ask(&sidecar, "/mcp?model=other", "tools/list", json!({}));
+    assert_eq!(answer["error"]["message"], "Unknown model: other");
+}
+
+#[test]
+fn h2_a_model_that_is_misread_is_no_configuration() {
+    let toml = "[[models]]\nid = \"x\"\ntools = { function_calling = \"maybe\" }";
+    let error = pillion::config::Config::parse(toml, "x.toml").unwrap_err();
+    assert!(
+        error.to_string().starts_with("x.toml:1: models: "),
+        "{error}"
+    );
+}

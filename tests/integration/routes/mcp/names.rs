@@ -1,0 +1,153 @@
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Value, json};
+
+use super::ask;
+use crate::sidecar::Sidecar;
+
+/// A server with these tools, and a prompt and a resource of each name.
+fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {
+    let list = |key: &'static str, entry: fn(&str) -> Value| {
+        move |_: &Value| {
+            let entries: Vec<_> = tools.iter().map(|name| entry(name)).collect();
+            Reply::result(&json!({ key: entries }))
+        }
+    };
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/list", list("tools", tool))
+        .on(
+            "prompts/list",
+            list("prompts", |name| json!({"name": name, "x": 1})),
+        )
+        .on(
+            "resources/list",
+            list("resources", |name| json!({"uri": format!("a://{name}")})),
+        )
+        .on(
+            "resources/templates/list",
+            list(
+                "resourceTemplates",
+                |name| json!({"uriTemplate": format!("{name}://{{id}}")}),
+            ),
+        )
+        .on("tools/call", move |params| {
+            Reply::result(&json!({"content": [], "structuredContent": {says: params["name"]}}))
+        })
+        .on("prompts/get", move |params| {
+            Reply::result(&json!({"messages": [], "by": says, "name": params["name"]}))
+        })
+        .on("resources/read", move |params| {
+            Reply::result(&json!({"contents": [{"uri": params["uri"], "text": says}]}))
+        })
+        .on("completion/complete", move |params| {
+            Reply::result(&json!({"completion": {"values": [says, params["ref"]["name"]]}}))
+        })
+        .start()
+}
+
+fn entry(label: &str, server: &FakeMcp, more: &str) -> String {
+    let url = &server.url;
+    format!(
+        "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n{more}\n"
+    )
+}
+
+fn listed(sidecar: &Sidecar, method: &str, key: &str, id: &str) -> Vec<String> {
+    let result = ask(&sidecar.socket, method, json!({}))["result"].clone();
+    assert_eq!(result["ttlMs"], 0, "{result}");
+    let entries = result[key].as_array().unwrap().iter();
+    entries
+        .map(|entry| entry[id].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_get_a_prefix_where_they_collide_or_as_configured() {
+    let one = server("one", &["search", "only-one"]);
+    let two = server("two", &["search", "calculator"]);
+    let three = server("three", &["own"]);
+    let toml = entry("one", &one, "")
+        + &entry("two", &two, "")
+        + &entry("three", &three, "tool_prefix = \"x_\"");
+    let sidecar = Sidecar::with_config(&toml);
+    let names = listed(&sidecar, "tools/list", "tools", "name");
+    let of_servers: Vec<_> = names
+        .iter()
+        .skip_while(|name| *name != "one_search")
+        .collect();
+    assert_eq!(
+        of_servers,
+        [
+            "one_search",
+            "only-one",
+            "two_search",
+            "two_calculator",
+            "x_own"
+        ]
+    );
+    let call = |name: &str| {
+        let params = json!({"name": name, "arguments": {}});
+        ask(&sidecar.socket, "tools/call", params)["result"]["structuredContent"].clone()
+    };
+    assert_eq!(call("two_search"), json!({"two": "search"}));
+    assert_eq!(call("only-one"), json!({"one": "only-one"}));
+    // The name that it has everywhere in the sidecar does as well.
+    assert_eq!(call("one_only-one"), json!({"one": "only-one"}));
+    assert_eq!(call("x_own"), json!({"three": "own"}));
+
+    let prompts = listed(&sidecar, "prompts/list", "prompts", "name");
+    assert_eq!(
+        prompts,
+        [
+            "one_search",
+            "only-one",
+            "two_search",
+            "calculator",
+            "x_own"
+        ]
+    );
+    let get = |name: &str| ask(&sidecar.socket, "prompts/get", json!({"name": name}));
+    let got = get("two_search")["result"].clone();
+    assert_eq!(
+        (&got["by"], &got["name"]),
+        (&json!("two"), &json!("search"))
+    );
+    assert_eq!(get("x_own")["result"]["by"], "three");
+    assert_eq!(get("search")["error"]["code"], -32602);
+    let params = json!({"ref": {"type": "ref/prompt", "name": "x_own"},
+        "argument": {"name": "a", "value": ""}});
+    let completed = ask(&sidecar.socket, "completion/complete", params);
+    assert_eq!(
+        completed["result"]["completion"]["values"],
+        json!(["three", "own"])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k1_a_resource_is_read_from_the_server_that_has_it() {
+    let one = server("one", &["shared", "b"]);
+    let two = server("two", &["shared", "c"]);
+    let sidecar = Sidecar::with_config(&(entry("one", &one, "") + &entry("two", &two, "")));
+    let read = |uri: &str| ask(&sidecar.socket, "resources/read", json!({"uri": uri}));
+    let text = |uri: &str| read(uri)["result"]["contents"][0]["text"].clone();
+    // Without a list, too.
+    assert_eq!(text("a://c"), "two");
+    assert_eq!(text("a://shared"), "one");
+    assert_eq!(text("b://anything"), "one");
+    assert_eq!(text("c://anything"), "two");
+    let uris = listed(&sidecar, "resources/list", "resources", "uri");
+    assert_eq!(uris, ["a://shared", "a://b", "a://c"]);
+    let missing = read("nobody://has/this");
+    assert_eq!(missing["error"]["code"], -32602);
+    assert_eq!(missing["error"]["data"]["uri"], "nobody://has/this");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_fails_takes_nothing_from_the_others() {
+    let well = server("well", &["a"]);
+    let ill = FakeMcp::builder(Dialect::StreamableJson)
+        .on("prompts/list", |_| Reply::error(-32603, "ill"))
+        .start();
+    let sidecar = Sidecar::with_config(&(entry("ill", &ill, "") + &entry("well", &well, "")));
+    assert_eq!(listed(&sidecar, "prompts/list", "prompts", "name"), ["a"]);
+}

@@ -1,0 +1,191 @@
+//! What a server below asks the user or the model of whoever calls it.
+
+use pillion_testkit::Peer;
+use serde_json::{Value, json};
+
+use super::{Session, last, stateless};
+use crate::http::send;
+use crate::sidecar::Sidecar;
+
+/// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
+/// its standard streams, and one that gives results which want input.
+fn sidecars() -> Vec<(&'static str, Option<Peer>, Sidecar)> {
+    let mut sidecars = Vec::new();
+    for name in ["mcp1-http", "mcp2-http"] {
+        let Some(peer) = Peer::start(name) else {
+            continue;
+        };
+        let entry = format!("url = \"{}\"", peer.url);
+        sidecars.push((name, Some(peer), with(&entry)));
+    }
+    if let Some((program, arguments)) = Peer::command("mcp1-stdio") {
+        let entry = format!("command = \"{program}\"\nargs = {arguments:?}");
+        sidecars.push(("mcp1-stdio", None, with(&entry)));
+    }
+    sidecars
+}
+
+fn with(entry: &str) -> Sidecar {
+    Sidecar::with_config(&format!(
+        "[[mcp_servers]]\nlabel = \"far\"\n{entry}\ntool_prefix = \"\"\n"
+    ))
+}
+
+fn answer_to(question: &Value) -> Value {
+    match question["method"].as_str().unwrap() {
+        "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
+        "sampling/createMessage" => json!({"role": "assistant", "model": "m",
+            "content": {"type": "text", "text": "Ada"}}),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
+    for (name, _peer, sidecar) in &sidecars() {
+        let capabilities = json!({"elicitation": {}, "sampling": {}});
+        let session = Session::open(&sidecar.socket, "2025-11-25", capabilities);
+        for tool in ["ask", "sample"] {
+            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {"name": tool, "arguments": {}}});
+            let mut stream = session.stream(&call);
+            let question = stream.next().unwrap();
+            let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+                "result": answer_to(&question)});
+            assert_eq!(session.send(&answer).status, 202, "{name} {tool}");
+            let result = stream.next().unwrap();
+            assert_eq!(result["id"], 1, "{name} {tool}: {result}");
+            assert!(
+                result["result"].to_string().contains("Ada"),
+                "{name} {tool}: {result}"
+            );
+            assert_eq!(stream.next(), None);
+        }
+    }
+}
+
+#[test]
+fn a_client_without_one_is_asked_by_a_result_that_wants_input() {
+    for (name, _peer, sidecar) in &sidecars() {
+        let capabilities = json!({"elicitation": {}, "sampling": {}});
+        for tool in ["ask", "sample"] {
+            let ask = |more: Value| {
+                let mut params = json!({"name": tool, "arguments": {}});
+                for (key, value) in more.as_object().unwrap() {
+                    params[key] = value.clone();
+                }
+                let (headers, body) = stateless("tools/call", params, capabilities.clone());
+                let body = body.to_string();
+                last(&send(
+                    &sidecar.socket,
+                    "POST",
+                    "/mcp",
+                    &headers,
+                    body.as_bytes(),
+                ))
+            };
+            let asked = ask(json!({}))["result"].clone();
+            assert_eq!(
+                asked["resultType"], "input_required",
+                "{name} {tool}: {asked}"
+            );
+            let (key, question) = asked["inputRequests"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .next()
+                .unwrap();
+            let mut next = json!({"inputResponses": {key: answer_to(question)}});
+            if let Some(state) = asked.get("requestState") {
+                next["requestState"] = state.clone();
+            }
+            let result = ask(next.clone())["result"].clone();
+            assert_eq!(result["resultType"], "complete", "{name} {tool}: {result}");
+            assert!(
+                result.to_string().contains("Ada"),
+                "{name} {tool}: {result}"
+            );
+            if name.starts_with("mcp1") {
+                // The call is over: nobody can answer for it again.
+                assert_eq!(ask(next)["error"]["code"], -32602);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_question_that_waits_is_for_the_same_request_alone() {
+    let Some(peer) = Peer::start("mcp1-http") else {
+        return;
+    };
+    let sidecar = with(&format!("url = \"{}\"", peer.url));
+    let ask = |params: Value, user: &str| {
+        let (headers, body) = stateless("tools/call", params, json!({"elicitation": {}}));
+        let headers = headers + user;
+        let body = body.to_string();
+        last(&send(
+            &sidecar.socket,
+            "POST",
+            "/mcp",
+            &headers,
+            body.as_bytes(),
+        ))
+    };
+    let asked = ask(json!({"name": "ask", "arguments": {}}), "")["result"].clone();
+    let state = asked["requestState"].clone();
+    let again = json!({"name": "ask", "arguments": {}, "requestState": state});
+    assert_eq!(
+        ask(again.clone(), "x-pillion-user: eve\r\n")["error"]["code"],
+        -32602
+    );
+    let other = json!({"name": "echo", "arguments": {"text": "x"}, "requestState": state});
+    assert_eq!(ask(other, "")["error"]["code"], -32602);
+    // Without an answer it is asked once more.
+    let asked = ask(again, "")["result"].clone();
+    assert_eq!(asked["resultType"], "input_required");
+    assert_ne!(asked["requestState"], state);
+}
+
+#[test]
+fn a_client_that_offers_nothing_is_not_asked() {
+    for (name, _peer, sidecar) in &sidecars() {
+        let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "ask", "arguments": {}}});
+        let mut stream = session.stream(&call);
+        let answer = stream.next().unwrap();
+        assert_eq!(answer["id"], 1, "{name}: {answer}");
+        let is_refused = answer["result"]["isError"] == true || answer["error"].is_object();
+        assert!(is_refused, "{name}: {answer}");
+    }
+}
+
+#[test]
+fn l1_nobody_is_asked_what_may_be_anothers_question() {
+    let Some((program, arguments)) = Peer::command("mcp1-stdio") else {
+        return;
+    };
+    let sidecar = with(&format!("command = \"{program}\"\nargs = {arguments:?}"));
+    let open = || Session::open(&sidecar.socket, "2025-11-25", json!({"elicitation": {}}));
+    let (alice, bob) = (open(), open());
+    let call = |name: &str, arguments: Value| {
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments, "_meta": {"progressToken": 1}}})
+    };
+    let mut slow = alice.stream(&call("slow", json!({"seconds": 4})));
+    assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
+    // On its one stream the server cannot say whose call its question belongs to.
+    let mut asking = bob.stream(&call("ask", json!({})));
+    let answer = asking.next().unwrap();
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    loop {
+        let message = slow.next().unwrap();
+        assert_ne!(message["method"], "elicitation/create");
+        if message["id"] == 1 {
+            break;
+        }
+    }
+    // Alone with the server, he is asked.
+    let mut asking = bob.stream(&call("ask", json!({})));
+    assert_eq!(asking.next().unwrap()["method"], "elicitation/create");
+}

@@ -1,0 +1,114 @@
+use serde_json::json;
+
+use super::{ACCEPT, Session};
+use crate::http::send;
+use crate::sidecar::Sidecar;
+
+#[test]
+fn every_revision_with_a_handshake_is_spoken() {
+    let sidecar = Sidecar::start();
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = Session::open(&sidecar.socket, version, json!({}));
+        let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(session.send(&done).status, 202);
+        assert_eq!(session.ask("ping", json!({}))["result"], json!({}));
+        let tools = session.ask("tools/list", json!({}))["result"]["tools"].clone();
+        assert!(tools.as_array().unwrap().len() > 2);
+    }
+    // One that is not known, or has no handshake, gets the newest that has one.
+    for version in ["2026-07-28", "1999-01-01"] {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {"protocolVersion": version, "capabilities": {}}});
+        let hello = hello.to_string();
+        let reply = send(&sidecar.socket, "POST", "/mcp", ACCEPT, hello.as_bytes());
+        assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25");
+    }
+}
+
+#[test]
+fn a_session_ends_when_the_client_says_so() {
+    let sidecar = Sidecar::start();
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let mut stream = session.listen();
+    let end = || send(&sidecar.socket, "DELETE", "/mcp", &session.headers, b"").status;
+    assert_eq!(end(), 200);
+    assert_eq!(stream.next(), None);
+    assert_eq!(end(), 404);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let reply = session.send(&ping);
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["code"]),
+        (404, &json!(-32001))
+    );
+}
+
+#[test]
+fn a_session_is_its_users_alone() {
+    let sidecar = Sidecar::start();
+    let alice = "x-pillion-user: alice\r\n";
+    let session = Session::open_with(&sidecar.socket, "2025-11-25", json!({}), alice);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let as_user = |user: &str| {
+        let headers = format!("{ACCEPT}mcp-session-id: {}\r\n{user}", session.id);
+        send(&sidecar.socket, "POST", "/mcp", &headers, ping.as_bytes()).status
+    };
+    assert_eq!(as_user(alice), 200);
+    assert_eq!(as_user("x-pillion-user: bob\r\n"), 404);
+    assert_eq!(as_user(""), 404);
+}
+
+#[test]
+fn a_request_names_its_session_and_a_revision_that_there_is() {
+    let sidecar = Sidecar::start();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let status = |headers: &str| {
+        let headers = format!("{ACCEPT}{headers}");
+        send(&sidecar.socket, "POST", "/mcp", &headers, ping.as_bytes()).status
+    };
+    assert_eq!(status(""), 400);
+    assert_eq!(status("mcp-session-id: nope\r\n"), 404);
+    let id = Session::open(&sidecar.socket, "2025-11-25", json!({})).id;
+    let with = |version| {
+        status(&format!(
+            "mcp-session-id: {id}\r\nmcp-protocol-version: {version}\r\n"
+        ))
+    };
+    assert_eq!(with("2025-11-25"), 200);
+    assert_eq!(with("soon"), 400);
+    let headers = format!("accept: application/json\r\nmcp-session-id: {id}\r\n");
+    assert_eq!(
+        send(&sidecar.socket, "GET", "/mcp", &headers, b"").status,
+        406
+    );
+}
+
+#[test]
+fn only_the_revision_that_has_batches_takes_them() {
+    let sidecar = Sidecar::start();
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": "b", "method": "tools/call",
+            "params": {"name": "calculator", "arguments": {"expression": "6*7"}}},
+        {"jsonrpc": "2.0", "id": 3, "method": "nope"},
+        {"id": 4},
+    ]);
+    let old = Session::open(&sidecar.socket, "2025-03-26", json!({}));
+    let answers = old.send(&batch).json();
+    assert_eq!(answers[0], json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    assert_eq!(answers[1]["result"]["content"][0]["text"], "42");
+    assert_eq!(answers[2]["error"]["code"], -32601);
+    assert_eq!(answers[3]["error"]["code"], -32600);
+    assert_eq!(answers.as_array().unwrap().len(), 4);
+    let new = Session::open(&sidecar.socket, "2025-06-18", json!({}));
+    assert_eq!(new.send(&batch).status, 400);
+}
+
+#[test]
+fn a_stream_does_not_hold_up_the_end() {
+    let sidecar = Sidecar::start();
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let mut stream = session.listen();
+    assert_eq!(sidecar.end().cut_off, 0);
+    assert_eq!(stream.next(), None);
+}

@@ -1,0 +1,216 @@
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Value, json};
+
+use super::{Session, ask, last, messages, stateless};
+use crate::http::send;
+use crate::sidecar::Sidecar;
+
+const ODD: &str = r#"{"content":[{"type":"hologram","depth":1.50,"x":{"b":1,"a":18446744073709551617}}],"structuredContent":[1.0],"isError":false,"_meta":{"z":1e2},"later":null}"#;
+
+fn config(url: &str) -> String {
+    format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n\
+         transport = \"streamable_http\"\ntool_prefix = \"\"\n"
+    )
+}
+
+fn call(name: &str, arguments: Value) -> Value {
+    json!({"name": name, "arguments": arguments})
+}
+
+#[test]
+fn i3_a_result_has_text_for_the_model_and_an_envelope_for_programs() {
+    let sidecar = Sidecar::start();
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let params = call("calculator", json!({"expression": "10/4"}));
+    let result = session.ask("tools/call", params.clone())["result"].clone();
+    assert_eq!(result["content"], json!([{"type": "text", "text": "2.5"}]));
+    assert_eq!(result["structuredContent"]["ok"], true);
+    assert_eq!(result["structuredContent"]["data"]["result"], 2.5);
+    assert_eq!(result["isError"], false);
+    assert!(result.get("resultType").is_none());
+
+    let result = ask(&sidecar.socket, "tools/call", params)["result"].clone();
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result["structuredContent"]["data"]["result"], 2.5);
+
+    let failed = call("calculator", json!({"expression": "1/0"}));
+    let result = session.ask("tools/call", failed)["result"].clone();
+    assert_eq!(result["isError"], true);
+    let text = "Calculation error: division by zero";
+    assert_eq!(result["content"][0]["text"], text);
+    assert_eq!(
+        result["structuredContent"],
+        json!({"ok": false, "error": {"code": "invalid_input", "message": text}})
+    );
+}
+
+#[test]
+fn b5_an_unknown_tool_is_an_error_of_the_protocol() {
+    let sidecar = Sidecar::start();
+    let session = Session::open(&sidecar.socket, "2025-06-18", json!({}));
+    let params = call("nope", json!({}));
+    for answer in [
+        session.ask("tools/call", params.clone()),
+        ask(&sidecar.socket, "tools/call", params),
+    ] {
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        assert_eq!(answer["error"]["message"], "Unknown tool: nope");
+    }
+    let wrong = session.ask("tools/call", call("calculator", json!([1])));
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    let wrong = session.ask("tools/call", json!({"arguments": {}}));
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+}
+
+#[test]
+fn the_list_is_in_a_stable_order_and_has_no_second_page() {
+    let sidecar = Sidecar::start();
+    let list = || ask(&sidecar.socket, "tools/list", json!({}))["result"].clone();
+    let first = list();
+    assert_eq!(first, list());
+    assert_eq!(
+        (&first["ttlMs"], &first["cacheScope"]),
+        (&json!(0), &json!("private"))
+    );
+    assert_eq!(first["resultType"], "complete");
+    let tools = first["tools"].as_array().unwrap();
+    assert!(
+        tools
+            .iter()
+            .all(|tool| tool["inputSchema"]["type"] == "object")
+    );
+    assert!(tools.iter().any(|tool| tool["name"] == "calculator"));
+    let next = ask(&sidecar.socket, "tools/list", json!({"cursor": "x"}));
+    assert_eq!(next["error"]["code"], -32602, "{next}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e10_what_a_server_lists_and_answers_passes_byte_for_byte() {
+    let listed = r#"{"tools":[{"name":"odd","title":"T","icons":[],"x-own":{"n":1.50},"inputSchema":{"type":"object","x":[]}}]}"#;
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/list", move |_| Reply::raw_result(listed))
+        .on("tools/call", |_| Reply::raw_result(ODD))
+        .start();
+    let sidecar = Sidecar::with_config(&config(&server.url));
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let list = String::from_utf8(session.send(&list).body).unwrap();
+    let entry = &listed[r#"{"tools":["#.len()..listed.len() - 2];
+    assert!(list.contains(entry), "{list}");
+
+    let params = call("odd", json!({}));
+    let message = json!({"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params});
+    let body = String::from_utf8(session.send(&message).body).unwrap();
+    assert_eq!(
+        body,
+        format!(r#"{{"jsonrpc":"2.0","id":"x","result":{ODD}}}"#)
+    );
+
+    // The revision of the client wants one member more.
+    let (headers, message) = stateless("tools/call", params, json!({}));
+    let message = message.to_string();
+    let reply = send(
+        &sidecar.socket,
+        "POST",
+        "/mcp",
+        &headers,
+        message.as_bytes(),
+    );
+    let body = String::from_utf8(reply.body).unwrap();
+    let rest = &ODD[1..];
+    assert_eq!(
+        body,
+        format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"resultType":"complete",{rest}}}"#)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e10_a_failed_tool_and_an_error_of_the_protocol_pass_as_they_are() {
+    let failed = r#"{"content":[{"type":"text","text":"out of paper","n":2.0}],"isError":true}"#;
+    let error = json!({"code": -31999, "message": "No", "data": {"why": [1]}});
+    let sent = error.clone();
+    let listed = json!({"tools": [
+        {"name": "fails", "inputSchema": {"type": "object"}},
+        {"name": "errs", "inputSchema": {"type": "object"}},
+    ]});
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/list", move |_| Reply::result(&listed))
+        .on("tools/call", move |params| {
+            match params["name"] == "fails" {
+                true => Reply::raw_result(failed),
+                false => Reply::raw_error(&sent),
+            }
+        })
+        .start();
+    let sidecar = Sidecar::with_config(&config(&server.url));
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call("fails", json!({}))});
+    let body = String::from_utf8(session.send(&message).body).unwrap();
+    assert_eq!(
+        body,
+        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{failed}}}"#)
+    );
+    assert_eq!(
+        session.ask("tools/call", call("errs", json!({})))["error"],
+        error
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_and_log_messages_come_before_the_result() {
+    let notices = [
+        json!({"jsonrpc": "2.0", "method": "notifications/message",
+            "params": {"level": "info", "data": {"n": 1}, "extra": true}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/message",
+            "params": {"level": "debug", "data": "fine"}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/progress",
+            "params": {"progressToken": 1, "progress": 1, "total": 2, "message": "half"}}),
+    ];
+    let listed = json!({"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]});
+    let server = FakeMcp::builder(Dialect::Stateless)
+        .on("tools/list", move |_| Reply::result(&listed))
+        .on("tools/call", move |params| {
+            // The client that asks for nothing is not told anything.
+            let token = &params["_meta"]["progressToken"];
+            let notices = notices
+                .iter()
+                .filter(|notice| notice["method"] != "notifications/progress" || !token.is_null());
+            let result = Reply::raw_result(ODD);
+            notices.fold(result, |reply, notice| reply.preceded_by(notice))
+        })
+        .start();
+    let toml = config(&server.url) + "protocol_version = \"2026-07-28\"\n";
+    let sidecar = Sidecar::with_config(&toml);
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    assert_eq!(
+        session.ask("logging/setLevel", json!({"level": "info"}))["result"],
+        json!({})
+    );
+    let message = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params":
+        {"name": "slow", "arguments": {}, "_meta": {"progressToken": "mine"}}});
+    let reply = session.send(&message);
+    assert!(
+        reply.head.contains("text/event-stream"),
+        "{}",
+        String::from_utf8_lossy(&reply.body)
+    );
+    let messages = messages(&reply);
+    assert_eq!(
+        messages[0]["params"],
+        json!({"level": "info", "data": {"n": 1}, "extra": true})
+    );
+    assert_eq!(
+        messages[1]["params"],
+        json!({"progressToken": "mine", "progress": 1, "total": 2, "message": "half"})
+    );
+    assert_eq!(messages[2]["id"], 3);
+    assert_eq!(messages.len(), 3, "{messages:?}");
+
+    // Whoever asks for nothing gets the result alone.
+    let other = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let reply = other.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
+        "params": call("slow", json!({}))}));
+    assert!(reply.head.contains("application/json"), "{}", reply.head);
+    assert_eq!(last(&reply)["id"], 3);
+}
