@@ -15,7 +15,7 @@ fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
 
 fn listed(daemon: &Daemon, filter: &[&str]) -> Vec<Value> {
     let output = calls(daemon, &[&["list", "--json"], filter].concat());
-    let answer: Value = serde_json::from_str(&stdout(&output)).expect(&stderr(&output));
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     answer["calls"].as_array().unwrap().clone()
 }
 
