@@ -39,6 +39,7 @@ pub use config::{
 };
 pub use error::{McpError, McpErrorKind, Wording};
 pub use jsonrpc::RpcError;
+pub use metadata::{CLIENT_CAPABILITIES, RESERVED as RESERVED_META};
 pub use oauth::{
     AuthorizationChallenge, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
     ClientRegistration, InMemoryTokenStore, InvalidRedirect, OAuthConfig, OAuthCredentials,

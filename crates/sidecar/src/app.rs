@@ -1,16 +1,21 @@
 //! What a running sidecar is made of, apart from its socket.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillion_core::executor::{Executor, ExecutorHooks};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
+use tokio::time::timeout;
 
 use crate::config::{Config, HttpSection};
 use crate::mcp_server::McpServer;
 use crate::state::State;
 use crate::upstream::Upstreams;
+
+/// How long the sessions with MCP servers may take to end.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What every request handler shares. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -111,8 +116,8 @@ impl App {
         self.shared.upstreams.tool_prefix(label)
     }
 
-    /// Ends the sessions with the MCP servers.
+    /// Ends the sessions with the MCP servers. Whether they hear of it in time is their affair.
     pub(crate) async fn disconnect(&self) {
-        self.shared.upstreams.disconnect().await;
+        drop(timeout(FAREWELL, self.shared.upstreams.disconnect()).await);
     }
 }

@@ -17,10 +17,13 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use error::CliError;
+use pillion_client::Client;
+use serde::de::DeserializeOwned;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -56,6 +59,16 @@ struct SocketOption {
     socket: Option<PathBuf>,
 }
 
+impl SocketOption {
+    /// A client of the sidecar there.
+    fn client(self, timeout: Duration) -> Client {
+        let default = pillion_client::default_socket_path;
+        Client::builder(self.socket.unwrap_or_else(default))
+            .timeout(timeout)
+            .build()
+    }
+}
+
 /// What the command line is made of, as the manual pages want to know it.
 #[must_use]
 pub fn command() -> clap::Command {
@@ -84,6 +97,22 @@ pub fn run() -> ExitCode {
             error.exit_code()
         }
     }
+}
+
+/// Runs a server to its end, and waits for nothing that is still going on then.
+fn run_and_leave(server: impl Future<Output = Result<(), CliError>>) -> Result<ExitCode, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::Runtime)?;
+    let outcome = runtime.block_on(server);
+    runtime.shutdown_background();
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Reads a sidecar's answer.
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CliError> {
+    serde_json::from_slice(body).map_err(CliError::Answer)
 }
 
 /// Writes the text and ends the line.

@@ -21,6 +21,7 @@
 pub mod app;
 pub mod cli;
 pub mod config;
+mod echo;
 pub mod logging;
 mod mcp_server;
 pub mod routes;

@@ -83,10 +83,7 @@ impl McpServer {
             return Ok(Visibility::default());
         };
         let model = self.models.iter().find(|model| model.id == id);
-        let model = model.ok_or_else(|| {
-            let id: String = id.chars().take(128).collect();
-            message::invalid_params(format!("Unknown model: {id}"))
-        })?;
+        let model = model.ok_or_else(|| message::unknown("model", id))?;
         Ok(Visibility::for_model(Arc::clone(model)))
     }
 }

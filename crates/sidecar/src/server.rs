@@ -20,9 +20,6 @@ use crate::routes;
 /// descriptors: trying again at once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long the sessions with MCP servers may take to end.
-const FAREWELL: Duration = Duration::from_secs(2);
-
 /// How the end went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
@@ -59,8 +56,7 @@ pub async fn run(
     drop(listener);
     acceptor.app.mcp().stop();
     let drained = drain(graceful, connections, grace).await;
-    // Whether the MCP servers hear of it in time is their affair.
-    drop(tokio::time::timeout(FAREWELL, acceptor.app.disconnect()).await);
+    acceptor.app.disconnect().await;
     drained
 }
 

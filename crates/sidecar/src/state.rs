@@ -8,7 +8,7 @@ use std::time::Duration;
 use pillion_core::executor::Journal;
 use pillion_core::store::{CallLog, ProcessLife, Retention, Store, StoreError, Timestamp};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -21,16 +21,7 @@ const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
 pub struct State {
     store: Arc<SqlStore>,
     process: ProcessLife,
-    clean_up: Arc<CleanUp>,
-}
-
-/// Ends with the last that has it.
-struct CleanUp(AbortHandle);
-
-impl Drop for CleanUp {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    clean_up: Arc<AbortOnDropHandle<()>>,
 }
 
 impl State {
@@ -63,7 +54,7 @@ impl State {
         Ok(Self {
             store,
             process,
-            clean_up: Arc::new(CleanUp(clean_up.abort_handle())),
+            clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
         })
     }
 
@@ -82,7 +73,7 @@ impl State {
 
     /// Writes what is waiting and closes the store.
     pub async fn close(self) {
-        self.clean_up.0.abort();
+        self.clean_up.abort();
         self.store.close().await;
     }
 }

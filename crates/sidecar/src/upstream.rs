@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::config::{McpSection, McpServerSection};
 use desk::Desk;
-use tool::UpstreamTool;
+pub(crate) use tool::UpstreamTool;
 
 /// The longest that a server which fails again and again is left alone.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -108,18 +108,9 @@ impl Upstreams {
         self.times.discovery_timeout
     }
 
-    /// The tool of that name in the registry, if it is a server's.
-    pub(crate) fn tool(&self, name: &str) -> Option<Arc<UpstreamTool>> {
-        self.tools.read().get(name).cloned()
-    }
-
     /// Every tool of the servers that is registered, with its name there.
-    pub(crate) fn tools(&self) -> Vec<(ToolName, Arc<UpstreamTool>)> {
-        let tools = self.tools.read();
-        let tools = tools
-            .iter()
-            .map(|(name, tool)| (name.clone(), Arc::clone(tool)));
-        tools.collect()
+    pub(crate) fn tools(&self) -> IndexMap<ToolName, Arc<UpstreamTool>> {
+        self.tools.read().clone()
     }
 
     /// The name in the registry of the only tool that its server calls so, if the configuration

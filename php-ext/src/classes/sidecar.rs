@@ -279,8 +279,8 @@ fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
         exception::transport(format!("The sidecar's answer has no list '{field}'"))
     })?;
     let is_object = |entry: &Zval| entry.is_array() || entry.is_object();
-    let entries = list.array().into_iter().flat_map(entries);
-    if !entries.into_iter().all(|(_, entry)| is_object(entry)) {
+    let mut entries = list.array().into_iter().flat_map(entries);
+    if !entries.all(|(_, entry)| is_object(entry)) {
         return Err(exception::transport(format!(
             "The sidecar's list '{field}' has an entry that is no object"
         )));

@@ -21,10 +21,10 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// What stands before the keys of `_meta` that the specification defines.
-pub(super) const RESERVED: &str = "io.modelcontextprotocol/";
+pub const RESERVED: &str = "io.modelcontextprotocol/";
 
 /// The key of `_meta` that says what the client can do.
-pub(super) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// Headers that repeat what is in a message, each once.
 pub(super) type Mirrored = Vec<(HeaderName, HeaderValue)>;

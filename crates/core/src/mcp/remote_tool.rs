@@ -100,6 +100,30 @@ impl McpTool {
     }
 }
 
+impl McpTool {
+    /// The name that the server knows the tool by.
+    #[must_use]
+    pub fn remote_name(&self) -> &str {
+        &self.remote_name
+    }
+
+    /// What a server answered to `tools/call`, as the outcome of the call.
+    ///
+    /// # Errors
+    /// Why the call failed; of a result with `isError` its text, with the result.
+    pub fn outcome(answer: Result<&RawValue, &McpError>) -> Result<ToolOutput, ToolFailure> {
+        let result = answer.map_err(failure)?;
+        let result: Value = serde_json::from_str(result.get()).map_err(|error| {
+            ToolFailure::internal(format!("The result cannot be read: {error}"))
+        })?;
+        if result.get("isError") == Some(&Value::Bool(true)) {
+            let message = text_content(&result);
+            return Err(ToolFailure::new(ErrorCode::InternalError, message).with_result(result));
+        }
+        Ok(ToolOutput::value(result))
+    }
+}
+
 impl Tool for McpTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
@@ -117,19 +141,14 @@ impl Tool for McpTool {
             let options = RequestOptions::default();
             let client = &self.client;
             let called = client.call_tool_with(&self.remote_name, &arguments, &options);
-            let called = called.await.map_err(|error| failure(&error))?;
-            let result: Value = serde_json::from_str(called.result.get()).map_err(|error| {
-                ToolFailure::internal(format!("The result cannot be read: {error}"))
-            })?;
-            if result.get("isError") == Some(&Value::Bool(true)) {
-                let message = text_content(&result);
-                return Err(ToolFailure::new(ErrorCode::InternalError, message).with_result(result));
-            }
-            let output = ToolOutput::value(result);
-            Ok(match called.output_mismatch {
-                Some(mismatch) => output.with_metadata("output_mismatch", mismatch.into()),
-                None => output,
-            })
+            let called = called.await;
+            let output = Self::outcome(called.as_ref().map(|called| &*called.result))?;
+            Ok(
+                match called.ok().and_then(|called| called.output_mismatch) {
+                    Some(mismatch) => output.with_metadata("output_mismatch", mismatch.into()),
+                    None => output,
+                },
+            )
         })
     }
 }

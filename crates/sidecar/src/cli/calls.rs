@@ -6,10 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use pillion_client::Client;
-use serde::de::DeserializeOwned;
 
-use super::{CliError, SocketOption, print};
+use super::{CliError, SocketOption, decode, print};
 
 /// `pillion calls`
 #[derive(Debug, Args)]
@@ -73,18 +71,11 @@ impl Filter {
 
 impl Calls {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let path = self.socket.socket;
-        let client = Client::builder(path.unwrap_or_else(pillion_client::default_socket_path))
-            .timeout(Duration::from_secs(30))
-            .build();
+        let client = self.socket.client(Duration::from_secs(30));
         match self.command {
             Command::List(list) => list.apply(&client),
             Command::Show(show) => show.apply(&client),
             Command::Stats(statistics) => statistics.apply(&client),
         }
     }
-}
-
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CliError> {
-    serde_json::from_slice(body).map_err(CliError::Answer)
 }

@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use nix::sys::stat::{Mode, umask};
@@ -12,9 +11,6 @@ use super::serve::StopSignals;
 use crate::config::Config;
 use crate::mcp_server::{Caller, stdio};
 use crate::{logging, tools};
-
-/// How long the sessions with MCP servers may take to end.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// `pillion mcp-stdio`
 #[derive(Debug, Args)]
@@ -36,14 +32,8 @@ impl McpStdio {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         // Standard error: on standard output there is nothing but messages.
         logging::initialize(&config.log);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(CliError::Runtime)?;
-        let outcome = runtime.block_on(self.serve(&config));
         // A read of standard input cannot be given up.
-        runtime.shutdown_background();
-        outcome.map(|()| ExitCode::SUCCESS)
+        super::run_and_leave(self.serve(&config))
     }
 
     async fn serve(&self, config: &Config) -> Result<(), CliError> {
@@ -59,8 +49,7 @@ impl McpStdio {
         let grace = config.shutdown.grace;
         let output = tokio::io::stdout();
         let served = stdio::serve(&app, caller, input, output, grace, stop.first()).await;
-        // Whether the MCP servers hear of it in time is their affair.
-        drop(tokio::time::timeout(FAREWELL, app.disconnect()).await);
+        app.disconnect().await;
         served.map_err(CliError::Streams)
     }
 }

@@ -31,14 +31,8 @@ impl Serve {
             config.socket.path = self.socket.socket;
         }
         logging::initialize(&config.log);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(CliError::Runtime)?;
-        let outcome = runtime.block_on(serve(&config));
         // A tool that blocks its thread must not keep the process from ending.
-        runtime.shutdown_background();
-        outcome.map(|()| ExitCode::SUCCESS)
+        super::run_and_leave(serve(&config))
     }
 }
 

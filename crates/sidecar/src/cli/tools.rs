@@ -6,10 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use pillion_client::Client;
-use serde::de::DeserializeOwned;
 
-use super::{CliError, SocketOption, complain, print};
+use super::{CliError, SocketOption, complain, decode, print};
 
 /// `pillion tools`
 #[derive(Debug, Args)]
@@ -35,20 +33,13 @@ enum Command {
 
 impl Tools {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let path = self.socket.socket;
-        let client = Client::builder(path.unwrap_or_else(pillion_client::default_socket_path))
-            .timeout(Duration::from_millis(self.timeout_ms))
-            .build();
+        let client = self.socket.client(Duration::from_millis(self.timeout_ms));
         match self.command {
             Command::List(list) => list.apply(&client),
             Command::Schemas(schemas) => schemas.apply(&client),
             Command::Call(call) => call.apply(&client),
         }
     }
-}
-
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CliError> {
-    serde_json::from_slice(body).map_err(CliError::Answer)
 }
 
 /// Names the MCP servers whose tools are missing.

@@ -13,6 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::link::Link;
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
+    unknown,
 };
 use super::template;
 use crate::app::App;
@@ -136,10 +137,7 @@ impl Catalog {
     async fn prompt(&self, app: &App, name: &str) -> Result<Entry, RpcError> {
         let search = |entries: &[Entry]| entries.iter().find(|entry| entry.id == name).cloned();
         let found = self.find(app, Kind::Prompts, search).await;
-        found.ok_or_else(|| {
-            let name: String = name.chars().take(128).collect();
-            invalid_params(format!("Unknown prompt: {name}"))
-        })
+        found.ok_or_else(|| unknown("prompt", name))
     }
 
     /// `resources/read`.

@@ -55,24 +55,23 @@ impl Exchange<'_> {
 
     /// Answers a GET: the stream of a session.
     pub(crate) fn get(&self) -> Response {
-        if let Some(refusal) = headers::refuse_origin(self.headers) {
-            return refusal;
-        }
-        if self.says_stateless() {
-            return only_post();
-        }
-        legacy::get(self)
+        self.for_session(legacy::get)
     }
 
     /// Answers a DELETE: ends a session.
     pub(crate) fn delete(&self) -> Response {
+        self.for_session(legacy::delete)
+    }
+
+    /// What only revisions with sessions have.
+    fn for_session(&self, answer: fn(&Self) -> Response) -> Response {
         if let Some(refusal) = headers::refuse_origin(self.headers) {
             return refusal;
         }
         if self.says_stateless() {
             return only_post();
         }
-        legacy::delete(self)
+        answer(self)
     }
 
     /// Whether the header names a revision without sessions.
@@ -101,7 +100,7 @@ impl Exchange<'_> {
         let is_unknown = version.is_some_and(|it| it.parse::<ProtocolVersion>().is_err());
         let meta = request.meta();
         request.method != "initialize"
-            && (is_unknown || meta.contains_key("io.modelcontextprotocol/protocolVersion"))
+            && (is_unknown || meta.contains_key(message::PROTOCOL_VERSION))
     }
 }
 

@@ -7,20 +7,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use axum::body::Bytes;
 use parking_lot::Mutex;
-use pillion_core::mcp::{Feature, LogLevel, Progress, ProtocolVersion, RequestOptions, RpcError};
+use pillion_core::mcp::{
+    Feature, LogLevel, Progress, ProtocolVersion, RESERVED_META, RequestOptions, RpcError,
+};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use super::message::{self, METHOD_NOT_FOUND, Members};
+use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
 
 /// How many notices may wait for a client that does not keep up; then some are left out.
 const MOST_WAITING: usize = 256;
-
-/// What stands before the keys of `_meta` that the specification defines: they are said to
-/// us, and not to whom a request is passed on.
-const RESERVED: &str = "io.modelcontextprotocol/";
 
 /// What a running request has to say before its result.
 #[derive(Debug)]
@@ -100,8 +98,9 @@ impl Link {
         let (said, comes_out) = mpsc::channel(MOST_WAITING);
         let mut meta = request.meta();
         let progress_token = meta.shift_remove("progressToken");
-        let own_level = meta.shift_remove("io.modelcontextprotocol/logLevel");
-        meta.retain(|key, _| !key.starts_with(RESERVED));
+        let own_level = meta.shift_remove(LOG_LEVEL);
+        // The rest of what the specification defines is said to us alone.
+        meta.retain(|key, _| !key.starts_with(RESERVED_META));
         let mut others = request.params.clone();
         others.shift_remove("_meta");
         if let (false, Ok(meta)) = (meta.is_empty(), message::raw(&meta)) {
@@ -141,7 +140,7 @@ impl Link {
         if let Some(level) = &self.own_level
             && let Ok(level) = serde_json::from_str(level.get())
         {
-            options = options.meta("io.modelcontextprotocol/logLevel", level);
+            options = options.meta(LOG_LEVEL, level);
         }
         if let (Some(token), true) = (self.progress_token.clone(), self.requester.hears) {
             let said = self.said.clone();

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::echo::shortened;
+
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
@@ -15,6 +17,11 @@ pub(crate) const INVALID_PARAMS: i64 = -32602;
 /// Of revision 2026-07-28.
 pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const INTERNAL_ERROR: i64 = -32603;
+
+/// Keys of `_meta`.
+pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The members of an object, in order, each as it was written.
 pub(crate) type Members = IndexMap<String, Box<RawValue>>;
@@ -155,6 +162,17 @@ fn is_id(id: &RawValue) -> bool {
 
 pub(crate) fn invalid_params(message: impl Into<String>) -> RpcError {
     RpcError::new(INVALID_PARAMS, message)
+}
+
+/// There is no `what` of that name.
+pub(crate) fn unknown(what: &str, name: &str) -> RpcError {
+    invalid_params(format!("Unknown {what}: {}", shortened(name)))
+}
+
+/// A header does not say what the message says.
+pub(crate) fn header_mismatch(header: &str) -> RpcError {
+    let reason = format!("The header {header} does not agree with the message");
+    RpcError::new(HEADER_MISMATCH, reason)
 }
 
 /// An error with `data`.

@@ -3,10 +3,14 @@
 use std::pin::Pin;
 
 use axum::body::Bytes;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::listening::{Change, Ear};
+use super::message;
+use super::sessions::Session;
 use super::subscriptions::Subscribed;
+use crate::app::App;
 
 /// Where the messages of a stream come from.
 pub(super) trait Source: Send + 'static {
@@ -29,6 +33,22 @@ pub(super) struct Listener {
     /// Keeps the messages from ending.
     pub(super) _open: Option<mpsc::Sender<Bytes>>,
     pub(super) is_over: bool,
+}
+
+impl Listener {
+    /// The stream of a session, for what belongs to no request of it.
+    pub(super) fn of_session(app: &App, session: &Session) -> Self {
+        Self {
+            messages: session.open_stream(),
+            ear: app.mcp().listening.listen(app),
+            tell: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
+            stopped: Box::pin(app.mcp().stopped()),
+            farewell: None,
+            held: Vec::new(),
+            _open: None,
+            is_over: false,
+        }
+    }
 }
 
 impl Source for Listener {

@@ -102,7 +102,7 @@ fn untagged(params: &RawValue) -> Members {
     if let Some(meta) = members.get("_meta")
         && let Ok(mut meta) = serde_json::from_str::<Members>(meta.get())
     {
-        meta.shift_remove("io.modelcontextprotocol/subscriptionId");
+        meta.shift_remove(message::SUBSCRIPTION_ID);
         match message::raw(&meta) {
             Ok(meta) if meta.get() != "{}" => drop(members.insert("_meta".to_owned(), meta)),
             _ => drop(members.shift_remove("_meta")),

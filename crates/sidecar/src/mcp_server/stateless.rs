@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use pillion_core::mcp::{Feature, ProtocolVersion, RpcError, SubscriptionFilter};
+use pillion_core::mcp::{
+    CLIENT_CAPABILITIES, Feature, ProtocolVersion, RpcError, SubscriptionFilter,
+};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -11,7 +13,10 @@ use uuid::Uuid;
 
 use super::held::Resumed;
 use super::link::{LogThreshold, Question, Requester};
-use super::message::{self, Members, Request, error_with, invalid_params};
+use super::message::{
+    self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with,
+    invalid_params,
+};
 use super::running::{Event, Running};
 use super::source::{Listener, Source};
 use super::{Caller, subscriptions};
@@ -23,8 +28,6 @@ pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 pub(super) const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
-
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Resources that one subscription may watch.
 const MOST_RESOURCES: usize = 1_000;
@@ -46,8 +49,8 @@ pub(super) fn requester(
     repeated: impl Fn(&'static str, &str) -> Result<(), RpcError>,
 ) -> Result<Requester, RpcError> {
     let meta = request.meta();
-    let version: String = field(&meta, "protocolVersion")?;
-    let capabilities: Map<String, Value> = field(&meta, "clientCapabilities")?;
+    let version: String = field(&meta, PROTOCOL_VERSION)?;
+    let capabilities: Map<String, Value> = field(&meta, CLIENT_CAPABILITIES)?;
     repeated(VERSION, &version)?;
     let known = version.parse::<ProtocolVersion>().ok();
     let known = known.filter(|version| version.supports(Feature::RequestMetadata));
@@ -64,7 +67,7 @@ pub(super) fn requester(
     if let Some(name) = name {
         repeated(NAME, &request.text(name)?)?;
     }
-    if let Some(level) = meta.get("io.modelcontextprotocol/logLevel") {
+    if let Some(level) = meta.get(LOG_LEVEL) {
         let level = serde_json::from_str(level.get());
         let level = level.map_err(|_| invalid_params("The log level is none"))?;
         app.upstreams().want_log(level);
@@ -79,9 +82,8 @@ pub(super) fn requester(
     })
 }
 
-fn field<T: serde::de::DeserializeOwned>(meta: &Members, name: &str) -> Result<T, RpcError> {
-    let key = format!("io.modelcontextprotocol/{name}");
-    let value = meta.get(&key);
+fn field<T: serde::de::DeserializeOwned>(meta: &Members, key: &str) -> Result<T, RpcError> {
+    let value = meta.get(key);
     let value = value.and_then(|value| serde_json::from_str(value.get()).ok());
     value.ok_or_else(|| invalid_params(format!("'_meta' must have '{key}'")))
 }

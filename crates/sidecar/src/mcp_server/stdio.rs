@@ -193,16 +193,7 @@ impl Client {
             Err(error) => return self.say(request, &Err(error)).await,
         };
         self.say(request, &Ok(result)).await;
-        let listener = Listener {
-            messages: session.open_stream(),
-            ear: self.app.mcp().listening.listen(&self.app),
-            tell: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
-            stopped: Box::pin(self.app.mcp().stopped()),
-            farewell: None,
-            held: Vec::new(),
-            _open: None,
-            is_over: false,
-        };
+        let listener = Listener::of_session(&self.app, &session);
         self.state.lock().session = Some(session);
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
@@ -215,7 +206,7 @@ fn is_stateless(request: &Request) -> bool {
         return true;
     }
     let meta = request.meta();
-    let version = meta.get("io.modelcontextprotocol/protocolVersion");
+    let version = meta.get(message::PROTOCOL_VERSION);
     let version = version.and_then(|it| serde_json::from_str::<String>(it.get()).ok());
     version.is_some_and(|version| {
         let known = version.parse::<ProtocolVersion>();

@@ -11,20 +11,23 @@ use serde_json::{Value, json};
 
 use super::Caller;
 use super::link::Link;
-use super::message::{self, HEADER_MISMATCH, INTERNAL_ERROR, Request, invalid_params};
+use super::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use crate::app::App;
+use crate::upstream::UpstreamTool;
 
 /// A tool as clients see it.
 struct Exposed {
     name: String,
     tool: Arc<RegisteredTool>,
+    /// The same as its server listed it, if it is a server's.
+    listed: Option<Arc<UpstreamTool>>,
 }
 
 /// Every tool with the name that clients know it by, in the registry's order: its own, but
 /// for a server's tool that stands under the server's own name where no other has it and the
 /// configuration says nothing of a prefix.
 fn exposed(app: &App) -> Vec<Exposed> {
-    let of_servers: HashMap<_, _> = app.upstreams().tools().into_iter().collect();
+    let of_servers = app.upstreams().tools();
     let registered = app.registry().tools(None);
     let wanted = registered
         .iter()
@@ -43,6 +46,7 @@ fn exposed(app: &App) -> Vec<Exposed> {
         Exposed {
             name: if is_free { *name } else { own }.to_owned(),
             tool: Arc::clone(tool),
+            listed: of_servers.get(tool.name()).cloned(),
         }
     });
     named.collect()
@@ -52,13 +56,13 @@ fn exposed(app: &App) -> Vec<Exposed> {
 pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, RpcError> {
     app.discover().await;
     let mut tools = Vec::new();
-    for Exposed { name, tool } in exposed(app) {
+    for Exposed { name, tool, listed } in exposed(app) {
         let names = [tool.name().as_str(), &name];
         if !caller.visibility.admits(names, tool.origin()) {
             continue;
         }
-        let entry = match app.upstreams().tool(tool.name().as_str()) {
-            Some(server) => server.listed_as(&name),
+        let entry = match listed {
+            Some(listed) => listed.listed_as(&name),
             None => serde_json::value::to_raw_value(&native(&name, &tool)),
         };
         tools.push(entry.map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?);
@@ -102,10 +106,7 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Result<Arc<RegisteredTo
         let names = [tool.name().as_str(), name];
         caller.visibility.admits(names, tool.origin())
     })
-    .ok_or_else(|| {
-        let name: String = name.chars().take(128).collect();
-        invalid_params(format!("Unknown tool: {name}"))
-    })
+    .ok_or_else(|| message::unknown("tool", name))
 }
 
 /// `CallToolResult`: a server's as it wrote it, any other as requirement I3 says.
@@ -129,8 +130,7 @@ pub(super) async fn call(
         let schema = tool.definition().input_schema();
         let header = |name: &str| headers.get(name).cloned();
         if let Some(header) = param_header_mismatch(schema, &arguments, header) {
-            let reason = format!("The header {header} does not agree with the message");
-            return Err(RpcError::new(HEADER_MISMATCH, reason));
+            return Err(message::header_mismatch(&header));
         }
     }
     let context = CallContext {

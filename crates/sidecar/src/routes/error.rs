@@ -6,6 +6,8 @@ use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
 
+use crate::echo::shortened;
+
 /// Why a request was refused before any tool ran.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
@@ -87,12 +89,4 @@ impl IntoResponse for RequestError {
         let (status, code) = self.translate();
         (status, Json(Failure::new(code.as_str(), self.to_string()))).into_response()
     }
-}
-
-/// Longest part of what a client sent that an error repeats, in characters.
-const LONGEST_ECHO: usize = 128;
-
-/// The start of what a client sent, for an error to repeat.
-pub(super) fn shortened(text: &str) -> String {
-    text.chars().take(LONGEST_ECHO).collect()
 }

@@ -1,12 +1,9 @@
 use std::sync::Arc;
 
-use pillion_core::mcp::{McpError, McpTool, McpToolError};
+use pillion_core::mcp::{McpTool, McpToolError};
 use pillion_core::tool::{
-    CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOrigin,
-    ToolOutput,
+    CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
 };
-use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Server;
@@ -19,7 +16,6 @@ use crate::mcp_server::message::Members;
 pub(crate) struct UpstreamTool {
     inner: Arc<McpTool>,
     server: Arc<Server>,
-    remote_name: String,
     /// The entry of `tools/list`, as the server wrote it.
     listed: Members,
 }
@@ -28,23 +24,17 @@ impl UpstreamTool {
     /// # Errors
     /// [`McpToolError`], as for [`McpTool::from_listed`].
     pub(super) fn new(server: &Arc<Server>, listed: &RawValue) -> Result<Self, McpToolError> {
-        #[derive(Deserialize)]
-        struct Named {
-            name: String,
-        }
         let tool = McpTool::from_listed(server.client.clone(), &server.tool_prefix, listed)?;
-        let named: Named = serde_json::from_str(listed.get())?;
         Ok(Self {
             inner: Arc::new(tool),
             server: Arc::clone(server),
-            remote_name: named.name,
             listed: serde_json::from_str(listed.get())?,
         })
     }
 
     /// The name that the server knows the tool by.
     pub(crate) fn remote_name(&self) -> &str {
-        &self.remote_name
+        self.inner.remote_name()
     }
 
     pub(crate) fn server(&self) -> &Arc<Server> {
@@ -64,26 +54,23 @@ impl UpstreamTool {
         link: Arc<Link>,
     ) -> Result<ToolOutput, ToolFailure> {
         let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
-        let name = to_raw_value(&self.remote_name).map_err(unwritten)?;
+        let name = to_raw_value(self.remote_name()).map_err(unwritten)?;
         let arguments = to_raw_value(&arguments).map_err(unwritten)?;
         let params = link.params([("name", name), ("arguments", arguments)]);
         let options = link.options();
         let client = &self.server.client;
         let request = client.request_with("tools/call", &params, &options);
         let called = self.server.desk.during(Arc::clone(&link), request).await;
-        let result = called.map_err(|error| {
-            if let Some(error) = error.rpc_error() {
-                link.deposit(Err(error.clone()));
+        let outcome = McpTool::outcome(called.as_deref());
+        match called {
+            Ok(result) => link.deposit(Ok(result)),
+            Err(error) => {
+                if let Some(error) = error.rpc_error() {
+                    link.deposit(Err(error.clone()));
+                }
             }
-            failure(&error)
-        })?;
-        let value: Value = serde_json::from_str(result.get()).map_err(unwritten)?;
-        link.deposit(Ok(result));
-        if value.get("isError") == Some(&Value::Bool(true)) {
-            let failure = ToolFailure::new(ErrorCode::InternalError, "The tool reported an error");
-            return Err(failure.with_result(value));
         }
-        Ok(ToolOutput::value(value))
+        outcome
     }
 }
 
@@ -102,13 +89,5 @@ impl Tool for UpstreamTool {
             Some(link) => Box::pin(async move { self.relay(arguments, link).await }),
             None => Arc::clone(&self.inner).call(arguments, context),
         }
-    }
-}
-
-fn failure(error: &McpError) -> ToolFailure {
-    let failure = ToolFailure::new(error.code(), error.to_string());
-    match error.retry_after() {
-        Some(wait) => failure.with_retry_after(wait),
-        None => failure,
     }
 }

@@ -100,11 +100,8 @@ impl Redaction {
     }
 
     fn hides(&self, key: &str) -> bool {
-        self.keys.contains(key)
-            || self
-                .keys
-                .iter()
-                .any(|hidden| hidden.eq_ignore_ascii_case(key))
+        let mut hidden = self.keys.iter();
+        hidden.any(|hidden| hidden.eq_ignore_ascii_case(key))
     }
 }
 

@@ -7,7 +7,6 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use pillion_core::mcp::{ProtocolVersion, RpcError};
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::headers::{self, SESSION_ID};
@@ -166,17 +165,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Ok(session) => session,
         Err(response) => return response,
     };
-    let app = exchange.app;
-    let listener = Listener {
-        messages: session.open_stream(),
-        ear: app.mcp().listening.listen(app),
-        tell: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
-        stopped: Box::pin(app.mcp().stopped()),
-        farewell: None,
-        held: Vec::new(),
-        _open: None,
-        is_over: false,
-    };
+    let listener = Listener::of_session(exchange.app, &session);
     event_stream(body(None, listener))
 }
 

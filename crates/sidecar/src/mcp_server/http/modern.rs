@@ -74,10 +74,7 @@ fn failed(request: &Request, error: RpcError) -> Response {
 fn check_header(exchange: &Exchange<'_>, header: &str, said: &str) -> Result<(), RpcError> {
     match headers::text(exchange.headers, header) {
         Some(text) if text == said => Ok(()),
-        Some(_) => {
-            let reason = format!("The header {header} does not agree with the message");
-            Err(RpcError::new(HEADER_MISMATCH, reason))
-        }
+        Some(_) => Err(message::header_mismatch(header)),
         None => {
             let reason = format!("The header {header} is missing");
             Err(RpcError::new(HEADER_MISMATCH, reason))

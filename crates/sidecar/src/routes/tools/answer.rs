@@ -3,7 +3,7 @@ use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
 use serde_json::json;
 
 use crate::app::App;
-use crate::routes::error::shortened;
+use crate::echo::shortened;
 
 /// What the API says of a tool that ran (I1, I2).
 pub(super) fn ran(result: ToolResult) -> Answer {

@@ -6,9 +6,10 @@ use pillion_wire::{Answer, Failure};
 
 use super::answer;
 use crate::app::App;
+use crate::echo::shortened;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
-use crate::routes::error::{RequestError, shortened};
+use crate::routes::error::RequestError;
 use crate::routes::request_log::RequestId;
 
 /// Runs one tool; the body is its arguments (I1).
