@@ -5,12 +5,16 @@
 //! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
 mod calls;
+mod completions;
 mod error;
 mod mcp;
 mod mcp_stdio;
+mod report;
 mod serve;
+mod status;
 mod table;
 mod tools;
+mod top;
 mod usage;
 
 use std::ffi::OsString;
@@ -43,6 +47,12 @@ enum Command {
     Calls(calls::Calls),
     /// Serves one MCP client over standard input and output, without a sidecar
     McpStdio(mcp_stdio::McpStdio),
+    /// Shows how a running sidecar is doing
+    Status(status::Status),
+    /// Shows what a running sidecar does, as it does it
+    Top(top::Top),
+    /// Prints a script that completes commands and options in a shell
+    Completions(completions::Completions),
     /// Probes, lists, calls and reads any MCP server
     Mcp(Box<mcp::Mcp>),
 }
@@ -54,6 +64,14 @@ struct SocketOption {
     /// $XDG_RUNTIME_DIR/pillion/pillion.sock]
     #[arg(long, env = pillion_client::SOCKET_VARIABLE, value_name = "PATH")]
     socket: Option<PathBuf>,
+}
+
+impl SocketOption {
+    /// Where the sidecar is.
+    fn path(self) -> PathBuf {
+        self.socket
+            .unwrap_or_else(pillion_client::default_socket_path)
+    }
 }
 
 /// What the command line is made of, as the manual pages want to know it.
@@ -75,6 +93,9 @@ pub fn run() -> ExitCode {
         Command::Tools(tools) => tools.apply(),
         Command::Calls(calls) => calls.apply(),
         Command::McpStdio(stdio) => stdio.apply(),
+        Command::Status(status) => status.apply(),
+        Command::Top(top) => top.apply(),
+        Command::Completions(completions) => completions.apply(),
         Command::Mcp(mcp) => mcp.apply(),
     };
     match outcome {

@@ -73,8 +73,7 @@ impl Filter {
 
 impl Calls {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let path = self.socket.socket;
-        let client = Client::builder(path.unwrap_or_else(pillion_client::default_socket_path))
+        let client = Client::builder(self.socket.path())
             .timeout(Duration::from_secs(30))
             .build();
         match self.command {

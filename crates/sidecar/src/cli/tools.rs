@@ -35,8 +35,7 @@ enum Command {
 
 impl Tools {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let path = self.socket.socket;
-        let client = Client::builder(path.unwrap_or_else(pillion_client::default_socket_path))
+        let client = Client::builder(self.socket.path())
             .timeout(Duration::from_millis(self.timeout_ms))
             .build();
         match self.command {
