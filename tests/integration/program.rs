@@ -118,6 +118,10 @@ impl Daemon {
             .arg(&socket)
             .env("XDG_STATE_HOME", directory.path())
             .args(options)
+            .env(
+                "PILLION__STORE__LOCATION",
+                directory.path().join("pillion.db"),
+            )
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

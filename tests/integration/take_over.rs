@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http;
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::{self, Daemon, eventually, pillion};
 
 /// Calls in a loop, on a kept connection and on new ones, until told to stop. Every call has
@@ -96,6 +97,36 @@ fn a_call_in_flight_ends_at_the_sidecar_that_it_began_with() {
 }
 
 #[test]
+fn f4_the_call_log_knows_that_the_old_sidecar_still_ends_its_calls() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntimeout_ms = 3000\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    let client = Client::new(&daemon.socket);
+    client.list_tools(None).unwrap();
+    let count = |status: &str| {
+        let query = [("status", status.to_owned())];
+        let body = Client::new(&daemon.socket)
+            .raw()
+            .tool_calls(&query)
+            .unwrap();
+        let list: Value = serde_json::from_slice(&body).unwrap();
+        list["calls"].as_array().unwrap().len()
+    };
+    server.set_mood(Mood::Asleep);
+    let call =
+        std::thread::spawn(move || client.execute("far_echo", &json!({}), &Caller::default()));
+    eventually("the call runs", || count("running") == 1);
+    let next = daemon.successor();
+    assert_eq!((count("running"), count("interrupted")), (1, 0));
+    assert!(!call.join().unwrap().unwrap().is_success());
+    eventually("its end is recorded", || count("error") == 1);
+    drop(next);
+}
+
+#[test]
 fn a_successor_with_a_bad_configuration_changes_nothing() {
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
@@ -153,6 +184,7 @@ impl Manager {
             .arg(program)
             .arg(self.socket())
             .env_clear()
+            .env("PILLION__STORE__LOCATION", self.directory.path().join("db"))
             .env("NOTIFY_SOCKET", self.directory.path().join("notify"))
             .current_dir(self.directory.path())
             .stdin(Stdio::from(listener))
