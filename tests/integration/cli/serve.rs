@@ -55,9 +55,14 @@ fn m1_every_line_of_a_call_names_request_tool_server_and_user() {
         server.url
     );
     let daemon = Daemon::with_config(&toml, &[("LOG_LEVEL", "debug")]);
-    let headers = "x-request-id: request-8\r\nx-pillion-user: alice\r\n";
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let parent = format!("00-{trace}-b7ad6b7169203331-01");
+    let headers =
+        format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
     let path = "/api/v1/tools/execute/far_echo";
-    http::send(&daemon.socket, "POST", path, headers, b"{}");
+    http::send(&daemon.socket, "POST", path, &headers, b"{}");
+    // The server hears of the trace.
+    assert_eq!(server.last_meta()["traceparent"], parent);
     let log = daemon.log();
     let lines = log
         .lines()
@@ -77,6 +82,7 @@ fn m1_every_line_of_a_call_names_request_tool_server_and_user() {
         assert_eq!(line["spans"][1]["server.label"], "far");
         assert_eq!(line["spans"][1]["user"], "alice");
         assert_eq!(line["spans"][0]["request_id"], "request-8");
+        assert_eq!(line["spans"][0]["trace_id"], trace);
     }
 }
 

@@ -112,9 +112,13 @@ impl Tool for McpTool {
         }
     }
 
-    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
         Box::pin(async move {
-            let options = RequestOptions::default();
+            let mut options = RequestOptions::default();
+            options.meta = context
+                .trace
+                .map(|trace| trace.to_meta())
+                .unwrap_or_default();
             let client = &self.client;
             let called = client.call_tool_with(&self.remote_name, &arguments, &options);
             let called = called.await.map_err(|error| failure(&error))?;

@@ -38,7 +38,7 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
     let span = tracing::info_span!(
         "request",
         request_id = %id, tool_name = field::Empty, client = field::Empty,
-        uid = field::Empty, pid = field::Empty, address = field::Empty
+        uid = field::Empty, pid = field::Empty, address = field::Empty, trace_id = field::Empty
     );
     match request.extensions().get::<Peer>() {
         Some(Peer::Process { uid, pid, .. }) => {
