@@ -114,11 +114,11 @@ impl Tool for McpTool {
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
         Box::pin(async move {
-            let mut options = RequestOptions::default();
-            options.meta = context
-                .trace
-                .map(|trace| trace.to_meta())
-                .unwrap_or_default();
+            let trace = context.trace.map(|trace| trace.to_meta());
+            let options = RequestOptions {
+                meta: trace.unwrap_or_default(),
+                ..RequestOptions::default()
+            };
             let client = &self.client;
             let called = client.call_tool_with(&self.remote_name, &arguments, &options);
             let called = called.await.map_err(|error| failure(&error))?;
