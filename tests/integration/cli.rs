@@ -1,5 +1,6 @@
 mod man;
 mod mcp;
 mod mcp_stdio;
+mod operations;
 mod serve;
 mod tools;

@@ -20,6 +20,8 @@ struct State {
     methods: Vec<String>,
     /// The `Authorization` headers that came with them.
     credentials: Vec<String>,
+    /// The `_meta` of the last call of a tool.
+    last_meta: Value,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,7 @@ impl McpServer {
             mood: Mood::Well,
             methods: Vec::new(),
             credentials: Vec::new(),
+            last_meta: Value::Null,
         }));
         let shared = Arc::clone(&state);
         thread::spawn(move || {
@@ -69,6 +72,11 @@ impl McpServer {
             .count()
     }
 
+    /// The `_meta` of the last call of a tool.
+    pub fn last_meta(&self) -> Value {
+        self.state.lock().unwrap().last_meta.clone()
+    }
+
     pub fn credentials(&self) -> Vec<String> {
         self.state.lock().unwrap().credentials.clone()
     }
@@ -89,6 +97,9 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
                 .find_map(|line| line.strip_prefix("authorization: "));
             state.credentials.extend(credential.map(str::to_owned));
             state.methods.push(method.clone());
+            if method == "tools/call" {
+                state.last_meta = request["params"]["_meta"].clone();
+            }
             (state.mood, state.tools.clone())
         };
         match mood {

@@ -93,7 +93,22 @@ impl Daemon {
         Self::start_in(Arc::clone(&self.directory), "log-again", &[])
     }
 
+    /// Another one with the same configuration and socket that takes over from this one.
+    pub fn successor(&self) -> Self {
+        let log = format!("{}-next", self.log.display());
+        Self::spawn_in(Arc::clone(&self.directory), &log, &[], &["--take-over"])
+    }
+
     fn start_in(directory: Arc<TempDir>, log: &str, variables: &[(&str, &str)]) -> Self {
+        Self::spawn_in(directory, log, variables, &[])
+    }
+
+    fn spawn_in(
+        directory: Arc<TempDir>,
+        log: &str,
+        variables: &[(&str, &str)],
+        options: &[&str],
+    ) -> Self {
         let socket = directory.path().join("run/pillion.sock");
         let log = directory.path().join(log);
         let child = pillion(&["serve"])
@@ -102,6 +117,11 @@ impl Daemon {
             .arg("--socket")
             .arg(&socket)
             .env("XDG_STATE_HOME", directory.path())
+            .args(options)
+            .env(
+                "PILLION__STORE__LOCATION",
+                directory.path().join("pillion.db"),
+            )
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

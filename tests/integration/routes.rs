@@ -3,4 +3,5 @@ mod fallback;
 mod health;
 mod mcp;
 mod openapi;
+mod operations;
 mod tools;

@@ -3,7 +3,7 @@ mod builder;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use pillion_wire::{Answer, BatchAnswer, BatchRequest, Health, SchemaList, ToolList};
+use pillion_wire::{Answer, BatchAnswer, BatchRequest, Health, SchemaList, Status, ToolList};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
@@ -60,6 +60,14 @@ impl Client {
     /// answer is not what it should be.
     pub fn health(&self) -> Result<Health, ClientError> {
         decode(&self.raw().health()?)
+    }
+
+    /// How the sidecar is doing: what was counted, its MCP servers, its process.
+    ///
+    /// # Errors
+    /// As for [`health`](Self::health).
+    pub fn status(&self) -> Result<Status, ClientError> {
+        decode(&self.raw().status()?)
     }
 
     /// Every tool with its parameters, or those of one category.

@@ -42,6 +42,14 @@ impl<'a> Raw<'a> {
         self.get(route::HEALTH)
     }
 
+    /// `GET /api/v1/status`.
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::status`].
+    pub fn status(&self) -> Result<Vec<u8>, ClientError> {
+        self.get(route::STATUS)
+    }
+
     /// `GET /api/v1/tools/`, of one category if it is named.
     ///
     /// # Errors

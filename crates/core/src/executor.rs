@@ -24,6 +24,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream;
 use tokio::sync::Semaphore;
+use tracing::Instrument;
 
 use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOutput, ToolResult};
@@ -98,6 +99,37 @@ impl Executor {
         }
     }
 
+    /// An executor with another configuration that goes on where this one is: over the same
+    /// tools, and with the calls that the limits have counted. Calls
+    /// that run keep what they began with; they take no place from the new one's unless
+    /// `max_concurrent` is the same.
+    #[must_use]
+    pub fn reconfigured(&self, config: ExecutorConfig, hooks: ExecutorHooks) -> Self {
+        let Shared {
+            registry,
+            config: old,
+            permits,
+            limiter,
+            ..
+        } = &*self.shared;
+        let permits = if old.max_concurrent == config.max_concurrent {
+            Arc::clone(permits)
+        } else {
+            let places = config.max_concurrent.get().min(Semaphore::MAX_PERMITS);
+            Arc::new(Semaphore::new(places))
+        };
+        let limiter = limiter.with_limits(config.rate_limits.clone());
+        Self {
+            shared: Arc::new(Shared {
+                registry: Arc::clone(registry),
+                config,
+                permits,
+                limiter,
+                hooks,
+            }),
+        }
+    }
+
     /// The registry that the tools come from.
     #[must_use]
     pub fn registry(&self) -> &Arc<ToolRegistry> {
@@ -109,20 +141,24 @@ impl Executor {
         let Shared {
             registry, hooks, ..
         } = &*self.shared;
-        let recorder = record::Recorder::start(&call);
-        let observer = hooks.observer.as_deref();
-        let watch = observer.map(|observer| Watch::start(observer, registry, &call, context));
-        let journal = hooks.journal.as_ref();
-        let mut entry = journal.map(|journal| journal.open(registry, &call, context));
-        let outcome = self.run_pipeline(call, context, entry.as_mut()).await;
-        let mut result = recorder.finish(outcome);
-        if let Some(entry) = entry {
-            entry.end(&mut result).await;
-        }
-        if let Some(watch) = watch {
-            watch.finish(&result);
-        }
-        result
+        let span = record::span(&call, registry, context);
+        let run = async {
+            let recorder = record::Recorder::start(&call);
+            let observer = hooks.observer.as_deref();
+            let watch = observer.map(|observer| Watch::start(observer, registry, &call, context));
+            let journal = hooks.journal.as_ref();
+            let mut entry = journal.map(|journal| journal.open(registry, &call, context));
+            let outcome = self.run_pipeline(call, context, entry.as_mut()).await;
+            let mut result = recorder.finish(outcome);
+            if let Some(entry) = entry {
+                entry.end(&mut result).await;
+            }
+            if let Some(watch) = watch {
+                watch.finish(&result);
+            }
+            result
+        };
+        run.instrument(span).await
     }
 
     /// Runs calls one after the other (C1); the results are in the order of the calls.

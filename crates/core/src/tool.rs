@@ -13,6 +13,7 @@ mod name;
 mod origin;
 mod parameter;
 mod result;
+mod trace;
 
 pub use call::ToolCall;
 pub use context::CallContext;
@@ -24,6 +25,7 @@ pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
 pub use result::ToolResult;
+pub use trace::TraceContext;
 
 /// A JSON object that keeps the order of its keys: the arguments of a call.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;

@@ -1,23 +1,30 @@
-//! What a running sidecar is made of, apart from its socket.
+//! What a running sidecar is made of, apart from its sockets.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::executor::{Executor, ExecutorHooks};
+use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, Observer};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
 use tokio::time::timeout;
+use tokio::sync::watch;
 
+use crate::access::Access;
 use crate::config::{Config, HttpSection};
 use crate::mcp_server::McpServer;
+use crate::metrics::{Metrics, Scrape, System};
+use crate::process::Process;
 use crate::state::State;
-use crate::upstream::Upstreams;
+use crate::upstream::{ServerReport, Upstreams};
 
 /// How long the sessions with MCP servers may take to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What every request handler shares. Cheap to clone.
+///
+/// It never changes: a reload of the configuration makes another one, and a request keeps the
+/// one that it began with ([`Live`](crate::live::Live)).
 #[derive(Debug, Clone)]
 pub struct App {
     shared: Arc<Shared>,
@@ -26,18 +33,63 @@ pub struct App {
 #[derive(Debug)]
 struct Shared {
     executor: Executor,
-    upstreams: Upstreams,
+    upstreams: Arc<Upstreams>,
     http: HttpSection,
+    access: Access,
     state: Option<State>,
-    mcp: McpServer,
+    mcp: Arc<McpServer>,
+    process: Arc<Process>,
+    /// Closed when nobody uses this state any more.
+    used: watch::Sender<()>,
 }
 
 impl Config {
     /// Puts together what the configuration asks for, over the tools of `registry`. No
     /// I/O happens: MCP servers are asked for their tools when somebody needs them. Without
     /// `state` nothing outlives the process, and no call is recorded.
+    ///
+    /// Its rules for those who connect are not in force: they want users looked up and tokens
+    /// read, as [`build_with`](Self::build_with) has it.
     #[must_use]
     pub fn build(&self, registry: Arc<ToolRegistry>, state: Option<State>) -> App {
+        self.build_with(registry, state, Access::default())
+    }
+
+    /// As [`build`](Self::build), with the rules for those who connect.
+    #[must_use]
+    pub fn build_with(
+        &self,
+        registry: Arc<ToolRegistry>,
+        state: Option<State>,
+        access: Access,
+    ) -> App {
+        let process = Arc::<Process>::default();
+        let hooks = self.hooks(state.as_ref(), &process);
+        let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
+        let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
+        App::of(Shared {
+            executor,
+            upstreams: Arc::new(upstreams),
+            http: self.http.clone(),
+            access,
+            state,
+            mcp: Arc::new(McpServer::new(&self.models)),
+            process,
+            used: watch::Sender::new(()),
+        })
+    }
+
+    /// Who sees the calls: the call log, and the statistics.
+    fn hooks(&self, state: Option<&State>, process: &Process) -> ExecutorHooks {
+        let observer: Arc<dyn Observer> = Arc::clone(&process.metrics.tools) as _;
+        ExecutorHooks {
+            journal: state.map(|state| state.journal(self)),
+            observer: Some(observer),
+            ..ExecutorHooks::default()
+        }
+    }
+
+    fn executor_config(&self) -> ExecutorConfig {
         let mut executor = self.executor.to_core(&self.tools);
         for server in &self.mcp_servers {
             if let Some(limit) = server.rate_limit {
@@ -45,25 +97,55 @@ impl Config {
                 servers.insert(server.label().to_owned(), limit.into());
             }
         }
-        let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
-        let hooks = ExecutorHooks {
-            journal: state.as_ref().map(|state| state.journal(self)),
-            ..ExecutorHooks::default()
-        };
-        let executor = Executor::with_hooks(registry, executor, hooks);
-        App {
-            shared: Arc::new(Shared {
-                executor,
-                upstreams,
-                http: self.http.clone(),
-                state,
-                mcp: McpServer::new(&self.models),
-            }),
-        }
+        executor
     }
 }
 
 impl App {
+    fn of(shared: Shared) -> Self {
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The state of another configuration that takes this one's place: over the same tools,
+    /// but for those of MCP servers that are gone or have changed; with what the limits have
+    /// counted; with the same statistics. Calls that run keep what they began with.
+    pub async fn succeeded_by(&self, config: &Config, access: Access) -> Self {
+        let old = &*self.shared;
+        let upstreams = old
+            .upstreams
+            .succeeded_by(&config.mcp_servers, config.mcp.clone())
+            .await;
+        old.mcp.reconfigure(&config.models);
+        let hooks = config.hooks(old.state.as_ref(), &old.process);
+        Self::of(Shared {
+            executor: old.executor.reconfigured(config.executor_config(), hooks),
+            upstreams: Arc::new(upstreams),
+            http: config.http.clone(),
+            access,
+            state: old.state.clone(),
+            mcp: Arc::clone(&old.mcp),
+            process: Arc::clone(&old.process),
+            used: watch::Sender::new(()),
+        })
+    }
+
+    /// Lets go of this state, whose place `successor` has taken: once the last request is done
+    /// with it, the sessions with those MCP servers end that the successor does not have.
+    pub fn retire(self, successor: &Self) -> impl Future<Output = ()> + Send + use<> {
+        let Self { shared } = self;
+        let mut used = shared.used.subscribe();
+        let upstreams = Arc::clone(&shared.upstreams);
+        let gone = upstreams.without(&successor.shared.upstreams);
+        async move {
+            drop((shared, upstreams));
+            // Nothing is ever sent: this ends when the last holder is gone.
+            while used.changed().await.is_ok() {}
+            gone.disconnect().await;
+        }
+    }
+
     /// The executor that runs the calls.
     #[must_use]
     pub fn executor(&self) -> &Executor {
@@ -95,6 +177,42 @@ impl App {
     /// What the MCP server keeps between requests.
     pub(crate) fn mcp(&self) -> &McpServer {
         &self.shared.mcp
+    }
+
+    /// Who may do what.
+    #[must_use]
+    pub fn access(&self) -> &Access {
+        &self.shared.access
+    }
+
+    /// What lives as long as the process.
+    pub(crate) fn process(&self) -> &Arc<Process> {
+        &self.shared.process
+    }
+
+    /// What was counted so far.
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.shared.process.metrics
+    }
+
+    /// Everything that there is to know for statistics.
+    pub(crate) fn scrape(&self) -> Scrape {
+        Scrape {
+            metrics: Arc::clone(self.metrics()),
+            servers: self.server_reports(),
+            system: System::look(),
+            tools: self.registry().len(),
+        }
+    }
+
+    /// What is known of each MCP server, without asking any.
+    pub(crate) fn server_reports(&self) -> Vec<ServerReport> {
+        self.shared.upstreams.reports()
+    }
+
+    /// Whether every MCP server was asked for its tools at least once.
+    pub(crate) fn was_discovery_tried(&self) -> bool {
+        self.shared.upstreams.was_tried()
     }
 
     /// Asks the MCP servers for their tools where that is due, and names those that failed.

@@ -5,12 +5,16 @@
 //! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
 mod calls;
+mod completions;
 mod error;
 mod mcp;
 mod mcp_stdio;
+mod report;
 mod serve;
+mod status;
 mod table;
 mod tools;
+mod top;
 mod usage;
 
 use std::ffi::OsString;
@@ -46,6 +50,12 @@ enum Command {
     Calls(calls::Calls),
     /// Serves one MCP client over standard input and output, without a sidecar
     McpStdio(mcp_stdio::McpStdio),
+    /// Shows how a running sidecar is doing
+    Status(status::Status),
+    /// Shows what a running sidecar does, as it does it
+    Top(top::Top),
+    /// Prints a script that completes commands and options in a shell
+    Completions(completions::Completions),
     /// Probes, lists, calls and reads any MCP server
     Mcp(Box<mcp::Mcp>),
 }
@@ -60,12 +70,15 @@ struct SocketOption {
 }
 
 impl SocketOption {
+    /// Where the sidecar is.
+    fn path(self) -> PathBuf {
+        self.socket
+            .unwrap_or_else(pillion_client::default_socket_path)
+    }
+
     /// A client of the sidecar there.
     fn client(self, timeout: Duration) -> Client {
-        let default = pillion_client::default_socket_path;
-        Client::builder(self.socket.unwrap_or_else(default))
-            .timeout(timeout)
-            .build()
+        Client::builder(self.path()).timeout(timeout).build()
     }
 }
 
@@ -88,6 +101,9 @@ pub fn run() -> ExitCode {
         Command::Tools(tools) => tools.apply(),
         Command::Calls(calls) => calls.apply(),
         Command::McpStdio(stdio) => stdio.apply(),
+        Command::Status(status) => status.apply(),
+        Command::Top(top) => top.apply(),
+        Command::Completions(completions) => completions.apply(),
         Command::Mcp(mcp) => mcp.apply(),
     };
     match outcome {
@@ -100,14 +116,16 @@ pub fn run() -> ExitCode {
 }
 
 /// Runs a server to its end, and waits for nothing that is still going on then.
-fn run_and_leave(server: impl Future<Output = Result<(), CliError>>) -> Result<ExitCode, CliError> {
+fn run_and_leave<E: Into<CliError>>(
+    server: impl Future<Output = Result<(), E>>,
+) -> Result<ExitCode, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(CliError::Runtime)?;
     let outcome = runtime.block_on(server);
     runtime.shutdown_background();
-    outcome.map(|()| ExitCode::SUCCESS)
+    outcome.map_err(Into::into).map(|()| ExitCode::SUCCESS)
 }
 
 /// Reads a sidecar's answer.

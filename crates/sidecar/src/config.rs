@@ -35,6 +35,8 @@ mod servers;
 mod shutdown;
 mod socket;
 mod store;
+mod tcp;
+mod user;
 
 use std::collections::BTreeMap;
 
@@ -51,8 +53,10 @@ pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::McpSection;
 pub use mcp_server::McpServerSection;
 pub use shutdown::ShutdownSection;
-pub use socket::SocketSection;
+pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
+pub use tcp::TcpSection;
+pub use user::User;
 
 /// Everything `pillion serve` can be told.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -60,6 +64,8 @@ pub use store::{DurabilityName, LocationText, StoreSection};
 pub struct Config {
     /// Where to listen and who may connect.
     pub socket: SocketSection,
+    /// The same over TCP.
+    pub tcp: TcpSection,
     /// Limits of the HTTP server.
     pub http: HttpSection,
     /// How tools run.

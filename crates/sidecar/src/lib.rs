@@ -18,15 +18,25 @@
 //! # Ok(()) }
 //! ```
 
+pub mod access;
 pub mod app;
 pub mod cli;
 pub mod config;
+mod daemon;
 mod echo;
+mod handover;
+pub mod live;
 pub mod logging;
 mod mcp_server;
+mod metrics;
+pub mod problem;
+mod process;
+mod reload;
 pub mod routes;
 pub mod server;
+mod service_manager;
 pub mod socket;
 pub mod state;
+pub mod tcp;
 pub mod tools;
 mod upstream;

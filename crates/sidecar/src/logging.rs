@@ -2,31 +2,47 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
-use crate::config::{LogFormat, LogSection};
+use crate::config::{LogFilter, LogFormat, LogSection};
+
+/// Changes what is logged while the process runs.
+#[derive(Debug, Clone)]
+pub struct LogControl {
+    filter: reload::Handle<EnvFilter, Registry>,
+}
+
+impl LogControl {
+    /// From now on this is logged.
+    pub fn set_filter(&self, filter: &LogFilter) {
+        // Fails when another subscriber has been there before; then that one stays.
+        drop(self.filter.reload(filter.to_env_filter()));
+    }
+}
 
 /// Sends the log lines of this process to standard error, as the configuration says. A
 /// second call changes nothing.
-pub fn initialize(log: &LogSection) {
+pub fn initialize(log: &LogSection) -> LogControl {
     let as_json = match log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,
         LogFormat::Auto => !std::io::stderr().is_terminal(),
     };
-    let registry = tracing_subscriber::registry().with(log.filter.to_env_filter());
+    let (filter, handle) = reload::Layer::new(log.filter.to_env_filter());
+    let registry = tracing_subscriber::registry().with(filter);
     let layer = fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let done = if as_json {
-        // The span has the request's id and tool.
-        let layer = layer.json().flatten_event(true).with_span_list(false);
+        // One span has the request's id, the one in it the call's tool, server and user.
+        let layer = layer.json().flatten_event(true).with_current_span(false);
         registry.with(layer).try_init()
     } else {
         registry.with(layer.with_target(false)).try_init()
     };
     // Fails when a subscriber is there already, as in tests; then that one stays.
     drop(done);
+    LogControl { filter: handle }
 }

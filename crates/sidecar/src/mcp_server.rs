@@ -28,6 +28,7 @@ mod visibility;
 
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use pillion_core::capability::ModelConfig;
 use pillion_core::mcp::RpcError;
 use pillion_core::tool::CallContext;
@@ -48,7 +49,7 @@ pub(crate) struct McpServer {
     held: Held,
     catalog: Catalog,
     listening: Listening,
-    models: Vec<Arc<ModelConfig>>,
+    models: RwLock<Vec<Arc<ModelConfig>>>,
     /// Set when the sidecar stops: streams that would never end do then.
     stopping: watch::Sender<bool>,
 }
@@ -60,9 +61,16 @@ impl McpServer {
             held: Held::default(),
             catalog: Catalog::default(),
             listening: Listening::default(),
-            models: models.iter().cloned().map(Arc::new).collect(),
+            models: RwLock::new(shared(models)),
             stopping: watch::Sender::new(false),
         }
+    }
+
+    /// Another configuration is in force: these are the models from now on, and what the
+    /// servers below had is asked for again.
+    pub(crate) fn reconfigure(&self, models: &[ModelConfig]) {
+        *self.models.write() = shared(models);
+        self.catalog.forget();
     }
 
     /// Ends what would go on for ever.
@@ -82,10 +90,15 @@ impl McpServer {
         let Some(id) = model else {
             return Ok(Visibility::default());
         };
-        let model = self.models.iter().find(|model| model.id == id);
+        let models = self.models.read();
+        let model = models.iter().find(|model| model.id == id).cloned();
         let model = model.ok_or_else(|| message::unknown("model", id))?;
-        Ok(Visibility::for_model(Arc::clone(model)))
+        Ok(Visibility::for_model(model))
     }
+}
+
+fn shared(models: &[ModelConfig]) -> Vec<Arc<ModelConfig>> {
+    models.iter().cloned().map(Arc::new).collect()
 }
 
 /// Who sends requests: on whose behalf, and what of the sidecar they may see. It is of the

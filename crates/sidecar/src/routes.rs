@@ -3,10 +3,15 @@
 mod body;
 mod caller;
 mod error;
+mod gate;
 mod health;
 mod mcp;
+mod metrics;
 mod openapi;
+mod ready;
 mod request_log;
+mod status;
+mod timestamp;
 mod tool_calls;
 mod tools;
 
@@ -15,6 +20,7 @@ use std::any::Any;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use pillion_wire::route;
@@ -27,7 +33,7 @@ use error::RequestError;
 pub fn router(app: App) -> Router {
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
-    let routes: [(&str, MethodRouter<App>); 10] = [
+    let routes: [(&str, MethodRouter<App>); 13] = [
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
         (&execute, post(tools::execute::execute)),
@@ -46,6 +52,9 @@ pub fn router(app: App) -> Router {
             post(mcp::post).get(mcp::get).delete(mcp::delete),
         ),
         (route::HEALTH, get(health::health)),
+        (route::READY, get(ready::ready)),
+        (route::METRICS, get(metrics::metrics)),
+        (route::STATUS, get(status::status)),
         (route::OPENAPI, get(openapi::openapi)),
     ];
     let mut router = Router::new();
@@ -59,16 +68,18 @@ pub fn router(app: App) -> Router {
     let router = router
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
-        .with_state(app)
+        .with_state(app.clone())
         .layer(body_limit);
-    layered(router)
+    layered(router, app)
 }
 
-/// What stands around every route: each request is logged, and a panic is an answer.
-fn layered(router: Router) -> Router {
+/// What stands around every route: each request is counted and logged, a panic is an answer,
+/// and who comes over TCP passes the gate.
+fn layered(router: Router, app: App) -> Router {
     router
+        .layer(from_fn_with_state(app.clone(), gate::enter))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(axum::middleware::from_fn(request_log::log))
+        .layer(from_fn_with_state(app, request_log::log))
 }
 
 async fn unknown_route(uri: Uri) -> RequestError {
@@ -98,7 +109,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_answer_that_gives_nothing_away() {
         let broken = get(async || -> &'static str { panic!("with a secret inside") });
-        let router = layered(Router::new().route("/broken", broken));
+        let app = crate::config::Config::default().build(crate::tools::registry().unwrap(), None);
+        let router = layered(Router::new().route("/broken", broken), app);
         let request = Request::get("/broken").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,24 +1,27 @@
-//! Serves an [`App`] on a listener until told to stop.
+//! Serves the state of a [`Live`] on listeners until told to stop.
+
+mod connection;
+mod listener;
+mod patient;
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{UnixListener, UnixStream};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use crate::access::Peer;
 use crate::app::App;
-use crate::routes;
+use crate::live::Live;
+use listener::Listener;
 
-/// How long to wait after an `accept` that failed, which means that the process is out of
-/// descriptors: trying again at once would only burn the processor.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often connections are counted while the last requests may come.
+const COUNT_EVERY: Duration = Duration::from_millis(20);
 
 /// How the end went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,84 +30,109 @@ pub struct Drained {
     pub cut_off: usize,
 }
 
-/// Serves until `shutdown` resolves; then takes no more connections, lets the calls in
-/// flight end, and cuts off what is left after `grace`.
+/// Where requests come from.
+#[derive(Debug)]
+pub struct Listeners {
+    /// The Unix socket.
+    pub unix: UnixListener,
+    /// TCP, where it is configured, and how many of its connections are served at once.
+    pub tcp: Option<(TcpListener, usize)>,
+}
+
+/// Why serving ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Nobody serves the sockets after us.
+    Ending,
+    /// Somebody else has the sockets: a successor, or the service manager that keeps them
+    /// for one. Nobody is refused meanwhile.
+    Continued {
+        /// How long connections that are kept alive may send another request, which is
+        /// answered and is then the connection's last. One that is closed at once might have
+        /// a request under way, which its client must not send again.
+        last_requests: Duration,
+    },
+}
+
+/// Serves `app` on a Unix socket until `shutdown` resolves; then takes no more connections,
+/// lets the calls in flight end, and cuts off what is left after `grace`.
 pub async fn run(
     listener: UnixListener,
     app: App,
     grace: Duration,
     shutdown: impl Future<Output = ()>,
 ) -> Drained {
-    let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(app.http().max_connections.get()));
-    let acceptor = Acceptor {
-        service: TowerToHyperService::new(routes::router(app.clone())),
-        app,
+    let listeners = Listeners {
+        unix: listener,
+        tcp: None,
     };
+    let ending = async {
+        shutdown.await;
+        Stop::Ending
+    };
+    serve(listeners, &Live::new(app), grace, ending).await
+}
+
+/// As [`run`], on several listeners, with a state that may change, and with a reason for
+/// the end.
+pub async fn serve(
+    listeners: Listeners,
+    live: &Live,
+    grace: Duration,
+    shutdown: impl Future<Output = Stop>,
+) -> Drained {
+    let graceful = GracefulShutdown::new();
+    let Listeners { unix, tcp } = listeners;
+    let (tcp, most_tcp) = tcp.unzip();
+    let unix_places = Arc::new(Semaphore::new(live.app().http().max_connections.get()));
+    let tcp_places = Arc::new(Semaphore::new(most_tcp.unwrap_or_default()));
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
-    loop {
+    let stop = loop {
         tokio::select! {
             biased;
-            () = &mut shutdown => break,
+            stop = &mut shutdown => break stop,
             Some(_) = connections.join_next() => {}
-            (stream, place) = accept(&listener, &places) => {
-                connections.spawn(acceptor.serve(stream, place, graceful.watcher()));
+            (stream, peer, place) = accept(Some(&unix), &unix_places) => {
+                let watcher = graceful.watcher();
+                connections.spawn(connection::serve(stream, peer, live.clone(), place, watcher));
+            }
+            (stream, peer, place) = accept(tcp.as_ref(), &tcp_places) => {
+                let watcher = graceful.watcher();
+                connections.spawn(connection::serve(stream, peer, live.clone(), place, watcher));
             }
         }
+    };
+    live.app().process().start_draining();
+    drop((unix, tcp));
+    live.app().mcp().stop();
+    if let Stop::Continued { last_requests } = stop {
+        let done = async {
+            while !connections.is_empty() {
+                while connections.try_join_next().is_some() {}
+                tokio::time::sleep(COUNT_EVERY).await;
+            }
+        };
+        drop(tokio::time::timeout(last_requests.min(grace), done).await);
     }
-    drop(listener);
-    acceptor.app.mcp().stop();
     let drained = drain(graceful, connections, grace).await;
-    acceptor.app.disconnect().await;
+    live.app().disconnect().await;
     drained
 }
 
-/// The next connection, and its place among those that may be open.
-async fn accept(
-    listener: &UnixListener,
+/// The next connection, and its place among those that may be open. Without a listener there
+/// is never one.
+async fn accept<L: Listener>(
+    listener: Option<&L>,
     places: &Arc<Semaphore>,
-) -> (UnixStream, Option<OwnedSemaphorePermit>) {
+) -> (L::Stream, Peer, Option<OwnedSemaphorePermit>) {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
     // Nobody closes the semaphore, so there is always a permit in the end.
     let place = Arc::clone(places).acquire_owned().await.ok();
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
-            Err(error) => {
-                tracing::warn!(%error, "Cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-struct Acceptor {
-    service: TowerToHyperService<axum::Router>,
-    app: App,
-}
-
-impl Acceptor {
-    /// The future that serves one connection to its end.
-    fn serve(
-        &self,
-        stream: UnixStream,
-        place: Option<OwnedSemaphorePermit>,
-        watcher: Watcher,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            // Runs while a connection is idle, too.
-            .header_read_timeout(self.app.http().idle_timeout)
-            .serve_connection(TokioIo::new(stream), self.service.clone());
-        let connection = watcher.watch(connection);
-        async move {
-            if let Err(error) = connection.await {
-                // The peer went away, was silent too long or did not speak HTTP.
-                tracing::debug!(%error, "A connection ended early");
-            }
-            drop(place);
-        }
-    }
+    let (stream, peer) = listener.accept().await;
+    (stream, peer, place)
 }
 
 async fn drain(

@@ -7,12 +7,13 @@ mod group;
 mod lock;
 mod occupant;
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-use crate::config::Group;
+use crate::config::{Group, SocketMode};
 pub use error::SocketError;
 
 /// The longest path that fits a socket's address, in bytes.
@@ -31,7 +32,7 @@ pub struct Socket {
 pub struct SocketGuard {
     path: PathBuf,
     inode: u64,
-    _lock: lock::Lock,
+    lock: lock::Lock,
 }
 
 impl Socket {
@@ -45,24 +46,37 @@ impl Socket {
     /// # Errors
     /// [`SocketError`], a variant for each step.
     pub async fn bind(path: &Path, group: Option<&Group>) -> Result<Self, SocketError> {
+        Self::bind_with_mode(path, group, None).await
+    }
+
+    /// As [`bind`](Self::bind), with another mode of the socket. A directory that is made for
+    /// one that everybody may open has mode 0755.
+    ///
+    /// # Errors
+    /// As for [`bind`](Self::bind).
+    pub async fn bind_with_mode(
+        path: &Path,
+        group: Option<&Group>,
+        mode: Option<SocketMode>,
+    ) -> Result<Self, SocketError> {
         let length = path.as_os_str().len();
         if length > LONGEST_PATH {
             let path = path.to_owned();
             return Err(SocketError::PathTooLong { path, length });
         }
         let group = group.map(group::resolve).transpose()?;
-        directory::prepare(path, group)?;
+        directory::prepare(path, group, mode)?;
         let lock = lock::Lock::take(path)?;
         occupant::clear(path).await?;
         let listener = UnixListener::bind(path).map_err(|source| SocketError::Bind {
             path: path.to_owned(),
             source,
         })?;
-        let inode = protect(path, group)?;
+        let inode = protect(path, group, mode)?;
         let guard = SocketGuard {
             path: path.to_owned(),
             inode,
-            _lock: lock,
+            lock,
         };
         Ok(Self { listener, guard })
     }
@@ -75,6 +89,24 @@ impl Socket {
 }
 
 impl SocketGuard {
+    /// For a socket that another process has bound at `path`, and its lock on the path.
+    pub(crate) fn handed_over(path: &Path, lock: OwnedFd) -> Result<Self, SocketError> {
+        let metadata = std::fs::symlink_metadata(path).map_err(|source| SocketError::Probe {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            inode: metadata.ino(),
+            lock: lock::Lock::handed_over(lock),
+        })
+    }
+
+    /// The lock's descriptor, to hand over.
+    pub(crate) fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.descriptor()
+    }
+
     /// Removes the socket, unless somebody has put another in its place, and lets go of
     /// the lock.
     ///
@@ -89,7 +121,11 @@ impl SocketGuard {
 }
 
 /// Sets the socket's group and mode; returns its inode.
-fn protect(path: &Path, group: Option<u32>) -> Result<u64, SocketError> {
+fn protect(
+    path: &Path,
+    group: Option<u32>,
+    wanted: Option<SocketMode>,
+) -> Result<u64, SocketError> {
     let error = |source| SocketError::Permissions {
         path: path.to_owned(),
         source,
@@ -100,6 +136,7 @@ fn protect(path: &Path, group: Option<u32>) -> Result<u64, SocketError> {
     } else {
         0o600
     };
+    let mode = wanted.map_or(mode, SocketMode::bits);
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(error)?;
     let metadata = std::fs::symlink_metadata(path).map_err(error)?;
     Ok(metadata.ino())

@@ -26,11 +26,16 @@ pub struct State {
 
 impl State {
     /// Opens the store that the configuration names, and marks the calls that an earlier life
-    /// of the sidecar on this socket left unfinished as interrupted.
+    /// of the sidecar on this socket left unfinished as interrupted: but for those of
+    /// `predecessors`, which still end them.
     ///
     /// # Errors
     /// When the store cannot be opened: `unavailable`, `corrupt`.
-    pub async fn open(config: &Config, socket: &Path) -> Result<Self, StoreError> {
+    pub async fn open(
+        config: &Config,
+        socket: &Path,
+        predecessors: &[String],
+    ) -> Result<Self, StoreError> {
         let options = config.store.options().ok_or_else(|| {
             StoreError::unavailable("This user has no directory for a store: set store.location")
         })?;
@@ -40,7 +45,8 @@ impl State {
             owner: owner(socket),
             life: Uuid::now_v7().to_string(),
         };
-        let living = [process.life.clone()];
+        let mut living = predecessors.to_vec();
+        living.push(process.life.clone());
         let interrupted = store
             .interrupt_calls(&process.owner, &living, Timestamp::now())
             .await?;
@@ -56,6 +62,12 @@ impl State {
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
         })
+    }
+
+    /// This life of the sidecar, as the call log knows it.
+    #[must_use]
+    pub fn life(&self) -> &str {
+        &self.process.life
     }
 
     /// All that is kept.

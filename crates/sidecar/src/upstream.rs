@@ -42,6 +42,8 @@ pub(crate) struct Upstreams {
     states: Mutex<Vec<State>>,
     registry: Arc<ToolRegistry>,
     times: McpSection,
+    /// Whether every server was asked at least once.
+    was_tried: AtomicBool,
 }
 
 /// One server.
@@ -56,10 +58,24 @@ pub(crate) struct Server {
     desk: Arc<Desk>,
     /// It said that its list has changed.
     is_stale: AtomicBool,
+    section: McpServerSection,
+    /// What others may know of it without waiting for those who ask it.
+    report: RwLock<ServerReport>,
+}
+
+/// What is known of one server, for statistics.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerReport {
+    pub(crate) label: String,
+    /// Whether it was ever asked for its tools.
+    pub(crate) was_asked: bool,
+    pub(crate) tools: usize,
+    /// Why the last try failed.
+    pub(crate) error: Option<String>,
 }
 
 /// What is known of one server.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct State {
     /// The names under which the server's tools are registered.
     tools: Vec<ToolName>,
@@ -89,6 +105,7 @@ impl Upstreams {
             .collect();
         let states = servers.iter().map(|_| State::default()).collect();
         Self {
+            was_tried: AtomicBool::new(servers.is_empty()),
             states: Mutex::new(states),
             servers,
             tools: RwLock::default(),
@@ -140,6 +157,73 @@ impl Upstreams {
         }
     }
 
+    /// The servers of another configuration. One whose entry says what it said keeps its
+    /// sessions and its tools; the tools of the others are gone from now on. Calls that run
+    /// go on: who called [`discover`](Self::discover) on the old ones before is waited for.
+    pub(crate) async fn succeeded_by(
+        &self,
+        servers: &[McpServerSection],
+        times: McpSection,
+    ) -> Self {
+        let mut old = self.states.lock().await;
+        let mut known: Vec<_> = self.servers.iter().zip(old.iter_mut()).collect();
+        let (mut servers_now, mut states) = (Vec::new(), Vec::new());
+        for section in servers.iter().filter(|section| section.enabled) {
+            let place = known
+                .iter()
+                .position(|(server, _)| server.section.is_same(section));
+            if let Some(place) = place {
+                let (server, state) = known.remove(place);
+                servers_now.push(Arc::clone(server));
+                states.push(state.clone());
+            } else {
+                servers_now.push(Arc::new(Server::new(section)));
+                states.push(State::default());
+            }
+        }
+        for (_, state) in known {
+            for gone in state.tools.drain(..) {
+                self.registry.unregister(gone.as_str());
+            }
+            // Nobody who still holds the old state asks, and registers, once more.
+            state.next = Some(Next::Never);
+        }
+        let tools = self.tools.read().clone();
+        let is_kept = |tool: &Arc<UpstreamTool>| {
+            let mut kept = servers_now.iter();
+            kept.any(|server| Arc::ptr_eq(tool.server(), server))
+        };
+        let tools = tools.into_iter().filter(|(_, tool)| is_kept(tool));
+        let tools = RwLock::new(tools.collect());
+        let was_tried = servers_now
+            .iter()
+            .all(|server| server.report.read().was_asked);
+        Self {
+            was_tried: AtomicBool::new(was_tried),
+            states: Mutex::new(states),
+            servers: servers_now,
+            tools,
+            // Whoever asks for messages next has all servers asked.
+            log_level: AtomicU8::new(u8::MAX),
+            registry: Arc::clone(&self.registry),
+            times,
+        }
+    }
+
+    /// Whether every server was asked at least once, or there is none.
+    pub(crate) fn was_tried(&self) -> bool {
+        self.was_tried.load(Ordering::Acquire)
+    }
+
+    /// What is known of each server now.
+    pub(crate) fn reports(&self) -> Vec<ServerReport> {
+        let reports = self
+            .servers
+            .iter()
+            .map(|server| server.report.read().clone());
+        reports.collect()
+    }
+
     /// Asks every server whose list is missing or old, and names those that failed.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
         if self.servers.is_empty() {
@@ -166,6 +250,7 @@ impl Upstreams {
                 None => {}
             }
         }
+        self.was_tried.store(true, Ordering::Release);
         let states = self.servers.iter().zip(&*states);
         states
             .filter_map(|(server, state)| {
@@ -186,6 +271,23 @@ impl Upstreams {
     /// Ends the sessions with the servers.
     pub(crate) async fn disconnect(&self) {
         join_all(self.servers.iter().map(|server| server.client.disconnect())).await;
+    }
+
+    /// The servers that `others` does not have.
+    pub(crate) fn without(&self, others: &Self) -> Gone {
+        let is_gone = |server: &&Arc<Server>| {
+            !others
+                .servers
+                .iter()
+                .any(|other| Arc::ptr_eq(server, other))
+        };
+        Gone(
+            self.servers
+                .iter()
+                .filter(is_gone)
+                .map(Arc::clone)
+                .collect(),
+        )
     }
 
     fn accept(&self, server: &Arc<Server>, state: &mut State, tools: &[offer::RawTool]) {
@@ -209,6 +311,12 @@ impl Upstreams {
             failures: 0,
         };
         let tools = state.tools.len();
+        *server.report.write() = ServerReport {
+            label: server.label.clone(),
+            was_asked: true,
+            tools,
+            error: None,
+        };
         tracing::info!(
             server.label = server.label,
             tools,
@@ -227,9 +335,25 @@ impl Upstreams {
             .retry_after
             .saturating_mul(1 << state.failures.min(16));
         let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
+        {
+            let mut report = server.report.write();
+            report.was_asked = true;
+            report.error = Some(error.clone());
+        }
         state.error = Some(error);
         state.failures += 1;
         state.next = Some(Next::At(Instant::now() + pause));
+    }
+}
+
+/// Servers that are no longer asked for anything.
+#[derive(Debug)]
+pub(crate) struct Gone(Vec<Arc<Server>>);
+
+impl Gone {
+    /// Ends the sessions with them.
+    pub(crate) async fn disconnect(&self) {
+        join_all(self.0.iter().map(|server| server.client.disconnect())).await;
     }
 }
 
@@ -253,6 +377,11 @@ impl Server {
             client: McpClient::with_callbacks(section.server.clone(), desk.callbacks()),
             desk,
             is_stale: AtomicBool::new(false),
+            report: RwLock::new(ServerReport {
+                label: section.label().to_owned(),
+                ..ServerReport::default()
+            }),
+            section: section.clone(),
         }
     }
 

@@ -32,6 +32,7 @@ mod failure;
 mod health;
 mod listing;
 pub mod route;
+mod status;
 mod tool_calls;
 
 pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
@@ -40,6 +41,9 @@ pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;
 pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
+pub use status::{
+    CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,
+};
 
 pub use tool_calls::{ToolCallAnswer, ToolCallEntry, ToolCallList, ToolCallStatistics, ToolUse};
 

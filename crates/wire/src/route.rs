@@ -31,3 +31,12 @@ pub const HEALTH: &str = "/healthz";
 
 /// `GET`: the OpenAPI document of all this.
 pub const OPENAPI: &str = "/openapi.json";
+
+/// `GET`: whether requests should come here, as a [`Readiness`](crate::Readiness).
+pub const READY: &str = "/readyz";
+
+/// `GET`: what was counted, for Prometheus.
+pub const METRICS: &str = "/metrics";
+
+/// `GET`: how the sidecar is doing, as a [`Status`](crate::Status).
+pub const STATUS: &str = "/api/v1/status";

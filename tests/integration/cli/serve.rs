@@ -1,8 +1,9 @@
 use std::io::Write;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http;
+use crate::mcp_server::McpServer;
 use crate::program::{self, Daemon, run, stderr, stdout};
 
 #[test]
@@ -38,12 +39,51 @@ fn m1_each_line_is_json_and_names_the_request_and_the_tool() {
         .iter()
         .find(|line| line["message"] == "Request finished")
         .unwrap();
-    assert_eq!(finished["span"]["request_id"], "request-7");
-    assert_eq!(finished["span"]["tool_name"], "calculator");
+    assert_eq!(finished["spans"][0]["request_id"], "request-7");
+    assert_eq!(finished["spans"][0]["tool_name"], "calculator");
     assert_eq!(finished["status"], 200);
     assert_eq!(finished["route"], "/api/v1/tools/execute/{tool_name}");
     assert!(finished["duration_ms"].is_u64());
     assert!(!log.contains("40404"), "arguments are not logged: {log}");
+}
+
+#[test]
+fn m1_every_line_of_a_call_names_request_tool_server_and_user() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[("LOG_LEVEL", "debug")]);
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let parent = format!("00-{trace}-b7ad6b7169203331-01");
+    let headers =
+        format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
+    let path = "/api/v1/tools/execute/far_echo";
+    http::send(&daemon.socket, "POST", path, &headers, b"{}");
+    // The server hears of the trace.
+    assert_eq!(server.last_meta()["traceparent"], parent);
+    let log = daemon.log();
+    let lines = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let calls: Vec<_> = lines
+        .filter(|line| line["spans"][1]["name"] == "call")
+        .collect();
+    // What the tool itself logs as well as its end.
+    let messages: Vec<_> = calls
+        .iter()
+        .filter_map(|line| line["message"].as_str())
+        .collect();
+    assert!(messages.contains(&"Tool `far_echo` succeeded"), "{log}");
+    assert!(messages.len() > 1, "{log}");
+    for line in &calls {
+        assert_eq!(line["spans"][1]["tool.name"], "far_echo", "{line}");
+        assert_eq!(line["spans"][1]["server.label"], "far");
+        assert_eq!(line["spans"][1]["user"], "alice");
+        assert_eq!(line["spans"][0]["request_id"], "request-8");
+        assert_eq!(line["spans"][0]["trace_id"], trace);
+    }
 }
 
 #[test]

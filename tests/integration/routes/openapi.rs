@@ -21,6 +21,9 @@ fn i5_the_document_describes_every_route() {
         ("/api/v1/tools/execute/{tool_name}", "post"),
         ("/api/v1/tools/batch-execute", "post"),
         ("/healthz", "get"),
+        ("/readyz", "get"),
+        ("/metrics", "get"),
+        ("/api/v1/status", "get"),
     ] {
         let operation = &document["paths"][path][method];
         assert!(!operation["responses"]["200"].is_null(), "{method} {path}");

@@ -15,7 +15,7 @@ pub trait Observer: Send + Sync + 'static {
     fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext);
 
     /// The call that entered ended with this result. A call that its caller gave up never
-    /// ends.
+    /// ends; it is [`abandoned`](Self::abandoned).
     fn finished(
         &self,
         result: &ToolResult,
@@ -23,6 +23,18 @@ pub trait Observer: Send + Sync + 'static {
         elapsed: Duration,
         context: &CallContext,
     );
+
+    /// The caller of the call with this id gave it up before it ended. Does nothing unless
+    /// an observer wants to know.
+    fn abandoned(
+        &self,
+        call_id: &str,
+        origin: Option<&ToolOrigin>,
+        elapsed: Duration,
+        context: &CallContext,
+    ) {
+        let _ = (call_id, origin, elapsed, context);
+    }
 }
 
 /// One call under the eyes of an observer.
@@ -31,6 +43,8 @@ pub(super) struct Watch<'a> {
     context: &'a CallContext,
     tool: Option<Arc<RegisteredTool>>,
     started: Instant,
+    /// The id of the call, until it has ended.
+    running: Option<String>,
 }
 
 impl<'a> Watch<'a> {
@@ -45,12 +59,14 @@ impl<'a> Watch<'a> {
             context,
             tool: registry.get(&call.name),
             started: Instant::now(),
+            running: Some(call.id.clone()),
         };
         observer.started(call, watch.origin(), context);
         watch
     }
 
-    pub(super) fn finish(self, result: &ToolResult) {
+    pub(super) fn finish(mut self, result: &ToolResult) {
+        self.running = None;
         let elapsed = self.started.elapsed();
         self.observer
             .finished(result, self.origin(), elapsed, self.context);
@@ -58,5 +74,16 @@ impl<'a> Watch<'a> {
 
     fn origin(&self) -> Option<&ToolOrigin> {
         self.tool.as_ref().map(|tool| tool.origin())
+    }
+}
+
+/// A future that is dropped before its end is a call that was given up.
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.running.take() {
+            let elapsed = self.started.elapsed();
+            self.observer
+                .abandoned(&id, self.origin(), elapsed, self.context);
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod window;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -19,7 +20,7 @@ use window::CallTimes;
 /// lets nearly twice as many through (ADR 0002).
 pub(super) struct RateLimiter {
     limits: RateLimits,
-    ledger: Mutex<Ledger>,
+    ledger: Arc<Mutex<Ledger>>,
 }
 
 #[derive(Default)]
@@ -48,7 +49,16 @@ impl RateLimiter {
     pub(super) fn new(limits: RateLimits) -> Self {
         Self {
             limits,
-            ledger: Mutex::default(),
+            ledger: Arc::default(),
+        }
+    }
+
+    /// Other limits over the same calls: what was counted so far counts for them, too, as far
+    /// back as the old limits looked.
+    pub(super) fn with_limits(&self, limits: RateLimits) -> Self {
+        Self {
+            limits,
+            ledger: Arc::clone(&self.ledger),
         }
     }
 

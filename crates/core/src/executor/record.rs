@@ -1,8 +1,25 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tracing::Span;
 
-use crate::tool::{ToolCall, ToolFailure, ToolOutput, ToolResult};
+use crate::registry::ToolRegistry;
+use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult};
+
+/// The span that every log line of the call stands in: whose call of which tool it is (M1).
+/// What there is none of has no field.
+pub(super) fn span(call: &ToolCall, registry: &ToolRegistry, context: &CallContext) -> Span {
+    let tool = registry.get(&call.name);
+    let server = tool.as_ref().and_then(|tool| match tool.origin() {
+        ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
+        ToolOrigin::Native => None,
+    });
+    tracing::info_span!(
+        "call",
+        tool.name = %call.name, call.id = %call.id, server.label = server,
+        user = context.user.as_deref()
+    )
+}
 
 /// Turns the outcome of the other stages into the one result of the call, with its
 /// `execution_time` in seconds (C4), and logs it. Arguments and results are not logged.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolOutput};
@@ -19,9 +20,9 @@ pub(super) async fn within(
     let name = tool.name();
     let handler = Arc::clone(tool.tool());
     // The call itself is made inside the task: it may panic before there is a future.
-    let task = AbortOnDropHandle::new(tokio::spawn(async move {
-        handler.call(arguments, context).await
-    }));
+    let run = async move { handler.call(arguments, context).await };
+    // Its log lines are those of the call.
+    let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
     match tokio::time::timeout(limit, task).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(join_error)) if join_error.is_panic() => {

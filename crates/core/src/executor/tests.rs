@@ -343,3 +343,28 @@ async fn an_output_over_the_limit_is_an_error_not_a_cut() {
         Some("Tool 'big' returned 2002 bytes; the limit is 1000")
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn c7_other_limits_count_what_was_counted_before() {
+    let limited = |per_minute| ExecutorConfig {
+        rate_limits: RateLimits {
+            every_tool: RateWindows {
+                per_minute: Some(per_minute),
+                ..RateWindows::default()
+            },
+            ..RateLimits::default()
+        },
+        ..ExecutorConfig::default()
+    };
+    let context = CallContext::for_user("alice");
+    let run = async |executor: &Executor| {
+        let call = call("c", "who", json!({}));
+        executor.execute_one(call, &context).await.error_code
+    };
+    let first = Executor::new(registry(), limited(2));
+    assert_eq!(run(&first).await, None);
+    assert_eq!(run(&first).await, None);
+    let second = first.reconfigured(limited(3), ExecutorHooks::default());
+    assert_eq!(run(&second).await, None);
+    assert_eq!(run(&second).await, Some(ErrorCode::RateLimited));
+}

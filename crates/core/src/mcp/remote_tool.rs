@@ -136,9 +136,13 @@ impl Tool for McpTool {
         }
     }
 
-    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
         Box::pin(async move {
-            let options = RequestOptions::default();
+            let trace = context.trace.map(|trace| trace.to_meta());
+            let options = RequestOptions {
+                meta: trace.unwrap_or_default(),
+                ..RequestOptions::default()
+            };
             let client = &self.client;
             let called = client.call_tool_with(&self.remote_name, &arguments, &options);
             let called = called.await;

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::{JsonObject, Link};
+use super::{JsonObject, Link, TraceContext};
 
 /// Who calls, and from where: what a tool may know beside its arguments (requirement C1).
 ///
@@ -28,6 +28,8 @@ pub struct CallContext {
     pub extra: JsonObject,
     /// The way back to the caller, where the call came through a door that has one.
     pub link: Option<Link>,
+    /// The trace that the call belongs to; a tool of an MCP server tells its server.
+    pub trace: Option<TraceContext>,
 }
 
 impl CallContext {

@@ -2,11 +2,9 @@ use std::io;
 use std::process::ExitCode;
 
 use pillion_client::ClientError;
-use pillion_core::registry::RegistryError;
-use pillion_core::store::StoreError;
 
 use crate::config::ConfigError;
-use crate::socket::SocketError;
+use crate::daemon::DaemonError;
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -14,15 +12,9 @@ pub(super) enum CliError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
-    Socket(#[from] SocketError),
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-    #[error("the store: {0}")]
-    Store(#[from] StoreError),
+    Daemon(#[from] DaemonError),
     #[error("cannot start the runtime: {0}")]
     Runtime(#[source] io::Error),
-    #[error("cannot listen for signals: {0}")]
-    Signals(#[source] io::Error),
     #[error("{0} ({code})", code = .0.code())]
     Client(#[from] ClientError),
     #[error("cannot read the arguments from standard input: {0}")]
@@ -44,11 +36,10 @@ impl CliError {
         match self {
             Self::Config(_) | Self::Model(_) => ExitCode::from(2),
             Self::Mcp(error) => error.exit_code(),
-            Self::Socket(_)
-            | Self::Registry(_)
-            | Self::Store(_)
+            // What rules and tokens name is configuration as well.
+            Self::Daemon(DaemonError::Access(_)) => ExitCode::from(2),
+            Self::Daemon(_)
             | Self::Runtime(_)
-            | Self::Signals(_)
             | Self::Client(_)
             | Self::Input(_)
             | Self::Output(_)

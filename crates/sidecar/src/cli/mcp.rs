@@ -112,5 +112,5 @@ fn log(verbose: bool) {
         return;
     };
     let format = LogFormat::Text;
-    logging::initialize(&LogSection { format, filter });
+    drop(logging::initialize(&LogSection { format, filter }));
 }

@@ -7,8 +7,9 @@ use pillion_core::tool::CallContext;
 use tokio::io::BufReader;
 
 use super::CliError;
-use super::serve::StopSignals;
+
 use crate::config::Config;
+use crate::daemon::{DaemonError, StopSignals};
 use crate::mcp_server::{Caller, stdio};
 use crate::{logging, tools};
 
@@ -31,14 +32,15 @@ impl McpStdio {
         umask(Mode::from_bits_truncate(0o077));
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         // Standard error: on standard output there is nothing but messages.
-        logging::initialize(&config.log);
+        drop(logging::initialize(&config.log));
         // A read of standard input cannot be given up.
         super::run_and_leave(self.serve(&config))
     }
 
     async fn serve(&self, config: &Config) -> Result<(), CliError> {
-        let stop = StopSignals::listen().map_err(CliError::Signals)?;
-        let app = config.build(tools::registry()?, None);
+        let stop =
+            StopSignals::listen().map_err(|error| CliError::from(DaemonError::Signals(error)))?;
+        let app = config.build(tools::registry().map_err(DaemonError::from)?, None);
         let context = CallContext {
             user: self.user.clone(),
             ..CallContext::default()

@@ -2,6 +2,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Unexpected};
 
 use super::millis;
 
@@ -21,6 +22,17 @@ pub struct HttpSection {
     /// `PILLION__HTTP__IDLE_TIMEOUT_MS`. Default 75,000 ms.
     #[serde(rename = "idle_timeout_ms", deserialize_with = "millis::positive")]
     pub idle_timeout: Duration,
+    /// How long an answer may make no way because its reader does not read; then the
+    /// connection is cut off. `PILLION__HTTP__WRITE_TIMEOUT_MS`. Default 30,000 ms.
+    #[serde(rename = "write_timeout_ms", deserialize_with = "millis::positive")]
+    pub write_timeout: Duration,
+    /// The longest request head, in bytes, at least 8,192; a longer one gets status 431.
+    /// `PILLION__HTTP__MAX_HEADER_BYTES`. Default 64 KiB.
+    #[serde(deserialize_with = "head_bytes")]
+    pub max_header_bytes: usize,
+    /// How many headers a request may have; with more it gets status 431.
+    /// `PILLION__HTTP__MAX_HEADERS`. Default 100.
+    pub max_headers: NonZeroUsize,
     /// How many connections are served at once; more wait in the system's queue.
     /// `PILLION__HTTP__MAX_CONNECTIONS`. Default 512.
     pub max_connections: NonZeroUsize,
@@ -35,8 +47,23 @@ impl Default for HttpSection {
             max_body_bytes: number(1024 * 1024),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(30),
+            max_header_bytes: 64 * 1024,
+            max_headers: number(100),
             max_connections: number(512),
             max_batch_calls: number(100),
         }
     }
+}
+
+/// The HTTP parser's own least.
+const SHORTEST_HEAD_BYTES: usize = 8192;
+
+fn head_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let bytes = usize::deserialize(deserializer)?;
+    if bytes < SHORTEST_HEAD_BYTES {
+        let found = Unexpected::Unsigned(bytes as u64);
+        return Err(D::Error::invalid_value(found, &"at least 8192 bytes"));
+    }
+    Ok(bytes)
 }

@@ -106,6 +106,15 @@ fn read(
         blame(source, &origins, key, error.into_inner().message())
     })?;
     config.models = models;
+    for (section, fault) in [
+        ("socket", config.socket.fault()),
+        ("tcp", config.tcp.fault()),
+    ] {
+        if let Some((key, message)) = fault {
+            let key = KeyPath::from_names([section, key]);
+            return Err(blame(source, &origins, key, message));
+        }
+    }
     Ok((config, taken))
 }
 

@@ -1,6 +1,10 @@
+use std::fmt;
+
 use pillion_core::mcp::ServerConfig;
 use pillion_core::tool::ToolName;
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use toml::Table;
 
 use super::RateLimitSection;
 
@@ -23,6 +27,25 @@ pub struct McpServerSection {
     pub rate_limit: Option<RateLimitSection>,
     /// The server itself.
     pub server: ServerConfig,
+    /// What the entry said, to see whether another says the same.
+    pub(super) digest: EntryDigest,
+}
+
+/// A hash of an entry with the values that it took from variables; shown nowhere, for there are
+/// secrets in it that somebody could guess.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct EntryDigest([u8; 32]);
+
+impl EntryDigest {
+    pub(super) fn of(entry: &Table) -> Self {
+        Self(Sha256::digest(entry.to_string().as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for EntryDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EntryDigest")
+    }
 }
 
 /// The keys of an entry that are the sidecar's own.
@@ -45,12 +68,13 @@ impl OwnKeys {
         }
     }
 
-    pub(super) fn with_server(self, server: ServerConfig) -> McpServerSection {
+    pub(super) fn with_server(self, server: ServerConfig, digest: EntryDigest) -> McpServerSection {
         McpServerSection {
             enabled: self.enabled.unwrap_or(true),
             tool_prefix: self.tool_prefix,
             rate_limit: self.rate_limit,
             server,
+            digest,
         }
     }
 }
@@ -66,6 +90,12 @@ impl McpServerSection {
     #[must_use]
     pub fn configured_prefix(&self) -> Option<&str> {
         self.tool_prefix.as_deref()
+    }
+
+    /// Whether the other entry says the same of its server.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.digest == other.digest
     }
 
     /// What stands before the names of the server's tools. Default the label and `_`, so

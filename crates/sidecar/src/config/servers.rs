@@ -5,7 +5,7 @@ use pillion_core::mcp::ServerConfig;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::mcp_server::OwnKeys;
+use super::mcp_server::{EntryDigest, OwnKeys};
 use super::{Key, KeyPath, McpServerSection};
 
 /// What is wrong with an entry, before it is known where the entry came from.
@@ -71,6 +71,7 @@ pub(super) fn take(
 }
 
 fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpServerSection, Fault> {
+    let mut said = entry.clone();
     let mut own = Table::new();
     for name in OwnKeys::NAMES {
         if let Some(value) = entry.remove(name) {
@@ -79,6 +80,9 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
     }
     let own: OwnKeys = read(own, path)?;
     fill_from_variables(&mut entry, path, variables)?;
+    // With the values of variables, which may have changed where the entry has not.
+    said.insert("filled".to_owned(), Value::Table(entry.clone()));
+    let digest = EntryDigest::of(&said);
     let server: ServerConfig = read(entry, path)?;
     server
         .validate()
@@ -91,7 +95,7 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
                        has no more than 128 characters";
         return Err(fault(path.join_name("tool_prefix"), message));
     }
-    Ok(own.with_server(server))
+    Ok(own.with_server(server, digest))
 }
 
 fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {

@@ -67,6 +67,11 @@ pub(super) struct Catalog {
 }
 
 impl Catalog {
+    /// There are other servers now.
+    pub(super) fn forget(&self) {
+        self.known.write().clear();
+    }
+
     /// The list of a kind, from every server that answers.
     pub(super) async fn list(&self, app: &App, kind: Kind) -> Result<Box<RawValue>, RpcError> {
         let entries = self.refresh(app, kind).await;

@@ -1,6 +1,6 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use pillion_core::tool::CallContext;
+use pillion_core::tool::{CallContext, TraceContext};
 use pillion_wire::{CHANNEL_HEADER, USER_HEADER};
 
 use super::error::RequestError;
@@ -21,9 +21,18 @@ impl FromRequestParts<App> for Caller {
             user: text_of(parts, USER_HEADER)?,
             channel: text_of(parts, CHANNEL_HEADER)?,
             caller: Some("rest".to_owned()),
+            trace: trace_of(parts),
             ..CallContext::default()
         }))
     }
+}
+
+/// The trace that the request belongs to (W3C Trace Context); its id is in the log.
+fn trace_of(parts: &Parts) -> Option<TraceContext> {
+    let text = |header| parts.headers.get(header)?.to_str().ok();
+    let trace = TraceContext::parse(text("traceparent")?, text("tracestate"))?;
+    tracing::Span::current().record("trace_id", trace.trace_id());
+    Some(trace)
 }
 
 /// The header's value; an empty one counts as none.

@@ -4,7 +4,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{health, tool_calls, tools};
+use super::{health, metrics, ready, status, tool_calls, tools};
 
 /// The description of the API (requirement I5).
 #[derive(OpenApi)]
@@ -21,7 +21,10 @@ use super::{health, tool_calls, tools};
         tool_calls::list::list,
         tool_calls::statistics::statistics,
         tool_calls::show::show,
-        health::health
+        health::health,
+        ready::ready,
+        metrics::metrics,
+        status::status
     ),
     tags(
         (name = "tools", description = "Listing and running tools"),

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -9,8 +9,14 @@ use pillion_wire::{REQUEST_ID_HEADER, route};
 use tracing::{Instrument, field};
 use uuid::Uuid;
 
+use crate::access::Peer;
+use crate::app::App;
+
 /// Longest request id that a client may bring.
 const LONGEST_ID: usize = 128;
+
+/// Routes that are asked every few seconds.
+const WATCHED: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, route::STATUS];
 
 /// The id of a request, as its extension: the call that it makes has the same.
 #[derive(Clone)]
@@ -18,7 +24,7 @@ pub(super) struct RequestId(pub(super) Arc<str>);
 
 /// Gives the request an id, opens the span that all its log lines stand in, and writes one
 /// line when it is done. Arguments and results are never logged.
-pub(super) async fn log(mut request: Request, next: Next) -> Response {
+pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = id_of(&request);
     let header = HeaderValue::from_str(&id).ok();
     request.extensions_mut().insert(RequestId(Arc::clone(&id)));
@@ -29,13 +35,30 @@ pub(super) async fn log(mut request: Request, next: Next) -> Response {
         .as_ref()
         .map_or("unknown", MatchedPath::as_str)
         .to_owned();
-    let span = tracing::info_span!("request", request_id = %id, tool_name = field::Empty);
+    let span = tracing::info_span!(
+        "request",
+        request_id = %id, tool_name = field::Empty, client = field::Empty,
+        uid = field::Empty, pid = field::Empty, address = field::Empty, trace_id = field::Empty
+    );
+    match request.extensions().get::<Peer>() {
+        Some(Peer::Process { uid, pid, .. }) => {
+            span.record("uid", uid);
+            span.record("pid", pid);
+        }
+        Some(Peer::Network { address }) => {
+            span.record("address", field::display(address));
+        }
+        None => {}
+    }
     let started = Instant::now();
 
     let mut response = next.run(request).instrument(span.clone()).await;
 
-    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let elapsed = started.elapsed();
+    let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     let status = response.status().as_u16();
+    let requests = &app.metrics().requests;
+    requests.add(method.as_str(), &route, status, elapsed);
     let _entered = span.enter();
     // The level of an event is fixed where it is written.
     macro_rules! finished {
@@ -43,9 +66,9 @@ pub(super) async fn log(mut request: Request, next: Next) -> Response {
             tracing::$level!(%method, route, status, duration_ms, "Request finished")
         };
     }
-    if status >= 500 {
+    if status >= 500 && route != route::READY {
         finished!(error);
-    } else if route.starts_with(route::HEALTH) {
+    } else if WATCHED.iter().any(|watched| route.starts_with(watched)) {
         finished!(debug);
     } else {
         finished!(info);

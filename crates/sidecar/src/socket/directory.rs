@@ -4,6 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use super::SocketError;
+use crate::config::SocketMode;
 
 const OTHERS_MAY_WRITE: u32 = 0o002;
 const OTHERS_MAY_ENTER: u32 = 0o001;
@@ -13,7 +14,11 @@ const STICKY: u32 = 0o1000;
 
 /// Makes the directory of `socket` if it is missing. One that is there is checked and
 /// never changed: it may hold more than the socket.
-pub(super) fn prepare(socket: &Path, group: Option<u32>) -> Result<(), SocketError> {
+pub(super) fn prepare(
+    socket: &Path,
+    group: Option<u32>,
+    mode: Option<SocketMode>,
+) -> Result<(), SocketError> {
     if socket.file_name().is_none() {
         return Err(SocketError::NoFileName(socket.to_owned()));
     }
@@ -23,15 +28,18 @@ pub(super) fn prepare(socket: &Path, group: Option<u32>) -> Result<(), SocketErr
     };
     match std::fs::metadata(&directory) {
         Ok(metadata) => check(directory, &metadata, group),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            make(&directory, group).map_err(|source| SocketError::Directory { directory, source })
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => make(&directory, group, mode)
+            .map_err(|source| SocketError::Directory { directory, source }),
         Err(source) => Err(SocketError::Directory { directory, source }),
     }
 }
 
-fn make(directory: &Path, group: Option<u32>) -> std::io::Result<()> {
+fn make(directory: &Path, group: Option<u32>, mode: Option<SocketMode>) -> std::io::Result<()> {
     DirBuilder::new().mode(0o700).create(directory)?;
+    let is_open = mode.is_some_and(|mode| mode.bits() & OTHERS_MAY_WRITE != 0);
+    if is_open {
+        return std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755));
+    }
     if let Some(group) = group {
         chown(directory, None, Some(group))?;
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o750))?;

@@ -1,4 +1,5 @@
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why the socket cannot be served.
@@ -113,4 +114,19 @@ pub enum SocketError {
         #[source]
         source: io::Error,
     },
+    /// The address of `tcp.listen` cannot be bound.
+    #[error("tcp.listen: cannot listen on {address}: {source}")]
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The service manager handed over something that is no socket of ours.
+    #[error("the service manager's sockets (LISTEN_FDS) cannot be used: {0}")]
+    Activation(#[source] io::Error),
+    /// The running sidecar's sockets cannot be taken over.
+    #[error("cannot take over from the running sidecar: {0}")]
+    TakeOver(#[source] io::Error),
 }

@@ -1,9 +1,11 @@
 use std::fs::{File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::OFlag;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::SocketError;
 
@@ -12,9 +14,12 @@ use super::SocketError;
 ///
 /// The file, the socket's path with `.lock` added, stays when the lock is let go: removing
 /// it would let a third process lock a new file while a second waits on the old one.
+///
+/// It is let go when the last descriptor of the open file is closed, and never before: a
+/// process that hands its sockets over hands over one of these, too.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: Flock<File>,
+    file: OwnedFd,
 }
 
 impl Lock {
@@ -25,7 +30,7 @@ impl Lock {
             path: path.clone().into(),
             source,
         };
-        let file = OpenOptions::new()
+        let file: File = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
@@ -33,10 +38,19 @@ impl Lock {
             .custom_flags(OFlag::O_NOFOLLOW.bits())
             .open(&path)
             .map_err(error)?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => Ok(Self { _file: file }),
-            Err((_, Errno::EWOULDBLOCK)) => Err(SocketError::AlreadyServed(socket.to_owned())),
-            Err((_, errno)) => Err(error(errno.into())),
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { file: file.into() }),
+            Err(Errno::WOULDBLOCK) => Err(SocketError::AlreadyServed(socket.to_owned())),
+            Err(errno) => Err(error(errno.into())),
         }
+    }
+
+    /// The lock that somebody else has taken and handed over.
+    pub(super) fn handed_over(file: OwnedFd) -> Self {
+        Self { file }
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }

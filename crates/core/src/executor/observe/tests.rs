@@ -28,6 +28,10 @@ impl Observer for Log {
         let line = format!("{} {:?} {origin:?}", result.tool_name, result.error_code);
         self.0.lock().push(line);
     }
+
+    fn abandoned(&self, call_id: &str, _: Option<&ToolOrigin>, _: Duration, _: &CallContext) {
+        self.0.lock().push(format!("{call_id} is given up"));
+    }
 }
 
 #[tokio::test]
@@ -48,4 +52,19 @@ async fn an_observer_sees_each_call_begin_and_end() {
         "nope Some(NotFound) None",
     ];
     assert_eq!(lines, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_hears_of_a_call_that_is_given_up() {
+    let log = Arc::new(Log::default());
+    let hooks = ExecutorHooks {
+        observer: Some(Arc::clone(&log) as Arc<dyn Observer>),
+        ..ExecutorHooks::default()
+    };
+    let executor = Executor::with_hooks(registry(), ExecutorConfig::default(), hooks);
+    let context = CallContext::default();
+    let call = executor.execute_one(call("7", "sleep", json!({"ms": 60_000})), &context);
+    let given_up = tokio::time::timeout(Duration::from_millis(5), call).await;
+    assert!(given_up.is_err());
+    assert_eq!(log.0.lock().last().unwrap(), "7 is given up");
 }

@@ -1,0 +1,108 @@
+use serde_json::{Map, Value};
+
+/// Where a call stands in somebody's trace (W3C Trace Context): what came with the call, and
+/// goes on to the MCP server that it reaches.
+///
+/// ```
+/// use pillion_core::tool::TraceContext;
+/// let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+/// let trace = TraceContext::parse(traceparent, None).unwrap();
+/// assert_eq!(trace.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+/// assert_eq!(TraceContext::parse("nonsense", None), None);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    traceparent: String,
+    tracestate: Option<String>,
+}
+
+/// Longest `tracestate` that is passed on, in bytes.
+const LONGEST_STATE: usize = 512;
+
+impl TraceContext {
+    /// From the values of `traceparent` and `tracestate`; none where the former is not what
+    /// the specification says, as if it had not come. A state that is not fit to be passed
+    /// on is left out.
+    #[must_use]
+    pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
+        let parts: Vec<_> = traceparent.split('-').collect();
+        let [version, trace, parent, flags, rest @ ..] = &parts[..] else {
+            return None;
+        };
+        let is_hex = |text: &str, length| {
+            let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+            text.len() == length && text.bytes().all(is_digit)
+        };
+        let is_zero = |text: &str| text.bytes().all(|byte| byte == b'0');
+        let is_known = *version == "00";
+        // A later version may have more after what we know.
+        let is_well_formed = is_hex(version, 2)
+            && *version != "ff"
+            && is_hex(trace, 32)
+            && !is_zero(trace)
+            && is_hex(parent, 16)
+            && !is_zero(parent)
+            && is_hex(flags, 2)
+            && (rest.is_empty() || !is_known);
+        let is_fit = |state: &&str| {
+            (1..=LONGEST_STATE).contains(&state.len())
+                && state.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        };
+        is_well_formed.then(|| Self {
+            traceparent: format!("00-{trace}-{parent}-{flags}"),
+            tracestate: tracestate.filter(is_fit).map(str::to_owned),
+        })
+    }
+
+    /// The id of the trace, 32 hexadecimal digits.
+    #[must_use]
+    pub fn trace_id(&self) -> &str {
+        self.traceparent.split('-').nth(1).unwrap_or_default()
+    }
+
+    /// As entries of the `_meta` of an MCP request.
+    #[must_use]
+    pub fn to_meta(&self) -> Map<String, Value> {
+        let state = self.tracestate.as_ref().map(|state| ("tracestate", state));
+        let entries = [("traceparent", &self.traceparent)]
+            .into_iter()
+            .chain(state);
+        let entries = entries.map(|(key, value)| (key.to_owned(), Value::from(value.as_str())));
+        entries.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+    #[test]
+    fn m2_what_is_no_trace_is_none() {
+        for bad in [
+            String::new(),
+            format!("00-{TRACE}-b7ad6b7169203331"),
+            format!("00-{TRACE}-b7ad6b7169203331-01-more"),
+            format!("ff-{TRACE}-b7ad6b7169203331-01"),
+            format!("00-{TRACE}-0000000000000000-01"),
+            format!("00-{}-b7ad6b7169203331-01", "0".repeat(32)),
+            format!("00-{}-b7ad6b7169203331-01", TRACE.to_uppercase()),
+        ] {
+            assert_eq!(TraceContext::parse(&bad, None), None, "{bad}");
+        }
+        let later = format!("01-{TRACE}-b7ad6b7169203331-01-more");
+        assert!(TraceContext::parse(&later, None).is_some());
+    }
+
+    #[test]
+    fn m2_a_state_goes_along_if_it_is_fit() {
+        let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
+        let meta = |state| TraceContext::parse(&parent, Some(state)).unwrap().to_meta();
+        let with_state = json!({"traceparent": parent, "tracestate": "a=1"});
+        assert_eq!(Value::Object(meta("a=1")), with_state);
+        assert_eq!(meta("a\nb").len(), 1);
+        assert_eq!(meta(&"x".repeat(513)).len(), 1);
+    }
+}

@@ -1,0 +1,65 @@
+//! Who may do what: the rules of the Unix socket, and the tokens of TCP.
+
+mod grant;
+mod peer;
+mod rules;
+mod token;
+mod token_list;
+
+use std::sync::Arc;
+
+pub use grant::{Grant, Scope};
+pub use peer::Peer;
+pub use rules::{PeerRules, RuleError};
+pub use token::{CheckFuture, TokenCheck, TokenCheckError};
+pub use token_list::{TokenList, TokenListError};
+
+use crate::config::{Config, TcpSection};
+use crate::tcp::Gate;
+
+/// What the configuration says of those who connect, with the names of users and groups looked
+/// up and the tokens read. By default whoever can open the Unix socket may do everything,
+/// and nobody may do anything over TCP.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// Who may speak to us on the Unix socket.
+    pub peers: PeerRules,
+    /// What a request over TCP has to bring along; without a gate all of them are refused.
+    pub gate: Option<Arc<Gate>>,
+}
+
+/// Why the configuration's rules cannot be put to use.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// A rule of the socket names nobody.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// The tokens of TCP cannot be read.
+    #[error(transparent)]
+    Tokens(#[from] TokenListError),
+}
+
+impl Access {
+    /// Looks up and reads what `config` names; `variable` is the environment.
+    ///
+    /// # Errors
+    /// [`AccessError`]: a user or a group does not exist, or there are no tokens to check.
+    pub fn resolve(
+        config: &Config,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, AccessError> {
+        let peers = PeerRules::resolve(&config.socket)?;
+        let gate = match &config.tcp {
+            TcpSection {
+                listen: Some(listen),
+                ..
+            } => {
+                let tokens = TokenList::read(&config.tcp, variable)?;
+                Some(Arc::new(Gate::new(&config.tcp, *listen, Arc::new(tokens))))
+            }
+            _ => None,
+        };
+        Ok(Self { peers, gate })
+    }
+}

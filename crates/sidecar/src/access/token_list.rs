@@ -1,0 +1,241 @@
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::{CheckFuture, Grant, Scope, TokenCheck};
+use crate::config::TcpSection;
+
+/// Shortest token that may stand in the environment, in bytes: nobody guesses it.
+const SHORTEST_BYTES: usize = 20;
+
+/// What stands before a hash.
+const HASHED: &str = "sha256:";
+
+/// Tokens from the configuration: an entry each, `NAME SCOPE sha256:HEX`, with `#` for
+/// comments. In a file entries stand on lines and tokens are always hashed; in a variable they
+/// may be divided by `;`, and a token may stand there as it is.
+///
+/// ```
+/// use pillion::access::{Scope, TokenList, TokenCheck};
+/// let list = TokenList::from_variable("ci execute correct-horse-battery-staple", "TOKENS")?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let grant = list.check("correct-horse-battery-staple").await.unwrap().unwrap();
+/// assert_eq!((grant.name.as_str(), grant.scope), ("ci", Scope::Execute));
+/// assert_eq!(list.check("another").await.unwrap(), None);
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct TokenList {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    hash: [u8; 32],
+    grant: Grant,
+}
+
+/// Why there are no tokens to check. What an entry holds is never repeated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenListError {
+    /// TCP is on, and the configuration names no tokens.
+    #[error("tcp.listen needs tokens: set tcp.tokens_env or tcp.tokens_file")]
+    NoneNamed,
+    /// The variable is not set.
+    #[error("tcp.tokens_env: the environment variable {0} is not set")]
+    NoVariable(String),
+    /// The file cannot be read.
+    #[error("tcp.tokens_file: {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// An entry is none.
+    #[error("{place}: expected NAME SCOPE TOKEN: {reason}")]
+    Entry {
+        /// Where the entry stands: a file and a line, or a variable and the entry's number.
+        place: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// There is not one entry.
+    #[error("{0} has no token in it")]
+    Empty(String),
+}
+
+impl TokenList {
+    /// The tokens that the configuration names; both sources count.
+    ///
+    /// # Errors
+    /// [`TokenListError`].
+    pub fn read(
+        tcp: &TcpSection,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, TokenListError> {
+        let mut entries = Vec::new();
+        if let Some(name) = &tcp.tokens_env {
+            let value = variable(name).filter(|value| !value.trim().is_empty());
+            let value = value.ok_or_else(|| TokenListError::NoVariable(name.clone()))?;
+            entries.extend(Self::from_variable(&value, name)?.entries);
+        }
+        if let Some(path) = &tcp.tokens_file {
+            let text = std::fs::read_to_string(path).map_err(|source| TokenListError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            let name = path.display().to_string();
+            entries.extend(Self::from_file(&text, &name)?.entries);
+        }
+        if tcp.tokens_env.is_none() && tcp.tokens_file.is_none() {
+            return Err(TokenListError::NoneNamed);
+        }
+        Ok(Self { entries })
+    }
+
+    /// The tokens of a variable's value; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// [`TokenListError`]: an entry is none, or there is not one.
+    pub fn from_variable(value: &str, name: &str) -> Result<Self, TokenListError> {
+        let parts = value.split([';', '\n']).enumerate();
+        let parts = parts.map(|(place, part)| (format!("{name} (entry {})", place + 1), part));
+        parse(parts, name, true)
+    }
+
+    /// The tokens of a file's text; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// As for [`from_variable`](Self::from_variable).
+    pub fn from_file(text: &str, name: &str) -> Result<Self, TokenListError> {
+        let lines = text.lines().enumerate();
+        let lines = lines.map(|(place, line)| (format!("{name}:{}", place + 1), line));
+        parse(lines, name, false)
+    }
+
+    fn find(&self, token: &str) -> Option<Grant> {
+        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let mut found = None;
+        // All of them, so that the time says nothing of which it is.
+        for entry in &self.entries {
+            if bool::from(entry.hash.ct_eq(&hash)) {
+                found = Some(&entry.grant);
+            }
+        }
+        found.cloned()
+    }
+}
+
+impl TokenCheck for TokenList {
+    fn check<'a>(&'a self, token: &'a str) -> CheckFuture<'a> {
+        let found = self.find(token);
+        Box::pin(async { Ok(found) })
+    }
+}
+
+impl fmt::Debug for TokenList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.entries.iter().map(|entry| &entry.grant);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+fn parse<'a>(
+    parts: impl Iterator<Item = (String, &'a str)>,
+    name: &str,
+    plain: bool,
+) -> Result<TokenList, TokenListError> {
+    let mut entries = Vec::new();
+    for (place, part) in parts {
+        let part = part.split('#').next().unwrap_or_default();
+        if part.trim().is_empty() {
+            continue;
+        }
+        let entry = entry(part, plain);
+        entries.push(entry.map_err(|reason| TokenListError::Entry { place, reason })?);
+    }
+    if entries.is_empty() {
+        return Err(TokenListError::Empty(name.to_owned()));
+    }
+    Ok(TokenList { entries })
+}
+
+fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let [name, scope, token] = words[..] else {
+        return Err("there are not three words");
+    };
+    let scope = Scope::parse(scope).ok_or("the scope is read, execute or admin")?;
+    let hash = match token.strip_prefix(HASHED) {
+        Some(hex) => hash_of(hex).ok_or("a SHA-256 is 64 hexadecimal digits")?,
+        None if !plain => return Err("in a file a token is sha256: and its SHA-256"),
+        None if token.len() < SHORTEST_BYTES => return Err("a token has at least 20 characters"),
+        None => Sha256::digest(token.as_bytes()).into(),
+    };
+    let grant = Grant {
+        name: name.to_owned(),
+        scope,
+    };
+    Ok(Entry { hash, grant })
+}
+
+fn hash_of(hex: &str) -> Option<[u8; 32]> {
+    if hex.len() != 64 || !hex.is_ascii() {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (place, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * place..2 * place + 2], 16).ok()?;
+    }
+    Some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l3_a_file_holds_hashes_and_nothing_shows_them() {
+        let hex = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"; // "test"
+        let text = format!("# tokens\n\nci execute sha256:{hex} # of the pipeline\n");
+        let list = TokenList::from_file(&text, "tokens").unwrap();
+        assert_eq!(list.find("test").unwrap().name, "ci");
+        assert_eq!(list.find("Test"), None);
+        assert!(!format!("{list:?}").contains("159"), "{list:?}");
+    }
+
+    #[test]
+    fn l3_a_bad_entry_is_named_by_its_place_and_never_repeated() {
+        for (text, expected) in [
+            (
+                "ci execute",
+                "tokens:1: expected NAME SCOPE TOKEN: there are not three words",
+            ),
+            (
+                "\nci all sha256:00",
+                "tokens:2: expected NAME SCOPE TOKEN: the scope is read",
+            ),
+            (
+                "ci read secret-secret-secret",
+                "in a file a token is sha256:",
+            ),
+            ("ci read sha256:00", "64 hexadecimal digits"),
+            ("# nothing", "tokens has no token in it"),
+        ] {
+            let error = TokenList::from_file(text, "tokens")
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("secret-"), "{error}");
+        }
+        let error = TokenList::from_variable("ci read short", "TOKENS").unwrap_err();
+        assert!(error.to_string().contains("at least 20"), "{error}");
+    }
+}

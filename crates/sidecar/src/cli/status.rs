@@ -1,0 +1,49 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::Client;
+use pillion_wire::Status as Answer;
+
+use super::{CliError, SocketOption, decode, print, report};
+
+/// `pillion status`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pillion status
+  pillion status --json | jq .calls")]
+pub(super) struct Status {
+    #[command(flatten)]
+    socket: SocketOption,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let client = Client::new(self.socket.path());
+        let body = client.raw().status()?;
+        if self.json {
+            print(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let answer: Answer = decode(&body)?;
+        print(of(&answer).trim_end())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn of(answer: &Answer) -> String {
+    let mut text = report::summary(answer);
+    if !answer.servers.is_empty() {
+        text.push('\n');
+        text.push_str(&report::servers(answer));
+        text.push('\n');
+    }
+    if !answer.tools.is_empty() {
+        text.push('\n');
+        text.push_str(&report::tools(&answer.tools));
+    }
+    text
+}

@@ -1,0 +1,74 @@
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer};
+
+/// `[tcp]`: the same API over TCP. Off unless `listen` is set, and then every request needs
+/// a token.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TcpSection {
+    /// An address and a port, such as `127.0.0.1:7420`. `PILLION__TCP__LISTEN`. Default none.
+    pub listen: Option<SocketAddr>,
+    /// Whether `listen` may be an address that other machines reach; there is no TLS, so
+    /// something in front has to bring it. `PILLION__TCP__ALLOW_REMOTE`. Default false.
+    pub allow_remote: bool,
+    /// A variable of the environment with tokens: `NAME SCOPE TOKEN`, divided by `;`.
+    /// `PILLION__TCP__TOKENS_ENV`. Default none.
+    pub tokens_env: Option<String>,
+    /// A file with tokens, a line each: `NAME SCOPE sha256:HEX`. `PILLION__TCP__TOKENS_FILE`.
+    /// Default none.
+    pub tokens_file: Option<PathBuf>,
+    /// Names beside those of this machine's loopback, and the address of `listen`, that the
+    /// header `Host` may have. `PILLION__TCP__ALLOWED_HOSTS`. Default none.
+    #[serde(deserialize_with = "hosts")]
+    pub allowed_hosts: Vec<String>,
+    /// Origins beside the server's own, such as `https://tools.example.com`, that pages of
+    /// a browser may have. `PILLION__TCP__ALLOWED_ORIGINS`. Default none.
+    pub allowed_origins: Vec<String>,
+    /// How many connections over TCP are served at once, beside those of the Unix socket.
+    /// `PILLION__TCP__MAX_CONNECTIONS`. Default 128.
+    pub max_connections: NonZeroUsize,
+}
+
+impl Default for TcpSection {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            allow_remote: false,
+            tokens_env: None,
+            tokens_file: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            max_connections: NonZeroUsize::new(128).unwrap_or(NonZeroUsize::MIN),
+        }
+    }
+}
+
+impl TcpSection {
+    /// What is wrong between the keys, and with which of them.
+    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let listen = self.listen?;
+        if !listen.ip().is_loopback() && !self.allow_remote {
+            return Some((
+                "listen",
+                "other machines reach this address: take one of 127.0.0.0/8 or [::1], or set \
+                 tcp.allow_remote",
+            ));
+        }
+        if self.tokens_env.is_none() && self.tokens_file.is_none() {
+            return Some((
+                "listen",
+                "TCP needs tokens: set tcp.tokens_env or tcp.tokens_file",
+            ));
+        }
+        None
+    }
+}
+
+/// Names as they are compared: in lower case and without a port.
+fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let hosts = Vec::<String>::deserialize(deserializer)?;
+    Ok(hosts.iter().map(|host| host.to_ascii_lowercase()).collect())
+}

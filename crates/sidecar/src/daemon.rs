@@ -1,0 +1,128 @@
+//! The daemon from its first socket to its last answer.
+
+mod signals;
+mod sockets;
+
+use std::io;
+use std::time::Duration;
+
+use pillion_core::registry::RegistryError;
+use pillion_core::store::StoreError;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::access::AccessError;
+use crate::config::Config;
+use crate::live::Live;
+use crate::logging::LogControl;
+use crate::reload::{Reloader, Source, access_of};
+use crate::server::{self, Stop};
+use crate::socket::SocketError;
+use crate::state::State;
+use crate::{service_manager, tools};
+pub(crate) use signals::StopSignals;
+use sockets::Sockets;
+
+/// How long connections that are kept alive may send a last request when a successor serves
+/// already, and when one starts only after us.
+const LAST_REQUESTS: Duration = Duration::from_secs(5);
+const LAST_REQUESTS_BEFORE_RESTART: Duration = Duration::from_millis(500);
+
+/// How many processes before this one may still end calls, as the next one hears of them.
+const MOST_PREDECESSORS: usize = 60;
+
+/// Why the daemon does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The sockets cannot be served.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The store cannot be opened.
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+    /// The rules for those who connect cannot be put to use.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The built-in tools cannot be registered.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// Signals cannot be caught.
+    #[error("cannot listen for signals: {0}")]
+    Signals(#[source] io::Error),
+    /// The sidecar that should stop serving did not hear that this one is ready.
+    #[error("cannot take over from the running sidecar: {0}")]
+    Confirm(#[source] io::Error),
+}
+
+/// What `pillion serve` was told.
+pub(crate) struct Daemon {
+    pub(crate) config: Config,
+    pub(crate) source: Source,
+    pub(crate) log: LogControl,
+    /// Whether to take the sockets from a sidecar that runs.
+    pub(crate) take_over: bool,
+}
+
+impl Daemon {
+    /// Serves until a signal, or a successor, ends it.
+    pub(crate) async fn run(self) -> Result<(), DaemonError> {
+        let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
+        let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
+        let access = access_of(&self.config)?;
+        let (mut sockets, listeners) = Sockets::open(&self.config, self.take_over).await?;
+        // With the socket: no two sidecars have one, and what is unfinished on it is the last's.
+        let state = State::open(&self.config, &sockets.path, &sockets.predecessors).await?;
+        let mut lives = std::mem::take(&mut sockets.predecessors);
+        // The successor's call log knows as many as a restart in each second may leave behind.
+        let old = lives.len().saturating_sub(MOST_PREDECESSORS);
+        lives.drain(..old);
+        lives.push(state.life().to_owned());
+        let registry = tools::registry()?;
+        let app = self
+            .config
+            .build_with(registry, Some(state.clone()), access);
+        let live = Live::new(app);
+        let grace = self.config.shutdown.grace;
+        let reloader = Reloader {
+            source: self.source,
+            live: live.clone(),
+            config: self.config,
+            log: self.log,
+        };
+        let reloads = tokio::spawn(reloader.run(hangup));
+        tracing::info!(
+            socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),
+            "Listening on {}", sockets.path.display()
+        );
+        match sockets.confirmation.take() {
+            Some(confirmation) => {
+                confirmation.confirm().await.map_err(DaemonError::Confirm)?;
+                service_manager::ready_in_place_of_another();
+            }
+            None => service_manager::ready(),
+        }
+        let mut was_taken_over = false;
+        let shutdown = async {
+            tokio::select! {
+                () = stop.first() => {
+                    service_manager::stopping();
+                    sockets.close()
+                }
+                () = sockets.hand_over(&lives) => {
+                    tracing::info!("Another sidecar has taken over");
+                    was_taken_over = true;
+                    sockets.leave();
+                    Stop::Continued { last_requests: LAST_REQUESTS }
+                }
+            }
+        };
+        let drained = server::serve(listeners, &live, grace, shutdown).await;
+        reloads.abort();
+        state.close().await;
+        if !was_taken_over {
+            sockets.remove()?;
+        }
+        tracing::info!(cut_off = drained.cut_off, "Stopped");
+        Ok(())
+    }
+}

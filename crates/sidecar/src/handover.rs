@@ -1,0 +1,217 @@
+//! How a sidecar gives its sockets to the one that takes its place (`--take-over`).
+//!
+//! Beside the socket stands another, its path with `.control` added, that the same user alone
+//! may open. Who takes over connects there and gets the descriptors of the listening sockets
+//! and of the lock on the path (`SCM_RIGHTS`); when it is ready it says so, and the other one
+//! stops accepting. All the while the sockets listen: a connection that comes waits in their
+//! queue at worst.
+
+mod message;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+/// How long the other side may take for a step. A start takes as long as its configuration.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is said: a line each way, then the descriptors, then a line each way.
+const ASK: &[u8] = b"pillion take-over 1\n";
+const READY: &[u8] = b"ready\n";
+const BYE: &[u8] = b"goodbye\n";
+
+/// What a descriptor is that is handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Item {
+    /// The listening Unix socket.
+    Unix,
+    /// The listening socket of TCP.
+    Tcp,
+    /// The socket that the next one connects to when it takes over in turn.
+    Control,
+    /// The lock on the socket's path.
+    Lock,
+}
+
+/// The path of the control socket beside `socket`.
+pub(crate) fn control_path(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".control");
+    path.into()
+}
+
+/// The socket on which a successor asks.
+#[derive(Debug)]
+pub(crate) struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Control {
+    /// Binds it beside `socket`, whose path the caller has locked.
+    pub(crate) fn bind(socket: &Path) -> io::Result<Self> {
+        let path = control_path(socket);
+        // The lock says that nobody serves this one, either.
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600))?;
+        Ok(Self { listener, path })
+    }
+
+    /// The one that was handed over.
+    pub(crate) fn handed_over(socket: &Path, listener: OwnedFd) -> io::Result<Self> {
+        let listener = UnixListener::from_std(listener.into())?;
+        let path = control_path(socket);
+        Ok(Self { listener, path })
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Removes it: there will be no successor.
+    pub(crate) fn remove(self) {
+        drop(std::fs::remove_file(&self.path));
+    }
+
+    /// Waits until a successor has the sockets and is ready to serve them. Attempts that fail
+    /// are logged and change nothing.
+    pub(crate) async fn hand_over(&self, items: &[(Item, OwnedFd)], lives: &[String]) {
+        loop {
+            match self.one_attempt(items, lives).await {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "An attempt to take over failed");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn one_attempt(&self, items: &[(Item, OwnedFd)], lives: &[String]) -> io::Result<()> {
+        let (mut stream, _) = self.listener.accept().await?;
+        let uid = stream.peer_cred()?.uid();
+        if uid != 0 && uid != nix::unistd::geteuid().as_raw() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        within(expect(&mut stream, ASK)).await?;
+        within(message::send(&stream, items, lives)).await?;
+        within(expect(&mut stream, READY)).await?;
+        // That the successor does not hear it changes nothing: it is ready.
+        drop(within(stream.write_all(BYE)).await);
+        Ok(())
+    }
+}
+
+/// What a successor got, until it says that it is ready.
+#[derive(Debug)]
+pub(crate) struct Inheritance {
+    /// The descriptors, by what they are.
+    pub(crate) items: Vec<(Item, OwnedFd)>,
+    /// The processes that still end calls on these sockets, as the call log knows them.
+    pub(crate) lives: Vec<String>,
+    pub(crate) confirmation: Confirmation,
+}
+
+/// Where to say that the sockets are served now.
+#[derive(Debug)]
+pub(crate) struct Confirmation(UnixStream);
+
+impl Inheritance {
+    /// Asks the sidecar that serves `socket`; none if there is none.
+    pub(crate) async fn ask(socket: &Path) -> io::Result<Option<Self>> {
+        let mut stream = match UnixStream::connect(control_path(socket)).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+                    _ => Err(error),
+                };
+            }
+        };
+        within(stream.write_all(ASK)).await?;
+        let (items, lives) = within(message::receive(&stream)).await?;
+        let confirmation = Confirmation(stream);
+        Ok(Some(Self {
+            items,
+            lives,
+            confirmation,
+        }))
+    }
+
+    /// Takes the descriptor out.
+    pub(crate) fn take(&mut self, wanted: Item) -> Option<OwnedFd> {
+        let place = self.items.iter().position(|(item, _)| *item == wanted)?;
+        Some(self.items.swap_remove(place).1)
+    }
+}
+
+impl Confirmation {
+    /// Says it; the other one then stops accepting.
+    pub(crate) async fn confirm(mut self) -> io::Result<()> {
+        within(self.0.write_all(READY)).await?;
+        within(expect(&mut self.0, BYE)).await
+    }
+}
+
+async fn within<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match timeout(PATIENCE, step).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+async fn expect(stream: &mut UnixStream, line: &[u8]) -> io::Result<()> {
+    let mut found = vec![0; line.len()];
+    stream.read_exact(&mut found).await?;
+    if found == line {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_sockets_change_hands_only_when_the_successor_is_ready() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let control = Control::bind(&path).unwrap();
+        let items = vec![(Item::Unix, listener.as_fd().try_clone_to_owned().unwrap())];
+        let handing = tokio::spawn(async move {
+            control
+                .hand_over(&items, &["a".to_owned(), "b".to_owned()])
+                .await;
+            control
+        });
+        // One that gives up on the way changes nothing.
+        drop(Inheritance::ask(&path).await.unwrap().unwrap());
+        let mut inheritance = Inheritance::ask(&path).await.unwrap().unwrap();
+        assert!(!handing.is_finished());
+        assert_eq!(inheritance.lives, ["a", "b"]);
+        let inherited = inheritance.take(Item::Unix).unwrap();
+        assert!(inheritance.take(Item::Tcp).is_none());
+        inheritance.confirmation.confirm().await.unwrap();
+        let control = handing.await.unwrap();
+        drop(listener);
+        // The socket lives on, with what waits in its queue.
+        let inherited = UnixListener::from_std(inherited.into()).unwrap();
+        let _client = UnixStream::connect(&path).await.unwrap();
+        inherited.accept().await.unwrap();
+        control.remove();
+        assert!(Inheritance::ask(&path).await.unwrap().is_none());
+    }
+}

@@ -1,0 +1,289 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Latency, Metrics, System};
+use crate::upstream::ServerReport;
+
+/// The type of the text: OpenMetrics, which Prometheus asks for first.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What one look at `/metrics` shows.
+#[derive(Debug, Clone)]
+pub struct Scrape {
+    /// What was counted.
+    pub metrics: Arc<Metrics>,
+    /// What is known of each MCP server.
+    pub(crate) servers: Vec<ServerReport>,
+    /// What the system says.
+    pub system: System,
+    /// How many tools there are.
+    pub tools: usize,
+}
+
+impl Scrape {
+    /// The text.
+    ///
+    /// # Errors
+    /// None that a buffer in memory can have.
+    pub fn to_text(&self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.clone()));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+type NoLabels = [(&'static str, &'static str); 0];
+
+/// Exemplars are not used, but have a type.
+const NO_EXEMPLAR: Option<&Exemplar<NoLabels, u64>> = None;
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        self.encode_calls(encoder)?;
+        self.encode_http(encoder)?;
+        self.encode_servers(encoder)?;
+        self.encode_system(encoder)
+    }
+}
+
+impl Scrape {
+    fn encode_calls(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let tools = self.metrics.tools.all();
+        let help = "Calls of tools that ended, by how";
+        let mut family = counters(encoder, "pillion_tool_calls", help)?;
+        for (tool, stats) in &tools {
+            for (outcome, count) in stats.outcomes().filter(|(_, count)| *count > 0) {
+                let labels = [("tool", tool.as_str()), ("outcome", outcome)];
+                counter(&mut family, &labels, count)?;
+            }
+        }
+        let help = "How long calls of tools took";
+        let mut family = encoder.encode_descriptor(
+            "pillion_tool_call_duration",
+            help,
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        for (tool, stats) in &tools {
+            histogram(&mut family, &[("tool", tool.as_str())], &stats.latency)?;
+        }
+        let in_flight = self.metrics.tools.in_flight();
+        let help = "Calls of tools that have not ended";
+        gauge(encoder, "pillion_tool_calls_in_flight", help, in_flight)?;
+        let known = i64::try_from(self.tools).unwrap_or(i64::MAX);
+        gauge(encoder, "pillion_tools", "Tools that are known now", known)
+    }
+
+    fn encode_http(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let requests = &self.metrics.requests;
+        let mut family = counters(encoder, "pillion_http_requests", "HTTP requests")?;
+        for (seen, count) in requests.all() {
+            let status = seen.status.to_string();
+            let labels = [
+                ("method", seen.method),
+                ("route", seen.route.as_str()),
+                ("status", status.as_str()),
+            ];
+            counter(&mut family, &labels, count)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "pillion_http_request_duration",
+            "How long HTTP requests took until the head of the answer",
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        let sum = requests.latency.sum_seconds();
+        let (count, buckets) = (requests.latency.count(), requests.latency.buckets());
+        family.encode_histogram::<NoLabels>(sum, count, &buckets, None)?;
+
+        let both = [("unix", &self.metrics.unix), ("tcp", &self.metrics.tcp)];
+        let help = "Connections that are open";
+        let mut family =
+            encoder.encode_descriptor("pillion_connections", help, None, MetricType::Gauge)?;
+        for (transport, connections) in both {
+            let open = i64::try_from(connections.open()).unwrap_or(i64::MAX);
+            family
+                .encode_family(&[("transport", transport)])?
+                .encode_gauge(&open)?;
+        }
+        let help = "Connections there were, and what became of them";
+        let mut family = counters(encoder, "pillion_connections_seen", help)?;
+        for (transport, connections) in both {
+            for (fate, count) in connections.totals() {
+                let labels = [("transport", transport), ("fate", fate)];
+                counter(&mut family, &labels, count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_servers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Whether an MCP server answered when it was last asked for its tools";
+        let mut family =
+            encoder.encode_descriptor("pillion_upstream_up", help, None, MetricType::Gauge)?;
+        for server in self.servers.iter().filter(|server| server.was_asked) {
+            let up = i64::from(server.error.is_none());
+            let labels = [("server", server.label.as_str())];
+            family.encode_family(&labels)?.encode_gauge(&up)?;
+        }
+        let help = "Tools that an MCP server offers";
+        let mut family =
+            encoder.encode_descriptor("pillion_upstream_tools", help, None, MetricType::Gauge)?;
+        for server in &self.servers {
+            let tools = i64::try_from(server.tools).unwrap_or(i64::MAX);
+            let labels = [("server", server.label.as_str())];
+            family.encode_family(&labels)?.encode_gauge(&tools)?;
+        }
+        let help = "Reloads of the configuration";
+        let mut family = counters(encoder, "pillion_config_reloads", help)?;
+        let outcomes = [
+            ("success", &self.metrics.reloads),
+            ("failure", &self.metrics.failed_reloads),
+        ];
+        for (outcome, count) in outcomes {
+            let count = count.load(Ordering::Relaxed);
+            counter(&mut family, &[("outcome", outcome)], count)?;
+        }
+        Ok(())
+    }
+
+    fn encode_system(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let System {
+            resident_bytes,
+            virtual_bytes,
+            threads,
+            open_descriptors,
+            most_descriptors,
+            processor_time,
+        } = &self.system;
+        let gauges = [
+            (
+                "process_resident_memory_bytes",
+                "Memory in use",
+                resident_bytes,
+            ),
+            (
+                "process_virtual_memory_bytes",
+                "Address space",
+                virtual_bytes,
+            ),
+            ("process_threads", "Threads", threads),
+            (
+                "process_open_fds",
+                "File descriptors that are open",
+                open_descriptors,
+            ),
+            ("process_max_fds", "As many may be", most_descriptors),
+        ];
+        for (name, help, value) in gauges {
+            if let Some(value) = value {
+                let value = i64::try_from(*value).unwrap_or(i64::MAX);
+                gauge(encoder, name, help, value)?;
+            }
+        }
+        if let Some(time) = processor_time {
+            let mut metric = counters(encoder, "process_cpu_seconds", "Time on a processor")?;
+            let none = None::<&Exemplar<NoLabels, f64>>;
+            metric.encode_counter(&time.as_secs_f64(), none)?;
+        }
+        let started = self
+            .metrics
+            .started_at()
+            .duration_since(SystemTime::UNIX_EPOCH);
+        let started = started.unwrap_or_default().as_secs_f64();
+        let help = "When the process began, in seconds since 1970";
+        let name = "process_start_time_seconds";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        metric.encode_gauge(&started)?;
+        let help = "The program";
+        let mut metric =
+            encoder.encode_descriptor("pillion_build", help, None, MetricType::Info)?;
+        metric.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+    }
+}
+
+fn counters<'a>(
+    encoder: &'a mut DescriptorEncoder<'_>,
+    name: &'a str,
+    help: &str,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    encoder.encode_descriptor(name, help, None, MetricType::Counter)
+}
+
+fn counter(
+    family: &mut MetricEncoder<'_>,
+    labels: &impl EncodeLabelSet,
+    count: u64,
+) -> fmt::Result {
+    let mut metric = family.encode_family(labels)?;
+    metric.encode_counter(&count, NO_EXEMPLAR)
+}
+
+fn histogram(
+    family: &mut MetricEncoder<'_>,
+    labels: &impl EncodeLabelSet,
+    latency: &Latency,
+) -> fmt::Result {
+    let (sum, count) = (latency.sum_seconds(), latency.count());
+    let mut metric = family.encode_family(labels)?;
+    metric.encode_histogram::<NoLabels>(sum, count, &latency.buckets(), None)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
+    encoder
+        .encode_descriptor(name, help, None, MetricType::Gauge)?
+        .encode_gauge(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn m1_the_text_is_openmetrics() {
+        let metrics = Arc::new(Metrics::new());
+        let elapsed = Duration::from_millis(3);
+        metrics.requests.add("GET", "/healthz", 200, elapsed);
+        metrics.requests.add("MADEUP", "unknown", 405, elapsed);
+        metrics.unix.opened();
+        let scrape = Scrape {
+            metrics,
+            servers: vec![ServerReport {
+                label: "a\"b".to_owned(),
+                was_asked: true,
+                tools: 2,
+                error: Some("no".to_owned()),
+            }],
+            system: System::look(),
+            tools: 3,
+        };
+        let text = scrape.to_text().unwrap();
+        for line in [
+            "# TYPE pillion_http_requests counter",
+            "pillion_http_requests_total{method=\"GET\",route=\"/healthz\",status=\"200\"} 1",
+            "pillion_http_requests_total{method=\"other\",route=\"unknown\",status=\"405\"} 1",
+            "pillion_http_request_duration_seconds_bucket{le=\"0.005\"} 2",
+            "pillion_http_request_duration_seconds_bucket{le=\"+Inf\"} 2",
+            "pillion_http_request_duration_seconds_count 2",
+            "pillion_connections{transport=\"unix\"} 1",
+            "pillion_upstream_up{server=\"a\\\"b\"} 0",
+            "pillion_upstream_tools{server=\"a\\\"b\"} 2",
+            "pillion_tools 3",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+}

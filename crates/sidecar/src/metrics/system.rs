@@ -1,0 +1,69 @@
+use std::time::Duration;
+
+/// What the system says of this process (Linux: `/proc/self`). What it does not say is absent.
+#[derive(Debug, Clone, Default)]
+pub struct System {
+    /// Memory that is in use, in bytes.
+    pub resident_bytes: Option<u64>,
+    /// Address space, in bytes.
+    pub virtual_bytes: Option<u64>,
+    /// Threads.
+    pub threads: Option<u64>,
+    /// File descriptors that are open.
+    pub open_descriptors: Option<u64>,
+    /// As many may be.
+    pub most_descriptors: Option<u64>,
+    /// Time on a processor, both in the process and for it in the system.
+    pub processor_time: Option<Duration>,
+}
+
+impl System {
+    /// Looks now. It reads a few small files that are none.
+    #[must_use]
+    pub fn look() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let number = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let descriptors = std::fs::read_dir("/proc/self/fd");
+        // The directory itself is one of them.
+        let descriptors = descriptors.map(|entries| (entries.count() as u64).saturating_sub(1));
+        Self {
+            resident_bytes: number("VmRSS:").map(|kilobytes| kilobytes * 1024),
+            virtual_bytes: number("VmSize:").map(|kilobytes| kilobytes * 1024),
+            threads: number("Threads:"),
+            open_descriptors: descriptors.ok(),
+            most_descriptors: most_descriptors(),
+            processor_time: processor_time(),
+        }
+    }
+}
+
+fn most_descriptors() -> Option<u64> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn processor_time() -> Option<Duration> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_memory_threads_and_descriptors() {
+        let system = System::look();
+        assert!(system.resident_bytes.unwrap() > 100_000, "{system:?}");
+        assert!(system.threads.unwrap() > 0);
+        assert!(system.open_descriptors.unwrap() > 2);
+        assert!(system.processor_time.unwrap() > Duration::ZERO);
+    }
+}

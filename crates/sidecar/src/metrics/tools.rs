@@ -1,0 +1,186 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use pillion_core::executor::Observer;
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
+
+use super::Latency;
+
+/// Tools that are counted by name; those that come later count as [`OTHER`].
+pub const MOST_TOOLS: usize = 2000;
+
+/// The name under which calls of tools count that there are not.
+const UNKNOWN: &str = "(unknown)";
+
+/// The name under which calls count when there are too many names.
+const OTHER: &str = "(other)";
+
+/// How a call ended: well, or with one of the codes of C5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome(usize);
+
+impl Outcome {
+    /// Every outcome there is, in order.
+    pub const NAMES: [&'static str; 10] = [
+        "success",
+        "invalid_input",
+        "not_found",
+        "rate_limited",
+        "timeout",
+        "approval_required",
+        "denied",
+        "unavailable",
+        "cancelled",
+        "internal_error",
+    ];
+
+    fn of(code: Option<ErrorCode>) -> Self {
+        let name = code.map_or("success", ErrorCode::as_str);
+        let place = Self::NAMES.iter().position(|known| *known == name);
+        // A code that this list does not have yet is a fault of ours.
+        Self(place.unwrap_or(Self::NAMES.len() - 1))
+    }
+}
+
+/// The calls of one tool.
+#[derive(Debug, Default)]
+pub struct ToolStats {
+    outcomes: [AtomicU64; Outcome::NAMES.len()],
+    /// How long the calls took that ended.
+    pub latency: Latency,
+}
+
+impl ToolStats {
+    fn add(&self, outcome: Outcome, elapsed: Duration) {
+        self.outcomes[outcome.0].fetch_add(1, Ordering::Relaxed);
+        self.latency.add(elapsed);
+    }
+
+    /// How often calls ended in each way.
+    pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let counts = self
+            .outcomes
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed));
+        Outcome::NAMES.iter().copied().zip(counts)
+    }
+
+    /// How many calls ended, and how many of them not well.
+    #[must_use]
+    pub fn calls_and_failures(&self) -> (u64, u64) {
+        let mut outcomes = self.outcomes();
+        let well = outcomes.next().map_or(0, |(_, count)| count);
+        let failures: u64 = outcomes.map(|(_, count)| count).sum();
+        (well + failures, failures)
+    }
+}
+
+/// The calls of all tools, through every door: an observer of the executor.
+#[derive(Debug, Default)]
+pub struct Tools {
+    by_name: RwLock<BTreeMap<String, Arc<ToolStats>>>,
+    in_flight: AtomicI64,
+}
+
+impl Tools {
+    /// How many calls are running, or wait for a place or an approval.
+    #[must_use]
+    pub fn in_flight(&self) -> i64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Each tool that was called, by name.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, Arc<ToolStats>)> {
+        let tools = self.by_name.read();
+        let pairs = tools
+            .iter()
+            .map(|(name, stats)| (name.clone(), Arc::clone(stats)));
+        pairs.collect()
+    }
+
+    fn of(&self, name: &str) -> Arc<ToolStats> {
+        if let Some(stats) = self.by_name.read().get(name) {
+            return Arc::clone(stats);
+        }
+        let mut tools = self.by_name.write();
+        let name = if tools.len() < MOST_TOOLS {
+            name
+        } else {
+            OTHER
+        };
+        Arc::clone(tools.entry(name.to_owned()).or_default())
+    }
+}
+
+impl Observer for Tools {
+    fn started(&self, _: &ToolCall, _: Option<&ToolOrigin>, _: &CallContext) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn finished(
+        &self,
+        result: &ToolResult,
+        origin: Option<&ToolOrigin>,
+        elapsed: Duration,
+        _: &CallContext,
+    ) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        // Whoever calls can make up any name; only those of tools are kept.
+        let name = if origin.is_some() {
+            &result.tool_name
+        } else {
+            UNKNOWN
+        };
+        self.of(name).add(Outcome::of(result.error_code), elapsed);
+    }
+
+    fn abandoned(&self, _: &str, _: Option<&ToolOrigin>, _: Duration, _: &CallContext) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m1_made_up_names_are_one_name() {
+        let tools = Tools::default();
+        let context = CallContext::default();
+        for name in ["a", "b"] {
+            let call = ToolCall::new("1", name, serde_json::json!({}));
+            tools.started(&call, None, &context);
+            let result = ToolResult::failure("1", name, ErrorCode::NotFound, "no");
+            tools.finished(&result, None, Duration::ZERO, &context);
+        }
+        let all = tools.all();
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].0, UNKNOWN);
+        assert_eq!(all[0].1.calls_and_failures(), (2, 2));
+        assert_eq!(tools.in_flight(), 0);
+    }
+
+    #[test]
+    fn m1_every_code_has_a_place_of_its_own() {
+        for (place, name) in Outcome::NAMES.iter().enumerate().skip(1) {
+            let code = serde_json::from_value(serde_json::json!(name)).unwrap();
+            assert_eq!(Outcome::of(Some(code)), Outcome(place));
+        }
+    }
+
+    #[test]
+    fn m1_names_have_a_limit() {
+        let tools = Tools::default();
+        for n in 0..MOST_TOOLS + 50 {
+            tools
+                .of(&format!("tool_{n}"))
+                .add(Outcome::of(None), Duration::ZERO);
+        }
+        assert_eq!(tools.all().len(), MOST_TOOLS + 1);
+        assert_eq!(tools.of("one more").calls_and_failures(), (50, 0));
+    }
+}

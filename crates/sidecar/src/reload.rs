@@ -1,0 +1,167 @@
+//! Takes up a changed configuration without dropping a call.
+//!
+//! SIGHUP and a changed file lead to the same: the file is read and checked as at start-up. If
+//! it is good, requests that come from then on have what it says; if not, nothing changes, and
+//! the log, `/readyz` and `pillion status` say what is wrong and where.
+
+mod stamp;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::signal::unix::Signal;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::access::{Access, AccessError};
+use crate::config::{Config, ConfigError};
+use crate::live::Live;
+use crate::logging::LogControl;
+use crate::service_manager;
+use stamp::Stamps;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    /// The file, if there is one.
+    pub(crate) file: Option<PathBuf>,
+    /// The socket that the command line names.
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// Why a configuration is not taken up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReloadError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error("reading the configuration failed unexpectedly")]
+    Panicked,
+}
+
+impl Source {
+    /// Reads it, with the environment.
+    pub(crate) fn load(&self) -> Result<Config, ConfigError> {
+        let variables = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
+        let mut config = Config::load(self.file.as_deref(), variables)?;
+        if self.socket.is_some() {
+            config.socket.path.clone_from(&self.socket);
+        }
+        Ok(config)
+    }
+
+    /// Reads it and what it names: users, groups, tokens.
+    fn load_with_access(&self) -> Result<(Config, Access), ReloadError> {
+        let config = self.load()?;
+        let access = access_of(&config)?;
+        Ok((config, access))
+    }
+}
+
+/// Looks up and reads what the configuration names, in this process' environment.
+pub(crate) fn access_of(config: &Config) -> Result<Access, AccessError> {
+    Access::resolve(config, |name| std::env::var(name).ok())
+}
+
+/// Watches for a reason to reload.
+pub(crate) struct Reloader {
+    pub(crate) source: Source,
+    pub(crate) live: Live,
+    /// What is in force.
+    pub(crate) config: Config,
+    pub(crate) log: LogControl,
+}
+
+impl Reloader {
+    /// Reloads whenever there is a reason; never ends.
+    pub(crate) async fn run(mut self, mut hangup: Signal) {
+        let mut look = interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stamps = Stamps::of(&self.files());
+        loop {
+            tokio::select! {
+                signal = hangup.recv() => if signal.is_none() {
+                    return;
+                },
+                _ = look.tick() => if !stamps.have_changed_and_settled(&self.files()) {
+                    continue;
+                },
+            }
+            self.reload().await;
+            stamps = Stamps::of(&self.files());
+        }
+    }
+
+    /// The files whose change is a reason.
+    fn files(&self) -> Vec<PathBuf> {
+        let config = self.source.file.iter();
+        config
+            .chain(&self.config.tcp.tokens_file)
+            .cloned()
+            .collect()
+    }
+
+    async fn reload(&mut self) {
+        service_manager::reloading();
+        let source = self.source.clone();
+        // Files are read and users looked up: perhaps over a network.
+        let loaded = tokio::task::spawn_blocking(move || source.load_with_access()).await;
+        let loaded = loaded.unwrap_or(Err(ReloadError::Panicked));
+        let process = self.live.app().process().clone();
+        match loaded {
+            Ok((config, access)) => {
+                self.put_in_force(config, access).await;
+                process.reloaded(None);
+                tracing::info!("Reloaded the configuration");
+                service_manager::ready();
+            }
+            Err(error) => {
+                let error = error.to_string();
+                tracing::error!(%error, "The configuration is refused; what held before still does");
+                service_manager::reload_failed(&error);
+                process.reloaded(Some(error));
+            }
+        }
+    }
+
+    async fn put_in_force(&mut self, config: Config, access: Access) {
+        for key in needing_a_restart(&self.config, &config) {
+            tracing::warn!(key, "{key} has changed; it takes effect at the next start");
+        }
+        self.log.set_filter(&config.log.filter);
+        let app = self.live.app().succeeded_by(&config, access).await;
+        let old = self.live.replace(app.clone());
+        tokio::spawn(old.retire(&app));
+        self.config = config;
+    }
+}
+
+/// The settings that hold for as long as the process does, where they differ.
+fn needing_a_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+    let differ = [
+        ("socket.path", old.socket.path != new.socket.path),
+        ("socket.group", old.socket.group != new.socket.group),
+        ("socket.mode", old.socket.mode != new.socket.mode),
+        ("tcp.listen", old.tcp.listen != new.tcp.listen),
+        (
+            "tcp.max_connections",
+            old.tcp.max_connections != new.tcp.max_connections,
+        ),
+        (
+            "http.max_connections",
+            old.http.max_connections != new.http.max_connections,
+        ),
+        (
+            "call_log.max_age_days, .max_calls or .max_bytes",
+            old.call_log.retention() != new.call_log.retention(),
+        ),
+        ("log.format", old.log.format != new.log.format),
+        ("shutdown.grace_ms", old.shutdown != new.shutdown),
+    ];
+    let differ = differ.into_iter().filter(|(_, differ)| *differ);
+    differ.map(|(key, _)| key).collect()
+}

@@ -1,0 +1,39 @@
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::access::{Grant, Peer, Scope};
+use crate::app::App;
+use crate::tcp::Refusal;
+
+/// Lets the request in, or answers why not; what it may do is an extension from here on. Each
+/// request over TCP passes the gate. One of a process needs nothing more than its connection,
+/// which the socket's permissions and rules have let in.
+pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let grant = match parts.extensions.get::<Peer>() {
+        Some(Peer::Network { .. }) => {
+            let Some(gate) = &app.access().gate else {
+                return Refusal::Closed.into_response();
+            };
+            match gate.enter(&parts).await {
+                Ok(grant) => grant,
+                Err(refusal) => return refusal.into_response(),
+            }
+        }
+        Some(Peer::Process { uid, .. }) => Some(Grant {
+            name: format!("uid:{uid}"),
+            scope: Scope::Admin,
+        }),
+        // Only code that has the router in its hands, such as a test, comes this way.
+        None => Some(Grant {
+            name: "in-process".to_owned(),
+            scope: Scope::Admin,
+        }),
+    };
+    if let Some(grant) = grant {
+        tracing::Span::current().record("client", &grant.name);
+        parts.extensions.insert(grant);
+    }
+    next.run(Request::from_parts(parts, body)).await
+}

@@ -1,0 +1,26 @@
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use super::error::RequestError;
+use crate::app::App;
+use crate::metrics;
+
+/// What was counted, as text in OpenMetrics' form, for Prometheus (M1). Asks no MCP server.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "operations",
+    summary = "Say what was counted, for Prometheus",
+    description = "Text in OpenMetrics' form. Asks no MCP server.",
+    responses((status = 200, description = "The counters", body = String, content_type = "application/openmetrics-text"))
+)]
+pub(super) async fn metrics(State(app): State<App>) -> Response {
+    match app.scrape().to_text() {
+        Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "Cannot write the metrics");
+            RequestError::Panicked.into_response()
+        }
+    }
+}

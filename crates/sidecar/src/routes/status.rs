@@ -1,0 +1,84 @@
+use axum::Json;
+use axum::extract::State;
+use pillion_wire::{CallCounts, ProcessStatus, ServerStatus, Status, ToolStatus};
+
+use super::{ready, timestamp};
+use crate::app::App;
+use crate::metrics::Scrape;
+
+/// Everything that `pillion status` and `pillion top` show. Asks no MCP server.
+#[utoipa::path(
+    get,
+    path = "/api/v1/status",
+    tag = "operations",
+    summary = "Say how the sidecar is doing",
+    description = "What was counted since it started, the MCP servers as they were last seen, and the process. Asks no MCP server.",
+    responses((status = 200, description = "How it is doing", body = Status))
+)]
+pub(super) async fn status(State(app): State<App>) -> Json<Status> {
+    let scrape = app.scrape();
+    let tools = tools(&scrape);
+    let metrics = &scrape.metrics;
+    let readiness = ready::of(&app);
+    Json(Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        status: readiness.status,
+        pid: std::process::id(),
+        started_at: timestamp::of(metrics.started_at()),
+        uptime_seconds: metrics.uptime().as_secs(),
+        connections: metrics.unix.open() + metrics.tcp.open(),
+        requests: metrics.requests.latency.count(),
+        tools_known: scrape.tools,
+        calls: CallCounts {
+            in_flight: u64::try_from(metrics.tools.in_flight()).unwrap_or_default(),
+            total: tools.iter().map(|tool| tool.calls).sum(),
+            failed: tools.iter().map(|tool| tool.failed).sum(),
+        },
+        tools,
+        servers: servers(&scrape),
+        process: ProcessStatus {
+            resident_bytes: scrape.system.resident_bytes,
+            open_descriptors: scrape.system.open_descriptors,
+            most_descriptors: scrape.system.most_descriptors,
+            threads: scrape.system.threads,
+            processor_seconds: scrape.system.processor_time.map(|time| time.as_secs_f64()),
+        },
+        last_reload: readiness.last_reload,
+    })
+}
+
+fn tools(scrape: &Scrape) -> Vec<ToolStatus> {
+    let tools = scrape.metrics.tools.all().into_iter();
+    let mut tools: Vec<_> = tools
+        .map(|(name, stats)| {
+            let (calls, failed) = stats.calls_and_failures();
+            let millis = |share| stats.latency.percentile(share).map(|seconds| seconds * 1e3);
+            ToolStatus {
+                name,
+                calls,
+                failed,
+                p50_ms: millis(0.5),
+                p99_ms: millis(0.99),
+            }
+        })
+        .collect();
+    tools.sort_by_key(|tool| std::cmp::Reverse(tool.calls));
+    tools
+}
+
+fn servers(scrape: &Scrape) -> Vec<ServerStatus> {
+    let servers = scrape.servers.iter();
+    let state = |was_asked, error: &Option<String>| match (was_asked, error) {
+        (false, _) => "not asked yet",
+        (true, None) => "available",
+        (true, Some(_)) => "unavailable",
+    };
+    servers
+        .map(|server| ServerStatus {
+            label: server.label.clone(),
+            state: state(server.was_asked, &server.error).to_owned(),
+            tools: server.tools,
+            error: server.error.clone(),
+        })
+        .collect()
+}

@@ -1,0 +1,131 @@
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::body::Body;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::Watcher;
+use hyper_util::service::TowerToHyperService;
+use pillion_core::tool::ErrorCode;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::patient::Patient;
+use crate::access::Peer;
+use crate::live::Live;
+use crate::problem::Problem;
+
+/// Serves one connection to its end.
+pub(super) async fn serve<S>(
+    stream: S,
+    peer: Peer,
+    live: Live,
+    place: Option<OwnedSemaphorePermit>,
+    watcher: Watcher,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let app = live.app();
+    let limits = app.http();
+    let metrics = Arc::clone(app.metrics());
+    let connections = metrics.connections(peer.transport());
+    connections.opened();
+    let is_refused = match peer {
+        Peer::Process { uid, gid, pid } => {
+            let is_refused = !app.access().peers.allow(uid, gid);
+            if is_refused {
+                connections.refused();
+                tracing::warn!(uid, gid, pid, "Refused a process that no rule lets in");
+            }
+            is_refused
+        }
+        Peer::Network { .. } => false,
+    };
+    let was_cut_off = Arc::new(AtomicBool::new(false));
+    let stream = Patient::new(stream, limits.write_timeout, Arc::clone(&was_cut_off));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        // Runs while a connection is idle, too.
+        .header_read_timeout(limits.idle_timeout)
+        .max_headers(limits.max_headers.get())
+        .max_buf_size(limits.max_header_bytes)
+        .serve_connection(
+            TokioIo::new(stream),
+            Requests {
+                live,
+                peer,
+                is_refused,
+            },
+        );
+    // The state that the connection began with is not its requests'.
+    drop(app);
+    let outcome = watcher.watch(connection).await;
+    let connections = metrics.connections(peer.transport());
+    connections.closed();
+    if was_cut_off.load(Ordering::Relaxed) {
+        connections.cut_off();
+        tracing::warn!(?peer, "Cut off a connection whose reader does not read");
+    } else if let Err(error) = outcome {
+        // The peer went away, was silent too long or did not speak HTTP.
+        tracing::debug!(%error, "A connection ended early");
+    }
+    drop(place);
+}
+
+/// The requests of one connection: each is served with the state of its moment.
+#[derive(Clone)]
+struct Requests {
+    live: Live,
+    peer: Peer,
+    is_refused: bool,
+}
+
+impl Service<Request<Incoming>> for Requests {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        if self.is_refused {
+            return Box::pin(async { Ok(refusal()) });
+        }
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(self.peer);
+        let live = self.live.clone();
+        let answer = TowerToHyperService::new(live.router()).call(request);
+        Box::pin(async move {
+            let mut response = answer.await?;
+            if live.app().process().is_draining() {
+                close(&mut response);
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// What a process hears that no rule lets in. It may know that there is a sidecar: it could
+/// open its socket.
+fn refusal() -> Response {
+    let problem = Problem::new(
+        StatusCode::FORBIDDEN,
+        ErrorCode::Denied,
+        "No rule of this sidecar lets this user in".to_owned(),
+    );
+    let mut response = problem.into_response();
+    close(&mut response);
+    response
+}
+
+/// The client is to take its next request elsewhere.
+fn close(response: &mut Response) {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+}

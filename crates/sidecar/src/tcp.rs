@@ -1,0 +1,132 @@
+//! What a request over TCP must bring along before anything looks at it: a host that is ours,
+//! an origin that may speak to us, and a token.
+
+mod host;
+mod refusal;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::request::Parts;
+
+use crate::access::{Grant, Scope, TokenCheck};
+use crate::config::TcpSection;
+use host::{authority_of, is_same, name_of};
+pub use refusal::Refusal;
+
+/// Checks requests over TCP.
+///
+/// A page in a browser on this machine can reach a loopback address, also under a name of its
+/// own that resolves to it (DNS rebinding): then `Host` has that name, and `Origin` the
+/// page's. Both are checked before the token, and for every route.
+#[derive(Debug)]
+pub struct Gate {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    tokens: Arc<dyn TokenCheck>,
+}
+
+impl Gate {
+    /// A gate before the listener at `listen`.
+    #[must_use]
+    pub fn new(tcp: &TcpSection, listen: SocketAddr, tokens: Arc<dyn TokenCheck>) -> Self {
+        let mut hosts = vec![
+            "localhost".to_owned(),
+            "127.0.0.1".to_owned(),
+            "[::1]".to_owned(),
+        ];
+        if !listen.ip().is_unspecified() {
+            hosts.push(match listen {
+                SocketAddr::V4(address) => address.ip().to_string(),
+                SocketAddr::V6(address) => format!("[{}]", address.ip()),
+            });
+        }
+        hosts.extend(tcp.allowed_hosts.iter().cloned());
+        let origins = tcp.allowed_origins.iter();
+        Self {
+            hosts,
+            origins: origins.map(|origin| origin.to_ascii_lowercase()).collect(),
+            tokens,
+        }
+    }
+
+    /// Lets the request in, with what its token allows; none for a route that needs no token.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn enter(&self, request: &Parts) -> Result<Option<Grant>, Refusal> {
+        let headers = &request.headers;
+        let host = self.check_host(request)?;
+        self.check_origin(headers, host)?;
+        let path = request.uri.path();
+        let needed = Scope::needed_by(&request.method, path);
+        let Some(token) = bearer(headers)? else {
+            return if is_open(path) {
+                Ok(None)
+            } else {
+                Err(Refusal::NoToken)
+            };
+        };
+        let grant = self.tokens.check(token).await;
+        let grant = grant.map_err(Refusal::CannotCheck)?;
+        let grant = grant.ok_or(Refusal::BadToken)?;
+        if grant.allows(needed) {
+            Ok(Some(grant))
+        } else {
+            Err(Refusal::Scope { needed })
+        }
+    }
+
+    /// The request's authority, if it is one of ours.
+    fn check_host<'a>(&self, request: &'a Parts) -> Result<&'a str, Refusal> {
+        let mut values = request.headers.get_all(HOST).iter();
+        let host = values.next().ok_or(Refusal::Host)?;
+        let host = host.to_str().map_err(|_| Refusal::Host)?;
+        let target = request.uri.authority().map(|authority| authority.as_str());
+        let is_ours = |authority: &str| {
+            name_of(authority).is_some_and(|name| self.hosts.iter().any(|host| is_same(host, name)))
+        };
+        if values.next().is_none() && is_ours(host) && target.is_none_or(is_ours) {
+            Ok(host)
+        } else {
+            Err(Refusal::Host)
+        }
+    }
+
+    /// Programs send no origin; a page may if it is the server's own or one that is named.
+    fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), Refusal> {
+        for origin in headers.get_all(ORIGIN) {
+            let origin = origin.to_str().map_err(|_| Refusal::Origin)?;
+            let is_named = self.origins.iter().any(|named| is_same(named, origin));
+            let is_own = authority_of(origin).is_some_and(|own| is_same(own, host));
+            if !is_named && !is_own {
+                return Err(Refusal::Origin);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Routes that say no more than that the sidecar is there; a load balancer has no token.
+fn is_open(path: &str) -> bool {
+    matches!(path.trim_end_matches('/'), "/healthz" | "/readyz")
+}
+
+/// The token of the header, if there is one.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let value = value.to_str().map_err(|_| Refusal::BadToken)?;
+    let (scheme, token) = value.split_once(' ').ok_or(Refusal::BadToken)?;
+    if values.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Refusal::BadToken);
+    }
+    Ok(Some(token.trim()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+/// The name in an authority such as `localhost:7420` or `[::1]:7420`, brackets included.
+pub(super) fn name_of(authority: &str) -> Option<&str> {
+    let (name, port) = if authority.starts_with('[') {
+        let end = authority.find(']')? + 1;
+        authority.split_at(end)
+    } else {
+        let end = authority.find(':').unwrap_or(authority.len());
+        authority.split_at(end)
+    };
+    let port = port.strip_prefix(':').unwrap_or(port);
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_port && !name.is_empty()).then_some(name)
+}
+
+/// The authority of an origin of plain HTTP or HTTPS.
+pub(super) fn authority_of(origin: &str) -> Option<&str> {
+    let (scheme, authority) = origin.split_once("://")?;
+    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    is_http.then_some(authority)
+}
+
+/// Names of hosts do not know capitals.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_whatever_stands_around_it() {
+        assert_eq!(name_of("localhost"), Some("localhost"));
+        assert_eq!(name_of("localhost:7420"), Some("localhost"));
+        assert_eq!(name_of("[::1]:7420"), Some("[::1]"));
+        assert_eq!(name_of("[::1]"), Some("[::1]"));
+        for bad in ["", ":80", "a:b", "[::1", "[::1]x", "localhost:80:evil"] {
+            assert_eq!(name_of(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+use axum::http::StatusCode;
+use axum::http::header::WWW_AUTHENTICATE;
+use axum::response::{IntoResponse, Response};
+use pillion_core::tool::ErrorCode;
+
+use crate::access::{Scope, TokenCheckError};
+use crate::problem::Problem;
+
+/// Why a request over TCP is not let in. A token is never repeated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no listener of ours that this request can have come through.
+    #[error("This sidecar takes no requests over TCP")]
+    Closed,
+    /// `Host` is missing, there twice, or none of ours.
+    #[error("The header Host names none of this server's names; tcp.allowed_hosts has more")]
+    Host,
+    /// A page of another origin asks.
+    #[error(
+        "Pages of this origin may not speak to this server; tcp.allowed_origins names those that may"
+    )]
+    Origin,
+    /// There is no token.
+    #[error("A token is needed: Authorization: Bearer TOKEN")]
+    NoToken,
+    /// The token is malformed, not known or not good any more.
+    #[error("The token is not known")]
+    BadToken,
+    /// The token is good, but not for this.
+    #[error("The token does not allow this: the scope {needed} is needed")]
+    Scope {
+        /// What would be.
+        needed: Scope,
+    },
+    /// Whether the token is good cannot be found out.
+    #[error("Access tokens cannot be checked now")]
+    CannotCheck(#[source] TokenCheckError),
+}
+
+impl Refusal {
+    fn translate(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::Closed | Self::Host | Self::Origin | Self::Scope { .. } => {
+                (StatusCode::FORBIDDEN, ErrorCode::Denied)
+            }
+            Self::NoToken | Self::BadToken => (StatusCode::UNAUTHORIZED, ErrorCode::Denied),
+            Self::CannotCheck(_) => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
+        }
+    }
+
+    /// What `WWW-Authenticate` says (RFC 6750, section 3).
+    fn challenge(&self) -> Option<String> {
+        match self {
+            Self::NoToken => Some("Bearer realm=\"pillion\"".to_owned()),
+            Self::BadToken => Some("Bearer realm=\"pillion\", error=\"invalid_token\"".to_owned()),
+            Self::Scope { needed } => Some(format!(
+                "Bearer realm=\"pillion\", error=\"insufficient_scope\", scope=\"{needed}\""
+            )),
+            Self::Closed | Self::Host | Self::Origin | Self::CannotCheck(_) => None,
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, code) = self.translate();
+        if let Self::CannotCheck(error) = &self {
+            tracing::error!(%error, "Refused a request over TCP");
+        }
+        let mut response = Problem::new(status, code, self.to_string()).into_response();
+        if let Some(Ok(challenge)) = self.challenge().map(TryInto::try_into) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}

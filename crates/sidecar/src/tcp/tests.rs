@@ -1,0 +1,118 @@
+use axum::http::{Request, StatusCode};
+use axum::response::IntoResponse;
+
+use super::*;
+use crate::access::TokenList;
+
+const TOKEN: &str = "correct-horse-battery";
+
+fn gate() -> Gate {
+    let tcp = TcpSection {
+        allowed_hosts: vec!["tools.example".to_owned()],
+        allowed_origins: vec!["https://page.example".to_owned()],
+        ..TcpSection::default()
+    };
+    let tokens = TokenList::from_variable(&format!("ci read {TOKEN}"), "T").unwrap();
+    let listen = "127.0.0.5:7420".parse().unwrap();
+    Gate::new(&tcp, listen, Arc::new(tokens))
+}
+
+async fn status(request: axum::http::request::Builder) -> u16 {
+    let (request, ()) = request.body(()).unwrap().into_parts();
+    match gate().enter(&request).await {
+        Ok(_) => 200,
+        Err(refusal) => refusal.into_response().status().as_u16(),
+    }
+}
+
+fn get(path: &str) -> axum::http::request::Builder {
+    Request::get(path).header("authorization", format!("Bearer {TOKEN}"))
+}
+
+#[tokio::test]
+async fn l3_a_host_that_is_not_ours_is_refused() {
+    for host in [
+        "localhost",
+        "LOCALHOST:1",
+        "127.0.0.1:7420",
+        "[::1]:7420",
+        "127.0.0.5:7420",
+        "tools.example",
+    ] {
+        assert_eq!(
+            status(get("/metrics").header("host", host)).await,
+            200,
+            "{host}"
+        );
+    }
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "",
+        "evil@localhost",
+        "127.0.0.6",
+    ] {
+        assert_eq!(
+            status(get("/metrics").header("host", host)).await,
+            403,
+            "{host}"
+        );
+        // A route that needs no token tells a page of somebody else's nothing, either.
+        assert_eq!(
+            status(get("/healthz").header("host", host)).await,
+            403,
+            "{host}"
+        );
+    }
+    assert_eq!(status(get("/metrics")).await, 403);
+    let twice = get("/metrics").header("host", "localhost");
+    assert_eq!(status(twice.header("host", "evil.example")).await, 403);
+    let absolute = get("http://evil.example/metrics").header("host", "localhost");
+    assert_eq!(status(absolute).await, 403);
+}
+
+#[tokio::test]
+async fn l3_a_page_of_another_origin_is_refused() {
+    let from = |origin: &str| {
+        let request = get("/metrics").header("host", "localhost:7420");
+        request.header("origin", origin)
+    };
+    assert_eq!(status(from("http://localhost:7420")).await, 200);
+    assert_eq!(status(from("https://page.example")).await, 200);
+    for origin in [
+        "http://localhost:3000",
+        "http://evil.example",
+        "null",
+        "file://",
+    ] {
+        assert_eq!(status(from(origin)).await, 403, "{origin}");
+    }
+}
+
+#[tokio::test]
+async fn l3_a_token_is_needed_and_its_scope_holds() {
+    let here = |request: axum::http::request::Builder| request.header("host", "localhost");
+    assert_eq!(status(here(Request::get("/metrics"))).await, 401);
+    assert_eq!(status(here(Request::get("/healthz"))).await, 200);
+    for value in ["Bearer wrong", "Basic abc", "Bearer", "nonsense", ""] {
+        let request = here(Request::get("/metrics")).header("authorization", value);
+        assert_eq!(status(request).await, 401, "{value}");
+    }
+    let run = Request::post("/api/v1/tools/execute/x");
+    let run = here(run).header("authorization", format!("bearer {TOKEN}"));
+    assert_eq!(status(run).await, 403);
+}
+
+#[test]
+fn l3_a_refusal_is_a_problem_and_says_how_to_authenticate() {
+    let response = Refusal::NoToken.into_response();
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(
+        response.headers()["content-type"],
+        "application/problem+json"
+    );
+    assert_eq!(
+        response.headers()["www-authenticate"],
+        "Bearer realm=\"pillion\""
+    );
+}

@@ -1,0 +1,86 @@
+use serde_json::Value;
+
+use crate::http;
+use crate::program::{Daemon, run, stderr, stdout};
+
+fn after_some_calls() -> Daemon {
+    let daemon = Daemon::start();
+    for expression in ["1 + 1", "1 / 0"] {
+        let arguments = format!("{{\"expression\": \"{expression}\"}}");
+        http::post(
+            &daemon.socket,
+            "/api/v1/tools/execute/calculator",
+            arguments,
+        );
+    }
+    daemon
+}
+
+#[test]
+fn status_is_a_table_for_people_and_json_for_programs() {
+    let daemon = after_some_calls();
+    let socket = daemon.socket.to_str().unwrap();
+    let output = run(&["status", "--socket", socket], &[]);
+    let text = stdout(&output);
+    assert!(text.starts_with("pillion "), "{text}");
+    assert!(
+        text.contains("calls: 2 ended, 1 failed, 0 in flight"),
+        "{text}"
+    );
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("calculator"))
+        .unwrap();
+    let words: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(words[1..3], ["2", "1"], "{text}");
+    let output = run(&["status", "--json", "--socket", socket], &[]);
+    let status: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(status["calls"]["total"], 2);
+    assert_eq!(status["status"], "ready");
+}
+
+#[test]
+fn status_without_a_sidecar_says_that_there_is_none() {
+    let output = run(&["status", "--socket", "/nowhere/s"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("/nowhere/s"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn top_shows_rates() {
+    let daemon = after_some_calls();
+    let socket = daemon.socket.to_str().unwrap();
+    let options = ["--interval-ms", "100", "--count", "2", "--socket", socket];
+    let output = run(&[&["top"], &options[..]].concat(), &[]);
+    let text = stdout(&output);
+    assert_eq!(text.matches("CALLS/S").count(), 2, "{text}");
+    let output = run(&[&["top", "--json"], &options[..]].concat(), &[]);
+    let looks: Vec<Value> = stdout(&output)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(looks.len(), 2);
+    assert_eq!(looks[0]["tools"][0]["calls_per_second"], 0.0);
+}
+
+#[test]
+fn completions_are_scripts_of_the_shell() {
+    for (shell, sign) in [
+        ("bash", "complete -F _pillion"),
+        ("zsh", "#compdef pillion"),
+        ("fish", "complete -c pillion"),
+    ] {
+        let output = run(&["completions", shell], &[]);
+        assert!(stdout(&output).contains(sign), "{shell}");
+    }
+    // Bash takes its script, where there is one.
+    let script = stdout(&run(&["completions", "bash"], &[]));
+    let checked = std::process::Command::new("bash")
+        .args(["-n", "-c", &script])
+        .status();
+    assert!(checked.map_or(true, |status| status.success()));
+}

@@ -1,0 +1,92 @@
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::program::Daemon;
+use crate::{http, program};
+
+/// A user that nobody is.
+const STRANGER: &str = "54321";
+
+/// Runs `curl` on the socket as a stranger; none where this test may not, or has no such
+/// program.
+fn as_stranger(socket: &Path, target: &str) -> Option<Output> {
+    if !nix::unistd::geteuid().is_root() {
+        return None;
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", STRANGER, "--regid", STRANGER, "--clear-groups"]);
+    command.args([
+        "curl",
+        "--silent",
+        "--include",
+        "--max-time",
+        "20",
+        "--unix-socket",
+    ]);
+    command.arg(socket).arg(format!("http://pillion{target}"));
+    command.output().ok()
+}
+
+/// A daemon whose socket's directory everybody may enter.
+fn daemon(rules: &str) -> Daemon {
+    let toml = format!("[socket]\nmode = \"0666\"\n{rules}\n");
+    let daemon = Daemon::with_config(&toml, &[]);
+    let directory = daemon.socket.parent().unwrap();
+    for directory in [directory, directory.parent().unwrap()] {
+        std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    daemon
+}
+
+#[test]
+fn l3_a_process_of_a_user_whom_no_rule_names_is_refused() {
+    let daemon = daemon("allow_uids = [4711]");
+    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    let Some(output) = as_stranger(&daemon.socket, "/healthz") else {
+        eprintln!("skipped: not root, or no setpriv and curl");
+        return;
+    };
+    let text = program::stdout(&output);
+    assert!(text.starts_with("HTTP/1.1 403 "), "{text}");
+    assert!(text.contains("application/problem+json"), "{text}");
+    assert!(text.contains("\"error_code\":\"denied\""), "{text}");
+    assert!(daemon.log().contains("\"uid\":54321"), "{}", daemon.log());
+}
+
+#[test]
+fn l3_a_process_of_a_user_whom_a_rule_names_is_let_in() {
+    let daemon = daemon(&format!("allow_gids = [{STRANGER}]"));
+    let Some(output) = as_stranger(&daemon.socket, "/api/v1/tools/") else {
+        eprintln!("skipped: not root, or no setpriv and curl");
+        return;
+    };
+    let text = program::stdout(&output);
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    // The line of the request says who it was.
+    let log = daemon.log();
+    let line = log.lines().find(|line| line.contains("Request finished"));
+    let line: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
+    assert_eq!(line["spans"][0]["uid"], 54321, "{line}");
+    assert_eq!(line["spans"][0]["client"], "uid:54321");
+    assert!(line["spans"][0]["pid"].as_i64().unwrap() > 1);
+}
+
+#[test]
+fn l3_a_socket_for_everybody_wants_rules() {
+    let output = program::run(&["serve"], &[("PILLION__SOCKET__MODE", "0666")]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = program::stderr(&output);
+    assert!(
+        error.contains("socket.mode: 0666 lets everybody in"),
+        "{error}"
+    );
+    let user = [("PILLION__SOCKET__ALLOW_USERS", "[\"nobody at all\"]")];
+    let output = program::run(&["serve"], &user);
+    assert_eq!(output.status.code(), Some(2));
+    let error = program::stderr(&output);
+    assert!(
+        error.contains("there is no user 'nobody at all'"),
+        "{error}"
+    );
+}

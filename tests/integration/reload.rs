@@ -1,0 +1,157 @@
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use nix::sys::signal::Signal;
+use pillion_client::{Caller, Client};
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::program::{Daemon, eventually};
+
+fn file(daemon: &Daemon) -> PathBuf {
+    daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml")
+}
+
+fn servers(servers: &[(&str, &McpServer)]) -> String {
+    let entry = |(label, server): &(&str, &McpServer)| {
+        format!(
+            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\n",
+            server.url
+        )
+    };
+    servers.iter().map(entry).collect()
+}
+
+fn names(client: &Client) -> Vec<String> {
+    let list = client.list_tools(None).unwrap();
+    list.tools.into_iter().map(|tool| tool.name).collect()
+}
+
+fn reloads(daemon: &Daemon) -> usize {
+    let log = daemon.log();
+    log.matches("Reloaded the configuration").count() + log.matches("is refused; what held").count()
+}
+
+/// Writes the file, sends SIGHUP, and waits until the daemon has looked at it.
+fn reload(daemon: &Daemon, toml: &str) {
+    let before = reloads(daemon);
+    std::fs::write(file(daemon), toml).unwrap();
+    daemon.signal(Signal::SIGHUP);
+    eventually("the file is looked at", || reloads(daemon) > before);
+}
+
+fn echo() -> Value {
+    json!([{"name": "echo", "inputSchema": {"type": "object"}}])
+}
+
+#[test]
+fn servers_and_limits_change_and_what_is_the_same_keeps_its_session() {
+    let (kept, gone, new) = (
+        McpServer::start(echo()),
+        McpServer::start(echo()),
+        McpServer::start(echo()),
+    );
+    let daemon = Daemon::with_config(&servers(&[("kept", &kept), ("gone", &gone)]), &[]);
+    let client = Client::new(&daemon.socket);
+    assert!(names(&client).contains(&"gone_echo".to_owned()));
+    let hellos = kept.count("initialize") + kept.count("server/discover");
+    let limit = "[tools.calculator]\nrate_limit = { per_minute = 1 }\n";
+    reload(
+        &daemon,
+        &(limit.to_owned() + &servers(&[("kept", &kept), ("new", &new)])),
+    );
+    let now = names(&client);
+    assert!(now.contains(&"kept_echo".to_owned()), "{now:?}");
+    assert!(now.contains(&"new_echo".to_owned()), "{now:?}");
+    assert!(!now.contains(&"gone_echo".to_owned()), "{now:?}");
+    client
+        .execute("kept_echo", &json!({}), &Caller::default())
+        .unwrap();
+    assert_eq!(
+        kept.count("initialize") + kept.count("server/discover"),
+        hellos
+    );
+
+    let call = || {
+        let arguments = json!({"expression": "1"});
+        client
+            .execute("calculator", &arguments, &Caller::default())
+            .unwrap()
+            .is_success()
+    };
+    assert!(call());
+    assert!(!call(), "the new limit holds");
+    // What was counted counts on.
+    reload(
+        &daemon,
+        &(limit.to_owned() + "[executor]\ntimeout_ms = 20000"),
+    );
+    assert!(!call());
+}
+
+#[test]
+fn a_bad_file_is_refused_with_its_line_and_what_held_stays() {
+    let server = McpServer::start(echo());
+    let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
+    let client = Client::new(&daemon.socket);
+    assert!(names(&client).contains(&"far_echo".to_owned()));
+    reload(&daemon, "\n[executor]\ntimeout_ms = \"soon\"\n");
+    assert!(names(&client).contains(&"far_echo".to_owned()));
+    let answer = http::get(&daemon.socket, "/readyz").json();
+    assert_eq!(answer["status"], "ready");
+    let error = answer["last_reload"]["error"].as_str().unwrap();
+    assert!(
+        error.contains("pillion.toml:3: executor.timeout_ms: "),
+        "{error}"
+    );
+    let status = client.status().unwrap();
+    assert!(!status.last_reload.unwrap().success);
+    reload(&daemon, &servers(&[("far", &server)]));
+    let answer = http::get(&daemon.socket, "/readyz").json();
+    assert_eq!(answer["last_reload"]["success"], true);
+}
+
+#[test]
+fn a_changed_file_is_taken_up_without_a_signal() {
+    let server = McpServer::start(echo());
+    let daemon = Daemon::with_config("", &[]);
+    let client = Client::new(&daemon.socket);
+    assert!(!names(&client).contains(&"far_echo".to_owned()));
+    std::fs::write(file(&daemon), servers(&[("far", &server)])).unwrap();
+    eventually("the server is there", || {
+        names(&client).contains(&"far_echo".to_owned())
+    });
+}
+
+#[test]
+fn calls_that_run_end_as_they_began() {
+    let server = McpServer::start(echo());
+    let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
+    let socket = daemon.socket.clone();
+    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let client = Client::new(&socket);
+            while !stop.load(Ordering::Relaxed) {
+                let answer = client.execute("far_echo", &json!({}), &Caller::default());
+                assert!(answer.unwrap().is_success());
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for limit in 1..=10 {
+            let limit = format!("[executor]\nmax_concurrent = {limit}\n");
+            let before = calls.load(Ordering::Relaxed);
+            reload(&daemon, &(limit + &servers(&[("far", &server)])));
+            eventually("calls go on", || {
+                caller.is_finished() || calls.load(Ordering::Relaxed) > before
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        caller.join().unwrap();
+    });
+}

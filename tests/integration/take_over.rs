@@ -1,0 +1,254 @@
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use pillion_client::{Caller, Client};
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{self, Daemon, eventually, pillion};
+
+/// Calls in a loop, on a kept connection and on new ones, until told to stop. Every call has
+/// to succeed.
+fn calls(socket: &std::path::Path, stop: &AtomicBool, keep: bool) -> usize {
+    let kept = Client::new(socket);
+    let mut calls = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let fresh;
+        let client = if keep {
+            &kept
+        } else {
+            fresh = Client::new(socket);
+            &fresh
+        };
+        let arguments = json!({"expression": "6 * 7"});
+        let answer = client.execute("calculator", &arguments, &Caller::default());
+        let answer = answer.unwrap_or_else(|error| panic!("call {calls}: {error}"));
+        assert!(answer.is_success(), "{answer:?}");
+        calls += 1;
+    }
+    calls
+}
+
+#[test]
+fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
+    let mut daemon = Daemon::start();
+    let socket = daemon.socket.clone();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let callers = [true, false, true, false].map(|keep| {
+            scope.spawn({
+                let (socket, stop) = (&socket, &stop);
+                move || calls(socket, stop, keep)
+            })
+        });
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(300));
+            let next = daemon.successor();
+            // The one before ends by itself, and well.
+            assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
+            let log = daemon.log();
+            assert!(log.contains("Another sidecar has taken over"), "{log}");
+            daemon = next;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+        for caller in callers {
+            assert!(caller.join().unwrap() > 10);
+        }
+    });
+    // The last one owns the socket, as if it had bound it.
+    let output = program::run(&["serve", "--socket", socket.to_str().unwrap()], &[]);
+    assert!(program::stderr(&output).contains("already serves"));
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait().code(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_call_in_flight_ends_at_the_sidecar_that_it_began_with() {
+    use std::io::{Read, Write};
+    let mut daemon = Daemon::start();
+    let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).unwrap();
+    let next = daemon.successor();
+    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    std::thread::sleep(Duration::from_millis(100));
+    stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"result\":4"), "{answer}");
+    assert!(
+        answer.to_lowercase().contains("connection: close"),
+        "{answer}"
+    );
+    assert_eq!(daemon.wait().code(), Some(0));
+    drop(next);
+}
+
+#[test]
+fn f4_the_call_log_knows_that_the_old_sidecar_still_ends_its_calls() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntimeout_ms = 3000\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    let client = Client::new(&daemon.socket);
+    client.list_tools(None).unwrap();
+    let count = |status: &str| {
+        let query = [("status", status.to_owned())];
+        let body = Client::new(&daemon.socket)
+            .raw()
+            .tool_calls(&query)
+            .unwrap();
+        let list: Value = serde_json::from_slice(&body).unwrap();
+        list["calls"].as_array().unwrap().len()
+    };
+    server.set_mood(Mood::Asleep);
+    let call =
+        std::thread::spawn(move || client.execute("far_echo", &json!({}), &Caller::default()));
+    eventually("the call runs", || count("running") == 1);
+    let next = daemon.successor();
+    assert_eq!((count("running"), count("interrupted")), (1, 0));
+    assert!(!call.join().unwrap().unwrap().is_success());
+    eventually("its end is recorded", || count("error") == 1);
+    drop(next);
+}
+
+#[test]
+fn a_successor_with_a_bad_configuration_changes_nothing() {
+    let daemon = Daemon::start();
+    let socket = daemon.socket.to_str().unwrap();
+    let output = program::run(
+        &["serve", "--take-over", "--socket", socket],
+        &[("PILLION__EXECUTOR__TIMEOUT_MS", "soon")],
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+}
+
+#[test]
+fn where_nobody_serves_taking_over_is_starting() {
+    let mut daemon = Daemon::start();
+    daemon.kill();
+    let next = daemon.successor();
+    assert_eq!(http::get(&next.socket, "/healthz").status, 200);
+}
+
+/// A service manager in miniature: it holds the socket, and hears what the service says.
+struct Manager {
+    directory: tempfile::TempDir,
+    listener: UnixListener,
+    notices: UnixDatagram,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("s")).unwrap();
+        let notices = UnixDatagram::bind(directory.path().join("notify")).unwrap();
+        notices
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        Self {
+            directory,
+            listener,
+            notices,
+        }
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.directory.path().join("s")
+    }
+
+    fn start(&self) -> std::process::Child {
+        // Descriptor 3 is what the shell makes of its standard input.
+        let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --config pillion.toml --socket \"$1\" 3<&0 </dev/null";
+        std::fs::write(self.directory.path().join("pillion.toml"), "").unwrap();
+        let program = pillion(&[]).get_program().to_owned();
+        let listener: OwnedFd = self.listener.try_clone().unwrap().into();
+        std::process::Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .arg(program)
+            .arg(self.socket())
+            .env_clear()
+            .env("PILLION__STORE__LOCATION", self.directory.path().join("db"))
+            .env("NOTIFY_SOCKET", self.directory.path().join("notify"))
+            .current_dir(self.directory.path())
+            .stdin(Stdio::from(listener))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The next notice.
+    fn hear(&self) -> String {
+        let mut buffer = [0; 4096];
+        let length = self.notices.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    }
+}
+
+fn signal(child: &std::process::Child, signal: Signal) {
+    let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(id, signal).unwrap();
+}
+
+#[test]
+fn under_a_service_manager_that_holds_the_socket_no_call_fails_while_it_restarts() {
+    let manager = Manager::new();
+    let socket = manager.socket();
+    let stop = AtomicBool::new(false);
+    let mut child = manager.start();
+    assert!(manager.hear().contains("READY=1"));
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| calls(&socket, &stop, false));
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(200));
+            signal(&child, Signal::SIGTERM);
+            assert!(manager.hear().contains("STOPPING=1"));
+            assert_eq!(child.wait().unwrap().code(), Some(0));
+            assert!(socket.exists());
+            child = manager.start();
+            assert!(manager.hear().contains("READY=1"));
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(caller.join().unwrap() > 3);
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_service_manager_hears_of_a_reload_and_how_it_went() {
+    let manager = Manager::new();
+    let mut child = manager.start();
+    assert!(manager.hear().contains("READY=1"));
+    signal(&child, Signal::SIGHUP);
+    let notice = manager.hear();
+    assert!(notice.contains("RELOADING=1"), "{notice}");
+    assert!(notice.contains("MONOTONIC_USEC="), "{notice}");
+    assert!(manager.hear().contains("READY=1"));
+    std::fs::write(manager.directory.path().join("pillion.toml"), "nonsense").unwrap();
+    signal(&child, Signal::SIGHUP);
+    eventually("the refusal is told", || {
+        manager
+            .hear()
+            .contains("the new configuration is refused: pillion.toml:1: ")
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

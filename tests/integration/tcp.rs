@@ -1,0 +1,199 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::program::{self, Daemon, eventually};
+
+const READER: &str = "reader-reader-reader-1";
+const RUNNER: &str = "runner-runner-runner-1";
+
+/// A daemon that listens on a free port of this machine, with a token to read and one to run.
+struct Server {
+    daemon: Daemon,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(more: &str) -> Self {
+        let address = free_address();
+        let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
+        let tokens = format!("watch read {READER}; ci execute {RUNNER}");
+        let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+        Self { daemon, address }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        stream
+    }
+
+    /// One request with these header lines; the answer's status, head and body.
+    fn send(&self, request: &str, headers: &str, body: &str) -> (u16, String, String) {
+        let mut stream = self.connect();
+        let length = body.len();
+        let text = format!(
+            "{request} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        drop(stream.read_to_end(&mut answer));
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head.to_lowercase(), body.to_owned())
+    }
+
+    /// As [`send`](Self::send), as a client of this machine with that token.
+    fn authorized(&self, token: &str, request: &str, body: &str) -> (u16, String, String) {
+        let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n");
+        self.send(request, &headers, body)
+    }
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+#[test]
+fn l3_tcp_takes_requests_with_a_token_and_within_its_scope() {
+    let server = Server::start("");
+    let (status, head, body) = server.send("GET /api/v1/tools/", "host: localhost\r\n", "");
+    assert_eq!(status, 401, "{head}");
+    assert!(head.contains("www-authenticate: bearer"), "{head}");
+    assert!(
+        head.contains("content-type: application/problem+json"),
+        "{head}"
+    );
+    let problem: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(problem["status"], 401);
+    assert_eq!(problem["error_code"], "denied");
+
+    let run = "POST /api/v1/tools/execute/calculator";
+    let arguments = "{\"expression\": \"6 * 7\"}";
+    assert_eq!(server.authorized(READER, "GET /api/v1/tools/", "").0, 200);
+    assert_eq!(server.authorized(READER, run, arguments).0, 403);
+    let (status, _, body) = server.authorized(RUNNER, run, arguments);
+    assert_eq!(status, 200);
+    assert!(body.contains("\"result\":42"), "{body}");
+    assert_eq!(
+        server
+            .authorized("wrong-wrong-wrong-wrong", run, arguments)
+            .0,
+        401
+    );
+    // The socket needs none.
+    let reply = crate::http::get(&server.daemon.socket, "/api/v1/tools/");
+    assert_eq!(reply.status, 200);
+    // Neither the tokens nor their hashes are in the log; whose they are is.
+    let log = server.daemon.log();
+    assert!(
+        !log.contains(RUNNER) && !log.contains("wrong-wrong"),
+        "{log}"
+    );
+    assert!(log.contains("\"client\":\"ci\""), "{log}");
+}
+
+#[test]
+fn l3_a_page_that_pretends_to_be_us_is_refused() {
+    let server = Server::start("");
+    let token = format!("authorization: Bearer {RUNNER}\r\n");
+    let (status, head, body) = server.send(
+        "GET /metrics",
+        &format!("host: evil.example\r\n{token}"),
+        "",
+    );
+    assert_eq!(status, 403, "{head}");
+    assert!(head.contains("application/problem+json"), "{head}");
+    assert!(body.contains("\"title\":\"Forbidden\""), "{body}");
+    let headers = format!("host: localhost\r\norigin: http://evil.example\r\n{token}");
+    assert_eq!(server.send("GET /metrics", &headers, "").0, 403);
+    let headers = format!("host: localhost\r\norigin: http://localhost\r\n{token}");
+    assert_eq!(server.send("GET /metrics", &headers, "").0, 200);
+}
+
+#[test]
+fn l3_whether_it_is_up_needs_no_token_and_says_nothing_more() {
+    let server = Server::start("");
+    let here = "host: localhost\r\n";
+    assert_eq!(server.send("GET /healthz", here, "").0, 200);
+    let (status, _, body) = server.send("GET /readyz", here, "");
+    assert_eq!((status, body.as_str()), (200, "{\"status\":\"ready\"}"));
+}
+
+#[test]
+fn l3_tcp_that_others_reach_or_without_tokens_is_refused_at_start() {
+    for (toml, expected) in [
+        (
+            "[tcp]\nlisten = \"0.0.0.0:7420\"\ntokens_env = \"T\"",
+            "tcp.allow_remote",
+        ),
+        (
+            "[tcp]\nlisten = \"127.0.0.1:0\"",
+            "tcp.tokens_env or tcp.tokens_file",
+        ),
+        (
+            "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_env = \"T\"",
+            "variable T is not set",
+        ),
+        (
+            "[tcp]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"/nowhere\"",
+            "/nowhere",
+        ),
+    ] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), toml).unwrap();
+        let output = program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]);
+        let error = program::stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn heads_that_are_too_long_or_have_too_many_headers_are_refused() {
+    let server = Server::start("[http]\nmax_header_bytes = 8192\nmax_headers = 20");
+    let long = format!("host: localhost\r\nx-long: {}\r\n", "x".repeat(20_000));
+    assert_eq!(server.send("GET /healthz", &long, "").0, 431);
+    let many: String = (0..30).map(|n| format!("x-{n}: y\r\n")).collect();
+    let many = format!("host: localhost\r\n{many}");
+    assert_eq!(server.send("GET /healthz", &many, "").0, 431);
+    assert_eq!(
+        server.send("GET /healthz", "host: localhost\r\n", "").0,
+        200
+    );
+}
+
+#[test]
+fn a_client_that_never_reads_is_cut_off() {
+    let server = Server::start("[http]\nwrite_timeout_ms = 300");
+    let mut stream = server.connect();
+    let request = format!(
+        "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {READER}\r\n\r\n"
+    );
+    // Answers pile up until no buffer takes more of them.
+    stream
+        .set_write_timeout(Some(Duration::from_secs(1)))
+        .unwrap();
+    while stream.write_all(request.repeat(200).as_bytes()).is_ok() {}
+    eventually("the connection is cut off", || {
+        server.daemon.log().contains("whose reader does not read")
+    });
+    let (_, _, metrics) = server.authorized(READER, "GET /metrics", "");
+    let line = "pillion_connections_seen_total{transport=\"tcp\",fate=\"cut_off\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[test]
+fn a_slow_client_on_tcp_takes_no_place_from_the_socket() {
+    let server = Server::start("max_connections = 1");
+    let _idle = server.connect();
+    std::thread::sleep(Duration::from_millis(200));
+    let reply = crate::http::get(&server.daemon.socket, "/healthz");
+    assert_eq!(reply.status, 200);
+}
