@@ -7,8 +7,8 @@ use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, Observer};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
-use tokio::time::timeout;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::config::{Config, HttpSection};

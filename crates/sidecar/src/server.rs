@@ -19,7 +19,6 @@ use crate::app::App;
 use crate::live::Live;
 use listener::Listener;
 
-
 /// How often connections are counted while the last requests may come.
 const COUNT_EVERY: Duration = Duration::from_millis(20);
 
