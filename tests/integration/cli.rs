@@ -3,4 +3,5 @@ mod mcp;
 mod mcp_stdio;
 mod operations;
 mod serve;
+mod store;
 mod tools;

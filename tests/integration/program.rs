@@ -145,6 +145,11 @@ impl Daemon {
         daemon
     }
 
+    /// Where its configuration is, and `pillion.db`.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }

@@ -12,6 +12,7 @@ mod mcp_stdio;
 mod report;
 mod serve;
 mod status;
+mod store;
 mod table;
 mod tools;
 mod top;
@@ -54,6 +55,8 @@ enum Command {
     Status(status::Status),
     /// Shows what a running sidecar does, as it does it
     Top(top::Top),
+    /// Checks, copies or updates what the sidecar keeps
+    Store(store::Store),
     /// Prints a script that completes commands and options in a shell
     Completions(completions::Completions),
     /// Probes, lists, calls and reads any MCP server
@@ -103,6 +106,7 @@ pub fn run() -> ExitCode {
         Command::McpStdio(stdio) => stdio.apply(),
         Command::Status(status) => status.apply(),
         Command::Top(top) => top.apply(),
+        Command::Store(store) => store.apply(),
         Command::Completions(completions) => completions.apply(),
         Command::Mcp(mcp) => mcp.apply(),
     };

@@ -5,20 +5,25 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
+use pillion_wire::Failure;
 use serde::Serialize;
 
-/// A problem, which is also a [`Failure`](pillion_wire::Failure): its members have the same
-/// names here.
-#[derive(Debug, Clone, Serialize)]
+/// A problem, which is also a [`Failure`]: it has the members of both. As a response it has the
+/// media type `application/problem+json`.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Problem {
+    /// Always `about:blank`: `error_code` says which problem it is.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// What the status is called.
     title: &'static str,
+    /// The status of the response.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
+    /// What went wrong, in words, as `error` says it too.
     detail: String,
-    success: bool,
-    error: String,
-    error_code: &'static str,
+    #[serde(flatten)]
+    failure: Failure,
 }
 
 impl Problem {
@@ -29,10 +34,8 @@ impl Problem {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
-            error: detail.clone(),
+            failure: Failure::new(code.as_str(), detail.clone()),
             detail,
-            success: false,
-            error_code: code.as_str(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod health;
 mod mcp;
 mod metrics;
 mod openapi;
+mod page;
 mod ready;
 mod request_log;
 mod status;

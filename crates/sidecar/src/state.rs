@@ -36,9 +36,7 @@ impl State {
         socket: &Path,
         predecessors: &[String],
     ) -> Result<Self, StoreError> {
-        let options = config.store.options().ok_or_else(|| {
-            StoreError::unavailable("This user has no directory for a store: set store.location")
-        })?;
+        let options = store_options(config)?;
         make_directory(&options)?;
         let store = Arc::new(SqlStore::open(&options).await?);
         let process = ProcessLife {
@@ -98,6 +96,13 @@ impl std::fmt::Debug for State {
     }
 }
 
+/// Where the store is.
+pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
+    config.store.options().ok_or_else(|| {
+        StoreError::unavailable("This user has no directory for a store: set store.location")
+    })
+}
+
 /// A sidecar is known by its host and its socket.
 fn owner(socket: &Path) -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
@@ -105,7 +110,8 @@ fn owner(socket: &Path) -> String {
     format!("{}:{}", host.to_string_lossy(), socket.display())
 }
 
-fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
+/// Makes the directory of a store that is a file.
+pub(crate) fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     let StoreLocation::File(path) = &options.location else {
         return Ok(());
     };

@@ -2,7 +2,7 @@
 
 use pillion_core::store::{StoreError, Timestamp};
 
-use crate::database::{Database, Transaction};
+use crate::database::{Database, Row, Transaction};
 
 /// A step; both databases read the same text. What has been released is never changed.
 struct Migration {
@@ -20,6 +20,34 @@ const MIGRATIONS: [Migration; 1] = [Migration {
 /// Which schema this program needs.
 pub(crate) const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
+const PRESENT: &str = "SELECT MAX(number) AS number FROM pillion_schema";
+
+/// Which step a store is at that has taken one at least.
+pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
+    let rows = database.read(PRESENT, vec![]).await.map_err(|error| {
+        if error.is_unavailable() {
+            return error;
+        }
+        StoreError::corrupt("what is there is no store of Pillion's").with_source(error)
+    })?;
+    known(&rows)
+}
+
+/// The step that the rows say, if this program knows it.
+fn known(rows: &[Row]) -> Result<i64, StoreError> {
+    let present = match rows.first() {
+        Some(row) => row.optional_integer("number")?.unwrap_or(0),
+        None => 0,
+    };
+    if present > NEWEST {
+        return Err(StoreError::corrupt(format!(
+            "the store was made by a newer Pillion: its schema is {present}, and this program \
+             knows up to {NEWEST}"
+        )));
+    }
+    Ok(present)
+}
+
 /// Takes the steps that are missing, all of them or none.
 pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
     let mut transaction = database.begin().await?;
@@ -35,19 +63,7 @@ pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
              (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)",
         )
         .await?;
-    let rows = transaction
-        .read("SELECT MAX(number) AS number FROM pillion_schema", vec![])
-        .await?;
-    let present = match rows.first() {
-        Some(row) => row.optional_integer("number")?.unwrap_or(0),
-        None => 0,
-    };
-    if present > NEWEST {
-        return Err(StoreError::corrupt(format!(
-            "the store was made by a newer Pillion: its schema is {present}, and this program \
-             knows up to {NEWEST}"
-        )));
-    }
+    let present = known(&transaction.read(PRESENT, vec![]).await?)?;
     for step in MIGRATIONS.iter().filter(|step| step.number > present) {
         transaction.script(step.sql).await?;
         transaction

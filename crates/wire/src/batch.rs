@@ -35,7 +35,6 @@ pub struct BatchCall {
     pub name: String,
     /// The arguments: an object, or a string of JSON as models give it.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub arguments: Value,
 }
 

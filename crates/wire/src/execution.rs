@@ -50,7 +50,6 @@ pub struct Outcome {
     pub success: bool,
     /// The tool's data, else its result. A failed call may have it too.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Object, nullable))]
     pub data: Value,
     /// What went wrong, in words.
     #[serde(default)]
@@ -60,7 +59,6 @@ pub struct Outcome {
     pub error_code: Option<String>,
     /// What the model reads; only where the tool also gave `data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub result: Option<Value>,
     /// The outcome as text for the model: the result, or `Error: ` and the error. Of an MCP
     /// result that is text and nothing else, that text, and of one without blocks its

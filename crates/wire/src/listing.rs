@@ -56,11 +56,9 @@ pub struct Parameter {
     pub required: bool,
     /// Its value in a call that leaves it out; null when there is none.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Object, nullable))]
     pub default: Value,
     /// The only values allowed; absent when any is.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
     pub allowed: Vec<Value>,
 }
 

@@ -21,7 +21,6 @@ pub struct ToolCallEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The arguments, without what the rules of the call log take out.
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub arguments: Value,
     /// `pending`, `running`, `success`, `error`, `cancelled`, `interrupted` or `denied`.
     pub status: String,
@@ -35,7 +34,6 @@ pub struct ToolCallEntry {
     pub duration_ms: Option<f64>,
     /// The result, without what the rules take out.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub result: Value,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,7 @@ use std::io;
 use std::process::ExitCode;
 
 use pillion_client::ClientError;
+use pillion_core::store::StoreError;
 
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
@@ -13,6 +14,8 @@ pub(super) enum CliError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    #[error("{0} ({code})", code = .0.code())]
+    Store(#[from] StoreError),
     #[error("cannot start the runtime: {0}")]
     Runtime(#[source] io::Error),
     #[error("{0} ({code})", code = .0.code())]
@@ -39,6 +42,7 @@ impl CliError {
             // What rules and tokens name is configuration as well.
             Self::Daemon(DaemonError::Access(_)) => ExitCode::from(2),
             Self::Daemon(_)
+            | Self::Store(_)
             | Self::Runtime(_)
             | Self::Client(_)
             | Self::Input(_)

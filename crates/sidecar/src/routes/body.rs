@@ -3,6 +3,9 @@ use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_LENGTH;
 use serde_json::Value;
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
+use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::error::RequestError;
 use crate::app::App;
@@ -38,8 +41,21 @@ impl FromRequest<App> for Body {
 }
 
 /// A body that is one tool's arguments: an object. Nothing at all counts as an empty one,
-/// and so does `[]`, which is how PHP writes it.
+/// and so do `null`, and `[]`, which is how PHP writes it.
 pub(super) struct Arguments(pub(super) Value);
+
+impl PartialSchema for Arguments {
+    fn schema() -> RefOr<Schema> {
+        let named =
+            ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(true)));
+        let none = ArrayBuilder::new()
+            .items(ArrayItems::RefOrSchema(Box::default()))
+            .max_items(Some(0));
+        OneOfBuilder::new().item(named).item(none).into()
+    }
+}
+
+impl ToSchema for Arguments {}
 
 impl FromRequest<App> for Arguments {
     type Rejection = RequestError;
@@ -50,6 +66,7 @@ impl FromRequest<App> for Arguments {
             return Ok(Self(Value::Object(serde_json::Map::new())));
         }
         match serde_json::from_slice(&bytes).map_err(RequestError::MalformedJson)? {
+            Value::Null => Ok(Self(Value::Object(serde_json::Map::new()))),
             Value::Array(items) if items.is_empty() => {
                 Ok(Self(Value::Object(serde_json::Map::new())))
             }

@@ -1,12 +1,11 @@
-use axum::Json;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
-use pillion_wire::Failure;
 
 use crate::echo::shortened;
+use crate::problem::Problem;
 
 /// Why a request was refused before any tool ran.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +86,6 @@ fn status_of(error: &StoreError) -> StatusCode {
 impl IntoResponse for RequestError {
     fn into_response(self) -> Response {
         let (status, code) = self.translate();
-        (status, Json(Failure::new(code.as_str(), self.to_string()))).into_response()
+        Problem::new(status, code, self.to_string()).into_response()
     }
 }

@@ -2,9 +2,12 @@ use std::sync::LazyLock;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+use utoipa::{Modify, OpenApi};
 
 use super::{health, metrics, ready, status, tool_calls, tools};
+use crate::problem::Problem;
 
 /// The description of the API (requirement I5).
 #[derive(OpenApi)]
@@ -26,6 +29,8 @@ use super::{health, metrics, ready, status, tool_calls, tools};
         metrics::metrics,
         status::status
     ),
+    components(schemas(Problem)),
+    modifiers(&Refusals, &Tokens),
     tags(
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
@@ -33,6 +38,51 @@ use super::{health, metrics, ready, status, tool_calls, tools};
     )
 )]
 struct Document;
+
+/// What every operation may answer, whatever it does.
+struct Refusals;
+
+impl Modify for Refusals {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+        let refusal = ResponseBuilder::new()
+            .description("Refused: the request is not allowed, too big, too slow or not understood, or the sidecar cannot")
+            .content("application/problem+json", problem)
+            .build();
+        for item in document.paths.paths.values_mut() {
+            let operations = [
+                &mut item.get,
+                &mut item.put,
+                &mut item.post,
+                &mut item.delete,
+                &mut item.patch,
+            ];
+            for operation in operations.into_iter().flatten() {
+                let responses = &mut operation.responses.responses;
+                responses.insert("default".to_owned(), RefOr::T(refusal.clone()));
+            }
+        }
+    }
+}
+
+/// What a request over TCP brings along; over the Unix socket nothing is needed.
+struct Tokens;
+
+impl Modify for Tokens {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let token = Http::builder()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("An access token, over TCP"))
+            .build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(token));
+        let needs = [
+            SecurityRequirement::default(),
+            SecurityRequirement::new("token", [""; 0]),
+        ];
+        document.security = Some(needs.to_vec());
+    }
+}
 
 static DOCUMENT: LazyLock<Result<String, serde_json::Error>> =
     LazyLock::new(|| Document::openapi().to_json());

@@ -10,15 +10,13 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use jiff::Timestamp as Moment;
-use pillion_core::store::{
-    CallFilter, CallStatus, Cursor, PageRequest, Store, StoreError, Timestamp,
-};
+use pillion_core::store::{CallFilter, CallStatus, Store, StoreError, StoreErrorKind, Timestamp};
 use serde::Deserialize;
 
 use super::error::RequestError;
 use crate::app::App;
 
-/// Which calls, and which of their pages.
+/// Which calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
@@ -30,52 +28,54 @@ pub(super) struct Wanted {
     user: Option<String>,
     /// Only calls of this status: `pending`, `running`, `success`, `error`, `cancelled`,
     /// `interrupted` or `denied`.
+    #[param(inline, value_type = Option<StatusName>)]
     status: Option<String>,
     /// Only calls that came in at this time (RFC 3339) or later.
+    #[param(format = DateTime)]
     from: Option<String>,
     /// Only calls that came in before this time (RFC 3339).
+    #[param(format = DateTime)]
     until: Option<String>,
-    /// The `next` of the page before.
-    after: Option<String>,
-    /// At most so many calls, 1 to 1000; 50 when it is left out.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
 }
 
-/// A [`Wanted`] that makes sense.
-pub(super) struct CallQuery {
-    filter: CallFilter,
-    page: PageRequest,
+/// How a status is written.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "describes a parameter, and is never made")]
+enum StatusName {
+    Pending,
+    Running,
+    Success,
+    Error,
+    Cancelled,
+    Interrupted,
+    Denied,
 }
 
-impl FromRequestParts<App> for CallQuery {
+impl FromRequestParts<App> for Wanted {
     type Rejection = RequestError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
         let query = Query::from_request_parts(parts, app).await;
-        let Query(wanted): Query<Wanted> = query.map_err(|_| RequestError::BadQuery)?;
+        let Query(wanted) = query.map_err(|_| RequestError::BadQuery)?;
+        Ok(wanted)
+    }
+}
+
+impl Wanted {
+    fn filter(self) -> Result<CallFilter, RequestError> {
         let invalid = |name| RequestError::BadParameter { name };
-        let status = match wanted.status {
+        let status = match self.status {
             None => None,
             Some(name) => Some(CallStatus::from_name(&name).ok_or_else(|| invalid("status"))?),
         };
-        let limit = wanted.limit.unwrap_or(PageRequest::default().limit);
-        if !(1..=PageRequest::LARGEST).contains(&limit) {
-            return Err(invalid("limit"));
-        }
-        Ok(Self {
-            filter: CallFilter {
-                server: wanted.server,
-                tool: wanted.tool,
-                user: wanted.user,
-                status,
-                from: moment(wanted.from.as_deref()).ok_or_else(|| invalid("from"))?,
-                until: moment(wanted.until.as_deref()).ok_or_else(|| invalid("until"))?,
-            },
-            page: PageRequest {
-                after: wanted.after.map(Cursor::new),
-                limit,
-            },
+        Ok(CallFilter {
+            server: self.server,
+            tool: self.tool,
+            user: self.user,
+            status,
+            from: moment(self.from.as_deref()).ok_or_else(|| invalid("from"))?,
+            until: moment(self.until.as_deref()).ok_or_else(|| invalid("until"))?,
         })
     }
 }
@@ -96,7 +96,9 @@ fn store_of(app: &App) -> Result<Arc<dyn Store>, RequestError> {
 
 impl From<StoreError> for RequestError {
     fn from(error: StoreError) -> Self {
-        tracing::warn!(%error, "The store failed");
+        if error.kind() != StoreErrorKind::Invalid {
+            tracing::warn!(%error, "The store failed");
+        }
         Self::Store(error)
     }
 }

@@ -1,10 +1,12 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{Failure, ToolCallList};
+use pillion_wire::ToolCallList;
 
-use super::{CallQuery, Wanted, entry, store_of};
+use super::{Wanted, entry, store_of};
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
+use crate::routes::page::WantedPage;
 
 /// Lists recorded calls, the newest first (F4).
 #[utoipa::path(
@@ -12,18 +14,20 @@ use crate::routes::error::RequestError;
     path = "/api/v1/tool-calls/",
     tag = "tool-calls",
     summary = "List recorded calls, the newest first",
-    params(Wanted),
+    params(Wanted, WantedPage),
     responses(
         (status = 200, description = "A page of calls", body = ToolCallList),
-        (status = 400, description = "A parameter is not what it can be", body = Failure),
-        (status = 503, description = "The store cannot be read", body = Failure),
+        (status = 400, description = "A parameter is not what it can be", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    query: CallQuery,
+    wanted: Wanted,
+    page: WantedPage,
 ) -> Result<Json<ToolCallList>, RequestError> {
-    let page = store_of(&app)?.calls(&query.filter, &query.page).await?;
+    let (filter, page) = (wanted.filter()?, page.request()?);
+    let page = store_of(&app)?.calls(&filter, &page).await?;
     Ok(Json(ToolCallList {
         success: true,
         calls: page.items.into_iter().map(entry::of).collect(),

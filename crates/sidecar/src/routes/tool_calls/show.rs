@@ -2,10 +2,11 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use pillion_core::store::CallId;
-use pillion_wire::{Failure, ToolCallAnswer};
+use pillion_wire::ToolCallAnswer;
 
 use super::{entry, store_of};
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Shows one recorded call (F4).
@@ -17,8 +18,8 @@ use crate::routes::error::RequestError;
     params(("id" = String, Path, description = "The call's id, as in a result's `metadata.record_id`")),
     responses(
         (status = 200, description = "The call", body = ToolCallAnswer),
-        (status = 404, description = "There is no such call", body = Failure),
-        (status = 503, description = "The store cannot be read", body = Failure),
+        (status = 404, description = "There is no such call", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn show(

@@ -1,9 +1,10 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{Failure, ToolCallStatistics};
+use pillion_wire::ToolCallStatistics;
 
-use super::{CallQuery, Wanted, entry, store_of};
+use super::{Wanted, entry, store_of};
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// What is known of each tool's calls: counts, success rate, latency.
@@ -15,15 +16,15 @@ use crate::routes::error::RequestError;
     params(Wanted),
     responses(
         (status = 200, description = "Tool by tool", body = ToolCallStatistics),
-        (status = 400, description = "A parameter is not what it can be", body = Failure),
-        (status = 503, description = "The store cannot be read", body = Failure),
+        (status = 400, description = "A parameter is not what it can be", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn statistics(
     State(app): State<App>,
-    query: CallQuery,
+    wanted: Wanted,
 ) -> Result<Json<ToolCallStatistics>, RequestError> {
-    let tools = store_of(&app)?.call_statistics(&query.filter).await?;
+    let tools = store_of(&app)?.call_statistics(&wanted.filter()?).await?;
     Ok(Json(ToolCallStatistics {
         success: true,
         tools: tools.into_iter().map(entry::of_tool).collect(),

@@ -1,10 +1,11 @@
 use axum::Json;
 use axum::extract::State;
 use pillion_core::tool::ToolCall;
-use pillion_wire::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult, Failure};
+use pillion_wire::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
 
 use super::answer;
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -25,8 +26,8 @@ use crate::routes::error::RequestError;
     request_body(content = BatchRequest, content_type = "application/json"),
     responses(
         (status = 200, description = "One result a call", body = BatchAnswer),
-        (status = 400, description = "The body is no batch, or has too many calls", body = Failure),
-        (status = 413, description = "The body is too long", body = Failure),
+        (status = 400, description = "The body is no batch, or has too many calls", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too long", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn batch_execute(

@@ -2,11 +2,12 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_core::tool::ToolCall;
-use pillion_wire::{Answer, Failure};
+use pillion_wire::Answer;
 
 use super::answer;
 use crate::app::App;
 use crate::echo::shortened;
+use crate::problem::Problem;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -23,16 +24,16 @@ use crate::routes::request_log::RequestId;
     summary = "Run one tool",
     description = "The body is the arguments. The status is 200 whether or not the tool worked: `result.success` says so. A tool that is not there has `success` false.",
     params(
-        ("tool_name" = String, Path, description = "The tool's name or an alias of it"),
+        ("tool_name" = String, Path, description = "The tool's name or an alias of it", example = "calculator"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call runs"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel the call comes from"),
         ("x-request-id" = Option<String>, Header, description = "The caller's id of the request"),
     ),
-    request_body(content = Object, description = "The arguments", content_type = "application/json"),
+    request_body(content = Option<Arguments>, description = "The arguments", content_type = "application/json", example = json!({"expression": "2 + 2"})),
     responses(
         (status = 200, description = "The tool ran, or is not there", body = Answer),
-        (status = 400, description = "The body is no JSON object", body = Failure),
-        (status = 413, description = "The body is too long", body = Failure),
+        (status = 400, description = "The body is no JSON object", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too long", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn execute(

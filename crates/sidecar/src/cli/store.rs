@@ -1,0 +1,107 @@
+//! `pillion store`: looks after what the sidecar keeps. It opens the store itself and needs no
+//! sidecar; one may be running meanwhile.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use pillion_store::{SqlStore, StoreOptions};
+
+use super::{CliError, print};
+use crate::config::Config;
+use crate::state;
+
+/// `pillion store`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pillion store check
+  pillion store backup /var/backups/pillion.db
+  pillion store migrate --config /etc/pillion/pillion.toml")]
+pub(super) struct Store {
+    #[command(subcommand)]
+    command: Command,
+    /// The sidecar's configuration, which says where the store is
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Reads the whole store and says what is wrong with it; exit code 1 when something is
+    Check,
+    /// Copies a store that is a file, as it is at one moment, while calls go on
+    Backup {
+        /// The copy, which must not be there yet
+        file: PathBuf,
+    },
+    /// Makes the store, or brings its schema up to date, as `pillion serve` does at its start
+    Migrate,
+}
+
+impl Store {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
+        let options = state::store_options(&config)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(CliError::Runtime)?;
+        runtime.block_on(async {
+            match self.command {
+                Command::Check => check(&options).await,
+                Command::Backup { file } => backup(&options, file).await,
+                Command::Migrate => migrate(&options).await,
+            }
+        })
+    }
+}
+
+async fn check(options: &StoreOptions) -> Result<ExitCode, CliError> {
+    let store = SqlStore::open_existing(options).await?;
+    let schema = store.schema().await?;
+    let newest = SqlStore::schema_number();
+    let wrong = store.check().await?;
+    store.close().await;
+    if !wrong.is_empty() {
+        print(&wrong.join("\n"))?;
+        return Ok(ExitCode::FAILURE);
+    }
+    print(&if schema == newest {
+        format!("The store is whole. Its schema is {schema}, which is this program's.")
+    } else {
+        format!(
+            "The store is whole. Its schema is {schema}; `pillion store migrate` takes it to {newest}."
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn backup(options: &StoreOptions, file: PathBuf) -> Result<ExitCode, CliError> {
+    let store = SqlStore::open_existing(options).await?;
+    store.backup(&file).await?;
+    store.close().await;
+    print(&format!("Copied to {}.", file.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn migrate(options: &StoreOptions) -> Result<ExitCode, CliError> {
+    let before = match SqlStore::open_existing(options).await {
+        Ok(store) => {
+            let schema = store.schema().await?;
+            store.close().await;
+            Some(schema)
+        }
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error.into()),
+    };
+    state::make_directory(options)?;
+    SqlStore::open(options).await?.close().await;
+    let newest = SqlStore::schema_number();
+    print(&match before {
+        None => format!("Made the store, with schema {newest}."),
+        Some(schema) if schema == newest => format!("The schema is {newest} already."),
+        Some(schema) => format!("Took the schema from {schema} to {newest}."),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,81 @@
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::http;
+use crate::program::{Daemon, run, stderr, stdout};
+
+fn store(arguments: &[&str], location: &Path) -> std::process::Output {
+    let location = location.to_str().unwrap();
+    run(
+        &[&["store"], arguments].concat(),
+        &[("PILLION__STORE__LOCATION", location)],
+    )
+}
+
+#[test]
+fn a_store_is_made_checked_and_copied() {
+    let directory = TempDir::new().unwrap();
+    let (file, copy) = (
+        directory.path().join("new/p.db"),
+        directory.path().join("copy.db"),
+    );
+    let output = store(&["check"], &file);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("there is no store"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!file.exists(), "looking makes nothing");
+
+    assert!(stdout(&store(&["migrate"], &file)).starts_with("Made the store"));
+    assert!(stdout(&store(&["migrate"], &file)).contains("already"));
+    assert!(stdout(&store(&["check"], &file)).starts_with("The store is whole."));
+
+    let to = copy.to_str().unwrap();
+    assert!(store(&["backup", to], &file).status.success());
+    assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(stdout(&store(&["check"], &copy)).starts_with("The store is whole."));
+    let output = store(&["backup", to], &file);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("(invalid_input)") || stderr(&output).contains("already"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn what_is_no_store_is_left_as_it_is() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("letter.txt");
+    let text = "Dear Sir or Madam, ".repeat(1000);
+    std::fs::write(&file, &text).unwrap();
+    for command in ["check", "migrate"] {
+        let output = store(&[command], &file);
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        assert!(!stderr(&output).is_empty());
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+}
+
+#[test]
+fn a_copy_of_a_store_in_use_has_every_call_that_was_answered() {
+    let daemon = Daemon::start();
+    for number in 0..20 {
+        let body = format!("{{\"expression\": \"{number} + 1\"}}");
+        http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
+    }
+    let copy = daemon.directory().join("copy.db");
+    let output = store(
+        &["backup", copy.to_str().unwrap()],
+        &daemon.directory().join("pillion.db"),
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let location = ("PILLION__STORE__LOCATION", copy.to_str().unwrap());
+    let again = Daemon::with_config("", &[location]);
+    let calls = http::get(&again.socket, "/api/v1/tool-calls/").json();
+    assert_eq!(calls["calls"].as_array().unwrap().len(), 20);
+}
