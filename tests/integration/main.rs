@@ -23,3 +23,4 @@ mod take_over;
 mod tcp;
 mod tool_calls;
 mod upstream;
+mod workers;

@@ -17,6 +17,7 @@ use crate::metrics::{Metrics, Scrape, System};
 use crate::process::Process;
 use crate::state::State;
 use crate::upstream::{ServerReport, Upstreams};
+use crate::workers::Workers;
 
 /// How long the sessions with MCP servers may take to end.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -38,6 +39,7 @@ struct Shared {
     access: Access,
     state: Option<State>,
     mcp: Arc<McpServer>,
+    workers: Arc<Workers>,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
     used: watch::Sender<()>,
@@ -66,6 +68,12 @@ impl Config {
         let process = Arc::<Process>::default();
         let hooks = self.hooks(state.as_ref(), &process);
         let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
+        let mcp = Arc::new(McpServer::new(&self.models));
+        let workers = Workers::new(
+            Arc::clone(&registry),
+            Arc::clone(&mcp),
+            self.workers.clone(),
+        );
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
             executor,
@@ -73,7 +81,8 @@ impl Config {
             http: self.http.clone(),
             access,
             state,
-            mcp: Arc::new(McpServer::new(&self.models)),
+            mcp,
+            workers,
             process,
             used: watch::Sender::new(()),
         })
@@ -118,6 +127,7 @@ impl App {
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
             .await;
         old.mcp.reconfigure(&config.models);
+        old.workers.reconfigure(&config.workers);
         let hooks = config.hooks(old.state.as_ref(), &old.process);
         Self::of(Shared {
             executor: old.executor.reconfigured(config.executor_config(), hooks),
@@ -126,6 +136,7 @@ impl App {
             access,
             state: old.state.clone(),
             mcp: Arc::clone(&old.mcp),
+            workers: Arc::clone(&old.workers),
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })
@@ -177,6 +188,11 @@ impl App {
     /// What the MCP server keeps between requests.
     pub(crate) fn mcp(&self) -> &McpServer {
         &self.shared.mcp
+    }
+
+    /// The processes that offer tools of their own.
+    pub(crate) fn workers(&self) -> &Arc<Workers> {
+        &self.shared.workers
     }
 
     /// Who may do what.

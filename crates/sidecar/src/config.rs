@@ -37,6 +37,7 @@ mod socket;
 mod store;
 mod tcp;
 mod user;
+mod workers;
 
 use std::collections::BTreeMap;
 
@@ -57,6 +58,7 @@ pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
 pub use tcp::TcpSection;
 pub use user::User;
+pub use workers::WorkersSection;
 
 /// Everything `pillion serve` can be told.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -80,6 +82,8 @@ pub struct Config {
     pub mcp_servers: Vec<McpServerSection>,
     /// Where the sidecar keeps what must outlive it.
     pub store: StoreSection,
+    /// Processes that offer tools of their own.
+    pub workers: WorkersSection,
     /// What is kept of the calls.
     pub call_log: CallLogSection,
     /// The models that clients of the MCP server may name, and what each may see (H2):

@@ -40,3 +40,4 @@ pub mod state;
 pub mod tcp;
 pub mod tools;
 mod upstream;
+mod workers;

@@ -73,6 +73,11 @@ impl McpServer {
         self.catalog.forget();
     }
 
+    /// Tells the clients that listen that there are other tools now.
+    pub(crate) fn tools_changed(&self) {
+        self.listening.tools_changed();
+    }
+
     /// Ends what would go on for ever.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);

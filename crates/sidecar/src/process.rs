@@ -1,10 +1,11 @@
 //! What lives as long as the process, whatever becomes of its configuration.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 
@@ -12,7 +13,7 @@ use crate::metrics::Metrics;
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) metrics: Arc<Metrics>,
-    is_draining: AtomicBool,
+    is_draining: watch::Sender<bool>,
     last_reload: Mutex<Option<Reload>>,
 }
 
@@ -27,11 +28,17 @@ pub(crate) struct Reload {
 impl Process {
     /// From now on no more requests are taken.
     pub(crate) fn start_draining(&self) {
-        self.is_draining.store(true, Ordering::Release);
+        self.is_draining.send_replace(true);
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Acquire)
+        *self.is_draining.borrow()
+    }
+
+    /// Resolves when no more requests are taken.
+    pub(crate) fn draining(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut is_draining = self.is_draining.subscribe();
+        async move { drop(is_draining.wait_for(|is_draining| *is_draining).await) }
     }
 
     pub(crate) fn reloaded(&self, error: Option<String>) {

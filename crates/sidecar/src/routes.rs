@@ -15,6 +15,7 @@ mod status;
 mod timestamp;
 mod tool_calls;
 mod tools;
+mod workers;
 
 use std::any::Any;
 
@@ -34,7 +35,7 @@ use error::RequestError;
 pub fn router(app: App) -> Router {
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
-    let routes: [(&str, MethodRouter<App>); 13] = [
+    let routes: [(&str, MethodRouter<App>); 14] = [
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
         (&execute, post(tools::execute::execute)),
@@ -56,6 +57,7 @@ pub fn router(app: App) -> Router {
         (route::READY, get(ready::ready)),
         (route::METRICS, get(metrics::metrics)),
         (route::STATUS, get(status::status)),
+        (route::WORKERS, post(workers::connect).get(workers::list)),
         (route::OPENAPI, get(openapi::openapi)),
     ];
     let mut router = Router::new();

@@ -9,10 +9,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::access::Peer;
 use crate::app::App;
@@ -80,7 +80,7 @@ pub async fn serve(
     grace: Duration,
     shutdown: impl Future<Output = Stop>,
 ) -> Drained {
-    let graceful = GracefulShutdown::new();
+    let ending = CancellationToken::new();
     let Listeners { unix, tcp } = listeners;
     let (tcp, most_tcp) = tcp.unzip();
     let unix_places = Arc::new(Semaphore::new(live.app().http().max_connections.get()));
@@ -93,12 +93,12 @@ pub async fn serve(
             stop = &mut shutdown => break stop,
             Some(_) = connections.join_next() => {}
             (stream, peer, place) = accept(Some(&unix), &unix_places) => {
-                let watcher = graceful.watcher();
-                connections.spawn(connection::serve(stream, peer, live.clone(), place, watcher));
+                let ending = ending.clone();
+                connections.spawn(connection::serve(stream, peer, live.clone(), place, ending));
             }
             (stream, peer, place) = accept(tcp.as_ref(), &tcp_places) => {
-                let watcher = graceful.watcher();
-                connections.spawn(connection::serve(stream, peer, live.clone(), place, watcher));
+                let ending = ending.clone();
+                connections.spawn(connection::serve(stream, peer, live.clone(), place, ending));
             }
         }
     };
@@ -114,7 +114,7 @@ pub async fn serve(
         };
         drop(tokio::time::timeout(last_requests.min(grace), done).await);
     }
-    let drained = drain(graceful, connections, grace).await;
+    let drained = drain(&ending, connections, grace).await;
     live.app().disconnect().await;
     drained
 }
@@ -135,16 +135,15 @@ async fn accept<L: Listener>(
 }
 
 async fn drain(
-    graceful: GracefulShutdown,
+    ending: &CancellationToken,
     mut connections: JoinSet<()>,
     grace: Duration,
 ) -> Drained {
     while connections.try_join_next().is_some() {}
     tracing::info!(connections = connections.len(), "Stopping");
-    if tokio::time::timeout(grace, graceful.shutdown())
-        .await
-        .is_ok()
-    {
+    ending.cancel();
+    let all = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, all).await.is_ok() {
         return Drained { cut_off: 0 };
     }
     while connections.try_join_next().is_some() {}

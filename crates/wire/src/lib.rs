@@ -34,6 +34,7 @@ mod listing;
 pub mod route;
 mod status;
 mod tool_calls;
+mod workers;
 
 pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
 pub use caller::{CHANNEL_HEADER, REQUEST_ID_HEADER, USER_HEADER};
@@ -46,6 +47,7 @@ pub use status::{
 };
 
 pub use tool_calls::{ToolCallAnswer, ToolCallEntry, ToolCallList, ToolCallStatistics, ToolUse};
+pub use workers::{WorkerEntry, WorkerList};
 
 /// A JSON object that keeps the order of its keys.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;

@@ -38,5 +38,9 @@ pub const READY: &str = "/readyz";
 /// `GET`: what was counted, for Prometheus.
 pub const METRICS: &str = "/metrics";
 
+/// `POST`: makes the connection that of a process that offers tools of its own. `GET`: those
+/// who do, as a [`WorkerList`](crate::WorkerList).
+pub const WORKERS: &str = "/api/v1/workers/";
+
 /// `GET`: how the sidecar is doing, as a [`Status`](crate::Status).
 pub const STATUS: &str = "/api/v1/status";

@@ -144,14 +144,16 @@ impl Link {
         }
         if let (Some(token), true) = (self.progress_token.clone(), self.requester.hears) {
             let said = self.said.clone();
-            options = options.on_progress(move |progress| {
-                let params = progress_params(&token, &progress);
-                let notice = message::outgoing(None, "notifications/progress", &params);
-                // A client that does not keep up misses some; nobody is held up.
-                let _ = said.try_send(Said::Notice(notice));
-            });
+            options = options.on_progress(move |progress| tell(&said, &token, &progress));
         }
         options
+    }
+
+    /// Tells the client how far its request has come, if it wants to know.
+    pub(crate) fn progress(&self, progress: &Progress) {
+        if let (Some(token), true) = (&self.progress_token, self.requester.hears) {
+            tell(&self.said, token, progress);
+        }
     }
 
     /// Passes a log message on, if the client wants it.
@@ -197,6 +199,13 @@ impl Link {
     pub(crate) fn take_deposit(&self) -> Option<Verbatim> {
         self.verbatim.lock().take()
     }
+}
+
+/// A client that does not keep up misses some; nobody is held up.
+fn tell(said: &mpsc::Sender<Said>, token: &RawValue, progress: &Progress) {
+    let params = progress_params(token, progress);
+    let notice = message::outgoing(None, "notifications/progress", &params);
+    let _ = said.try_send(Said::Notice(notice));
 }
 
 /// What a client must have declared to be asked this.

@@ -58,6 +58,12 @@ impl Default for Listening {
 }
 
 impl Listening {
+    /// Tools of our own have come or gone.
+    pub(super) fn tools_changed(&self) {
+        // That nobody listens just now is no error.
+        let _ = self.changes.send(CHANGES[0]);
+    }
+
     pub(super) fn listen(&self, app: &App) -> Ear {
         let changes = self.changes.subscribe();
         let mut watches = self.watches.lock();

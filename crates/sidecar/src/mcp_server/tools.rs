@@ -63,7 +63,10 @@ pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, Rp
         }
         let entry = match listed {
             Some(listed) => listed.listed_as(&name),
-            None => serde_json::value::to_raw_value(&native(&name, &tool)),
+            None => match app.workers().listed(tool.name()) {
+                Some(worker) => serde_json::value::to_raw_value(worker.listed()),
+                None => serde_json::value::to_raw_value(&native(&name, &tool)),
+            },
         };
         tools.push(entry.map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?);
     }

@@ -6,6 +6,7 @@ use pillion_core::tool::ErrorCode;
 
 use crate::echo::shortened;
 use crate::problem::Problem;
+use crate::workers::WorkerRefusal;
 
 /// Why a request was refused before any tool ran.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,16 @@ pub(super) enum RequestError {
     BadParameter { name: &'static str },
     #[error("There is no recorded call with this id")]
     UnknownCall,
+    #[error("Only a process of this host, on the Unix socket, can be a worker")]
+    WorkerFromAfar,
+    #[error("A worker asks for Connection: Upgrade and Upgrade: pillion-worker")]
+    NoUpgrade,
+    #[error("This sidecar is about to end")]
+    Draining,
+    #[error("The body is no registration: {0}")]
+    NotARegistration(#[source] serde_json::Error),
+    #[error("{0}")]
+    Worker(#[from] WorkerRefusal),
     #[error("This sidecar keeps no record of calls")]
     NoStore,
     #[error("{0}")]
@@ -51,11 +62,13 @@ pub(super) enum RequestError {
 
 impl RequestError {
     fn translate(&self) -> (StatusCode, ErrorCode) {
-        use ErrorCode::{InternalError, InvalidInput, NotFound, Timeout, Unavailable};
+        use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, Timeout, Unavailable};
         match self {
             Self::MalformedJson(_)
             | Self::NotAnObject
             | Self::NotABatch(_)
+            | Self::NotARegistration(_)
+            | Self::Worker(WorkerRefusal::Registration(_))
             | Self::BatchTooLong { .. }
             | Self::BodyBroken(_)
             | Self::BadHeader { .. }
@@ -65,7 +78,14 @@ impl RequestError {
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Store(error) => (status_of(error), error.code()),
-            Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
+            Self::NoStore | Self::Draining | Self::Worker(WorkerRefusal::TooMany { .. }) => {
+                (StatusCode::SERVICE_UNAVAILABLE, Unavailable)
+            }
+            Self::WorkerFromAfar | Self::Worker(WorkerRefusal::Disabled) => {
+                (StatusCode::FORBIDDEN, Denied)
+            }
+            Self::Worker(WorkerRefusal::NameTaken(_)) => (StatusCode::CONFLICT, InvalidInput),
+            Self::NoUpgrade => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
             Self::UnknownRoute { .. } | Self::UnknownCall => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),

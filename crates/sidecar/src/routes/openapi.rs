@@ -6,7 +6,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{health, metrics, ready, status, tool_calls, tools};
+use super::{health, metrics, ready, status, tool_calls, tools, workers};
 use crate::problem::Problem;
 
 /// The description of the API (requirement I5).
@@ -24,6 +24,8 @@ use crate::problem::Problem;
         tool_calls::list::list,
         tool_calls::statistics::statistics,
         tool_calls::show::show,
+        workers::connect,
+        workers::list,
         health::health,
         ready::ready,
         metrics::metrics,
@@ -34,6 +36,7 @@ use crate::problem::Problem;
     tags(
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
+        (name = "workers", description = "Processes that offer tools of their own"),
         (name = "operations", description = "Running the sidecar itself")
     )
 )]

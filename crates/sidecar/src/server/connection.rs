@@ -1,6 +1,6 @@
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,24 +12,25 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::Watcher;
 use hyper_util::service::TowerToHyperService;
 use pillion_core::tool::ErrorCode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use super::patient::Patient;
 use crate::access::Peer;
 use crate::live::Live;
 use crate::problem::Problem;
 
-/// Serves one connection to its end.
+/// Serves one connection to its end; once `ending` is cancelled, to the end of the request
+/// that it has.
 pub(super) async fn serve<S>(
     stream: S,
     peer: Peer,
     live: Live,
     place: Option<OwnedSemaphorePermit>,
-    watcher: Watcher,
+    ending: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -64,10 +65,18 @@ pub(super) async fn serve<S>(
                 peer,
                 is_refused,
             },
-        );
+        )
+        .with_upgrades();
     // The state that the connection began with is not its requests'.
     drop(app);
-    let outcome = watcher.watch(connection).await;
+    let mut connection = pin!(connection);
+    let outcome = tokio::select! {
+        outcome = connection.as_mut() => outcome,
+        () = ending.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
     let connections = metrics.connections(peer.transport());
     connections.closed();
     if was_cut_off.load(Ordering::Relaxed) {

@@ -1,0 +1,107 @@
+use axum::extract::{FromRequest, Request, State};
+use axum::http::header::{CONNECTION, UPGRADE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use hyper_util::rt::TokioIo;
+use pillion_wire::{WorkerEntry, WorkerList};
+
+use super::body::Body;
+use super::error::RequestError;
+use crate::access::Peer;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::workers::Registration;
+
+/// The protocol that a worker's connection changes to.
+const PROTOCOL: &str = "pillion-worker";
+
+/// The header that tells a worker its id.
+const ID: &str = "pillion-worker";
+
+/// Makes the connection that of a worker: from the answer on, calls of its tools come through
+/// it, and its answers go back.
+#[utoipa::path(
+    post,
+    path = "/api/v1/workers/",
+    tag = "workers",
+    summary = "Offer tools of one's own",
+    description = "Over the Unix socket only, with `Connection: Upgrade` and `Upgrade: pillion-worker`. From the answer on the connection carries lines of JSON-RPC: calls of the tools, and what the worker answers.",
+    request_body(content = Registration, content_type = "application/json"),
+    responses(
+        (status = 101, description = "The worker is taken, and the connection is its own"),
+        (status = 400, description = "A tool is not as it should be", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "Not over the Unix socket, or the sidecar takes no workers", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "A name belongs to a tool that is no worker's", body = Problem, content_type = "application/problem+json"),
+        (status = 426, description = "There is no `Upgrade: pillion-worker`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn connect(
+    State(app): State<App>,
+    peer: Option<Extension<Peer>>,
+    mut request: Request,
+) -> Result<Response, RequestError> {
+    let Some(Extension(Peer::Process { pid, .. })) = peer else {
+        return Err(RequestError::WorkerFromAfar);
+    };
+    if !asks_for_upgrade(request.headers()) {
+        return Err(RequestError::NoUpgrade);
+    }
+    if app.process().is_draining() {
+        return Err(RequestError::Draining);
+    }
+    let upgraded = hyper::upgrade::on(&mut request);
+    let Body(body) = Body::from_request(request, &app).await?;
+    let registration: Registration =
+        serde_json::from_slice(&body).map_err(RequestError::NotARegistration)?;
+    let place = app.workers().admit(registration, pid)?;
+    let id = place.id();
+    let stopping = app.process().draining();
+    tokio::spawn(async move {
+        match upgraded.await {
+            Ok(stream) => place.work(TokioIo::new(stream), stopping).await,
+            Err(error) => tracing::debug!(%error, "A worker did not stay"),
+        }
+    });
+    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
+    headers.insert(ID, HeaderValue::from(id));
+    Ok(response)
+}
+
+fn asks_for_upgrade(headers: &HeaderMap) -> bool {
+    let names = |header, wanted: &str| {
+        let values = headers.get_all(header).into_iter();
+        let mut words = values
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        words.any(|word| word.trim().eq_ignore_ascii_case(wanted))
+    };
+    names(CONNECTION, "upgrade") && names(UPGRADE, PROTOCOL)
+}
+
+/// Lists the workers that are connected.
+#[utoipa::path(
+    get,
+    path = "/api/v1/workers/",
+    tag = "workers",
+    summary = "List the workers that are connected",
+    responses((status = 200, description = "The workers, the oldest first", body = WorkerList))
+)]
+pub(super) async fn list(State(app): State<App>) -> Json<WorkerList> {
+    let reports = app.workers().reports().into_iter();
+    let workers = reports.map(|worker| WorkerEntry {
+        id: worker.id,
+        name: worker.name,
+        pid: worker.pid,
+        tools: worker.tools,
+        busy: worker.is_busy,
+        calls: worker.calls,
+    });
+    Json(WorkerList {
+        success: true,
+        workers: workers.collect(),
+    })
+}

@@ -1,0 +1,442 @@
+//! Tools that other processes provide: a worker, such as a PHP process with a Laravel app in
+//! it, connects to the Unix socket, says which tools it has, and is given calls of them, one at
+//! a time. `docs/WORKERS.md` has the protocol.
+//!
+//! A worker's connection is its life: when it closes, the call that it had ends at once. Calls
+//! of a tool wait for the first of its workers that is free.
+
+mod connection;
+mod message;
+mod registration;
+mod tool;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::config::WorkersSection;
+use crate::mcp_server::McpServer;
+use crate::mcp_server::link::Link;
+pub(crate) use registration::{Registration, RegistrationError};
+pub(crate) use tool::WorkerTool;
+
+/// How many calls of one tool may wait for a worker.
+const MOST_WAITING: usize = 10_000;
+
+/// Every worker that is connected, and the tools that they have.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    registry: Arc<ToolRegistry>,
+    mcp: Arc<McpServer>,
+    section: RwLock<WorkersSection>,
+    state: Mutex<State>,
+    this: Weak<Self>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By their ids, the oldest first.
+    workers: indexmap::IndexMap<u64, Worker>,
+    tools: HashMap<ToolName, Offered>,
+    last_id: u64,
+    last_job: u64,
+}
+
+#[derive(Debug)]
+struct Worker {
+    name: String,
+    pid: Option<i32>,
+    tools: HashMap<ToolName, Arc<WorkerTool>>,
+    inbox: mpsc::UnboundedSender<(Arc<WorkerTool>, Box<Job>)>,
+    /// Since when it has nothing to do, if it has nothing to do and takes calls.
+    idle_since: Option<Instant>,
+    is_draining: bool,
+    calls: u64,
+}
+
+/// A tool in the registry.
+#[derive(Debug)]
+struct Offered {
+    tool: Arc<WorkerTool>,
+    /// With their places in the order of all calls.
+    waiting: VecDeque<(u64, Box<Job>)>,
+}
+
+/// A call on its way to a worker. Nobody waits for it any more when `reply` is closed.
+#[derive(Debug)]
+struct Job {
+    arguments: JsonObject,
+    context: CallContext,
+    link: Option<Arc<Link>>,
+    timeout: Option<Duration>,
+    reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
+}
+
+/// A worker as others see it.
+#[derive(Debug)]
+pub(crate) struct WorkerReport {
+    pub(crate) id: u64,
+    pub(crate) name: String,
+    pub(crate) pid: Option<i32>,
+    pub(crate) tools: Vec<String>,
+    pub(crate) is_busy: bool,
+    pub(crate) calls: u64,
+}
+
+/// Why a process cannot be a worker.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorkerRefusal {
+    #[error(transparent)]
+    Registration(#[from] RegistrationError),
+    #[error("The name '{0}' belongs to a tool that is no worker's")]
+    NameTaken(ToolName),
+    #[error("There are {most} workers already; workers.max_workers has the limit")]
+    TooMany { most: usize },
+    #[error("This sidecar takes no workers: workers.enabled is false")]
+    Disabled,
+}
+
+/// A worker's place, which it has taken and not yet begun to work at.
+#[derive(Debug)]
+pub(crate) struct Place {
+    workers: Arc<Workers>,
+    id: u64,
+    calls: mpsc::UnboundedReceiver<(Arc<WorkerTool>, Box<Job>)>,
+}
+
+impl Workers {
+    pub(crate) fn new(
+        registry: Arc<ToolRegistry>,
+        mcp: Arc<McpServer>,
+        section: WorkersSection,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            registry,
+            mcp,
+            section: RwLock::new(section),
+            state: Mutex::default(),
+            this: Weak::clone(this),
+        })
+    }
+
+    /// Another configuration is in force; workers that are there stay.
+    pub(crate) fn reconfigure(&self, section: &WorkersSection) {
+        self.section.write().clone_from(section);
+    }
+
+    /// Takes a worker in, all of whose tools can be called from now on.
+    ///
+    /// # Errors
+    /// [`WorkerRefusal`]: nothing has changed then.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        registration: Registration,
+        pid: Option<i32>,
+    ) -> Result<Place, WorkerRefusal> {
+        let section = self.section.read().clone();
+        if !section.enabled {
+            return Err(WorkerRefusal::Disabled);
+        }
+        let (name, tools) = registration.read()?;
+        let mut state = self.state.lock();
+        let most = section.max_workers.get();
+        if state.workers.len() >= most {
+            return Err(WorkerRefusal::TooMany { most });
+        }
+        for tool in &tools {
+            let is_known = self.registry.contains(tool.name().as_str());
+            if is_known && !state.tools.contains_key(tool.name()) {
+                return Err(WorkerRefusal::NameTaken(tool.name().clone()));
+            }
+        }
+        let (inbox, calls) = mpsc::unbounded_channel();
+        state.last_id += 1;
+        let id = state.last_id;
+        let mut is_new = false;
+        let mut own = HashMap::new();
+        for tool in tools {
+            tool.belongs_to(&self.this);
+            is_new |= self.offer(&mut state, &tool);
+            own.insert(tool.name().clone(), tool);
+        }
+        tracing::info!(
+            worker = name,
+            worker.id = id,
+            pid,
+            tools = own.len(),
+            "A worker is there"
+        );
+        let worker = Worker {
+            name,
+            pid,
+            tools: own,
+            inbox,
+            idle_since: None,
+            is_draining: false,
+            calls: 0,
+        };
+        state.workers.insert(id, worker);
+        drop(state);
+        if is_new {
+            self.mcp.tools_changed();
+        }
+        let workers = Arc::clone(self);
+        Ok(Place { workers, id, calls })
+    }
+
+    /// Lets a tool be called, in the place of one of the same name that says something else.
+    /// Whether anything is new.
+    fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>) -> bool {
+        let offered = state.tools.get_mut(tool.name());
+        if offered
+            .as_ref()
+            .is_some_and(|offered| offered.tool.is_same(tool))
+        {
+            return false;
+        }
+        if let Err(error) = self.registry.replace(Arc::<WorkerTool>::clone(tool)) {
+            // It was registered before, on trial.
+            tracing::error!(%error, "A worker's tool cannot be registered");
+        }
+        match offered {
+            Some(offered) => offered.tool = Arc::clone(tool),
+            None => {
+                let offered = Offered {
+                    tool: Arc::clone(tool),
+                    waiting: VecDeque::new(),
+                };
+                state.tools.insert(tool.name().clone(), offered);
+            }
+        }
+        true
+    }
+
+    /// Gives the call to the worker of the tool that has been idle for longest, or lets it
+    /// wait for the first that will be.
+    fn submit(&self, tool: &WorkerTool, mut job: Box<Job>) -> Result<(), ToolFailure> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let Some(offered) = state.tools.get_mut(tool.name()) else {
+            let message = format!("No worker offers '{}' any more", tool.name());
+            return Err(ToolFailure::new(ErrorCode::Unavailable, message));
+        };
+        let idle = state
+            .workers
+            .values_mut()
+            .filter(|worker| worker.idle_since.is_some() && worker.has(&offered.tool));
+        if let Some(worker) = idle.min_by_key(|worker| worker.idle_since) {
+            match worker.give(&offered.tool, job) {
+                Ok(()) => return Ok(()),
+                // It has just gone.
+                Err(back) => job = back,
+            }
+        }
+        offered.waiting.retain(|(_, job)| !job.reply.is_closed());
+        if offered.waiting.len() >= MOST_WAITING {
+            let message = format!(
+                "{MOST_WAITING} calls of '{}' wait for a worker already",
+                tool.name()
+            );
+            return Err(ToolFailure::new(ErrorCode::Unavailable, message));
+        }
+        state.last_job += 1;
+        offered.waiting.push_back((state.last_job, job));
+        Ok(())
+    }
+
+    /// The worker has nothing to do: gives it the call that has waited for longest.
+    fn is_free(&self, id: u64) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let Some(worker) = state.workers.get_mut(&id) else {
+            return;
+        };
+        worker.idle_since = (!worker.is_draining).then(Instant::now);
+        if worker.is_draining {
+            return;
+        }
+        loop {
+            let offered = state
+                .tools
+                .values_mut()
+                .filter(|offered| worker.has(&offered.tool));
+            let oldest = offered.min_by_key(|offered| {
+                offered
+                    .waiting
+                    .front()
+                    .map_or(u64::MAX, |(place, _)| *place)
+            });
+            let Some((offered, (_, job))) = oldest.and_then(|offered| {
+                let job = offered.waiting.pop_front()?;
+                Some((offered, job))
+            }) else {
+                return;
+            };
+            if !job.reply.is_closed() {
+                // Whoever asks is the one who reads.
+                drop(worker.give(&offered.tool, job));
+                return;
+            }
+        }
+    }
+
+    /// The worker takes no more calls.
+    fn drains(&self, id: u64) {
+        if let Some(worker) = self.state.lock().workers.get_mut(&id) {
+            worker.is_draining = true;
+            worker.idle_since = None;
+        }
+    }
+
+    /// The worker is gone. Its tools stay where others have them, and for a while where not.
+    fn is_gone(&self, id: u64) {
+        let mut state = self.state.lock();
+        let Some(worker) = state.workers.shift_remove(&id) else {
+            return;
+        };
+        tracing::info!(
+            worker = worker.name,
+            worker.id = id,
+            calls = worker.calls,
+            "A worker is gone"
+        );
+        let mut is_new = false;
+        let mut orphans = Vec::new();
+        for name in worker.tools.keys() {
+            let Some(offered) = state.tools.get(name) else {
+                continue;
+            };
+            if state
+                .workers
+                .values()
+                .any(|worker| worker.has(&offered.tool))
+            {
+                continue;
+            }
+            let others = state.workers.values().rev();
+            match others
+                .filter_map(|worker| worker.tools.get(name))
+                .next()
+                .cloned()
+            {
+                Some(other) => is_new |= self.offer(&mut state, &other),
+                None => orphans.push(name.clone()),
+            }
+        }
+        drop(state);
+        if is_new {
+            self.mcp.tools_changed();
+        }
+        if !orphans.is_empty() {
+            let (this, grace) = (Weak::clone(&self.this), self.section.read().grace);
+            tokio::spawn(async move {
+                tokio::time::sleep(grace).await;
+                if let Some(workers) = this.upgrade() {
+                    workers.withdraw(&orphans);
+                }
+            });
+        }
+    }
+
+    /// Takes the tools away that no worker has.
+    fn withdraw(&self, names: &[ToolName]) {
+        let mut state = self.state.lock();
+        let mut withdrawn = Vec::new();
+        for name in names {
+            if state
+                .workers
+                .values()
+                .any(|worker| worker.tools.contains_key(name))
+            {
+                continue;
+            }
+            if let Some(offered) = state.tools.remove(name) {
+                self.registry.unregister(name.as_str());
+                withdrawn.push(offered);
+            }
+        }
+        drop(state);
+        if withdrawn.is_empty() {
+            return;
+        }
+        self.mcp.tools_changed();
+        for Offered { tool, waiting } in withdrawn {
+            tracing::warn!(tool.name = %tool.name(), "The last worker of a tool is gone, and the tool with it");
+            for (_, job) in waiting {
+                let message = format!("No worker offers '{}' any more", tool.name());
+                drop(
+                    job.reply
+                        .send(Err(ToolFailure::new(ErrorCode::Unavailable, message))),
+                );
+            }
+        }
+    }
+
+    /// The entry of `tools/list` of a worker's tool.
+    pub(crate) fn listed(&self, name: &ToolName) -> Option<Arc<WorkerTool>> {
+        let state = self.state.lock();
+        state
+            .tools
+            .get(name)
+            .map(|offered| Arc::clone(&offered.tool))
+    }
+
+    /// Everyone who is there, the oldest first.
+    pub(crate) fn reports(&self) -> Vec<WorkerReport> {
+        let state = self.state.lock();
+        let workers = state.workers.iter();
+        workers
+            .map(|(id, worker)| {
+                let mut tools: Vec<_> = worker.tools.keys().map(ToString::to_string).collect();
+                tools.sort_unstable();
+                WorkerReport {
+                    id: *id,
+                    name: worker.name.clone(),
+                    pid: worker.pid,
+                    tools,
+                    is_busy: worker.idle_since.is_none(),
+                    calls: worker.calls,
+                }
+            })
+            .collect()
+    }
+
+    fn max_message_bytes(&self) -> usize {
+        self.section.read().max_message_bytes.get()
+    }
+}
+
+impl Worker {
+    /// Whether it has just that tool.
+    fn has(&self, tool: &WorkerTool) -> bool {
+        self.tools
+            .get(tool.name())
+            .is_some_and(|own| own.is_same(tool))
+    }
+
+    fn give(&mut self, tool: &Arc<WorkerTool>, job: Box<Job>) -> Result<(), Box<Job>> {
+        self.idle_since = None;
+        self.calls += 1;
+        let given = self.inbox.send((Arc::clone(tool), job));
+        given.map_err(|mpsc::error::SendError((_, job))| job)
+    }
+}
+
+impl Place {
+    /// What others know the worker by.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.workers.is_gone(self.id);
+    }
+}

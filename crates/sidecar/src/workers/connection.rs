@@ -1,0 +1,192 @@
+use std::io;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use pillion_core::tool::{ErrorCode, ToolFailure};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+
+use super::message::{self, Said};
+use super::{Job, Place, WorkerTool};
+
+/// Why a worker's connection ended.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("it closed its connection")]
+    Closed,
+    #[error("the sidecar stops")]
+    Stopping,
+    #[error("it said something that is no message: {0}")]
+    NoMessage(#[from] serde_json::Error),
+    #[error("it said something longer than workers.max_message_bytes allows")]
+    TooLong,
+    #[error("it answered a call that it does not have")]
+    WrongId,
+    #[error("it did not take its call")]
+    DoesNotRead,
+    #[error("its connection broke: {0}")]
+    Broke(#[from] io::Error),
+}
+
+/// Both directions of a connection.
+struct Wire<S> {
+    lines: FramedRead<ReadHalf<S>, LinesCodec>,
+    writer: WriteHalf<S>,
+}
+
+impl<S: AsyncRead + AsyncWrite> Wire<S> {
+    fn new(stream: S, most_bytes: usize) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        let lines = FramedRead::new(reader, LinesCodec::new_with_max_length(most_bytes));
+        Self { lines, writer }
+    }
+
+    async fn read(&mut self) -> Result<Said, End> {
+        match self.lines.next().await {
+            None => Err(End::Closed),
+            Some(Ok(line)) => Ok(message::read(&line)?),
+            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(End::TooLong),
+            Some(Err(LinesCodecError::Io(error))) => Err(End::Broke(error)),
+        }
+    }
+
+    async fn write(&mut self, line: &str) -> Result<(), End> {
+        self.writer.write_all(line.as_bytes()).await?;
+        Ok(self.writer.flush().await?)
+    }
+}
+
+impl Place {
+    /// Gives the worker its calls until its connection ends, or until `stopping` resolves and
+    /// it has none.
+    pub(crate) async fn work<S>(mut self, stream: S, stopping: impl Future<Output = ()>)
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let mut wire = Wire::new(stream, self.workers.max_message_bytes());
+        let end = self.serve(&mut wire, stopping).await;
+        tracing::debug!(worker.id = self.id, reason = %end, "A worker's connection ended");
+    }
+
+    async fn serve<S>(&mut self, wire: &mut Wire<S>, stopping: impl Future<Output = ()>) -> End
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let mut stopping = std::pin::pin!(stopping);
+        self.workers.is_free(self.id);
+        for number in 1.. {
+            let (tool, job) = loop {
+                tokio::select! {
+                    biased;
+                    Some(call) = self.calls.recv() => break call,
+                    said = wire.read() => {
+                        if let Err(end) = self.hear(wire, said).await {
+                            return end;
+                        }
+                    }
+                    () = &mut stopping => return End::Stopping,
+                }
+            };
+            if let Err(end) = self.run(wire, number, &tool, job).await {
+                return end;
+            }
+            self.workers.is_free(self.id);
+        }
+        End::Closed
+    }
+
+    /// What a worker says that has no call.
+    async fn hear<S>(&self, wire: &mut Wire<S>, said: Result<Said, End>) -> Result<(), End>
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        match said? {
+            Said::Ping(id) => wire.write(&message::pong(&id)).await,
+            Said::Draining => {
+                self.workers.drains(self.id);
+                Ok(())
+            }
+            Said::Answer(..) => Err(End::WrongId),
+            Said::Progress(..) | Said::Other => Ok(()),
+        }
+    }
+
+    /// Lets the worker do one call.
+    async fn run<S>(
+        &self,
+        wire: &mut Wire<S>,
+        id: u64,
+        tool: &WorkerTool,
+        mut job: Box<Job>,
+    ) -> Result<(), End>
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let call = message::call(id, tool.name().as_str(), &job);
+        let outcome = tokio::select! {
+            written = wire.write(&call) => written,
+            // Half a call cannot be taken back.
+            () = job.reply.closed() => return Err(End::DoesNotRead),
+        };
+        let mut is_cancelled = false;
+        let mut outcome = outcome.map(|()| None);
+        while let Ok(None) = outcome {
+            let said = tokio::select! {
+                said = wire.read() => said,
+                () = job.reply.closed(), if !is_cancelled => {
+                    is_cancelled = true;
+                    outcome = wire.write(&message::cancelled(id)).await.map(|()| None);
+                    continue;
+                }
+            };
+            outcome = match said {
+                Ok(Said::Answer(to, answer)) if to == id => Ok(Some(answer)),
+                Ok(Said::Progress(of, progress)) => {
+                    if let Some(link) = job.link.as_ref().filter(|_| of == id) {
+                        link.progress(&progress);
+                    }
+                    Ok(None)
+                }
+                said => self.hear(wire, said).await.map(|()| None),
+            };
+        }
+        match outcome {
+            Ok(answer) => {
+                if let Some(answer) = answer {
+                    finish(job, answer);
+                }
+                Ok(())
+            }
+            Err(end) => {
+                let (name, text) = (tool.name(), &end);
+                let message =
+                    format!("The worker of '{name}' is gone, and the call with it: {text}");
+                let failure = ToolFailure::new(ErrorCode::Unavailable, message);
+                // Perhaps nobody waits any more.
+                drop(job.reply.send(Err(failure)));
+                Err(end)
+            }
+        }
+    }
+}
+
+/// Gives the caller what the worker answered.
+fn finish(job: Box<Job>, answer: Result<Box<RawValue>, Value>) {
+    let outcome = match answer {
+        Err(error) => Err(message::failure(&error)),
+        Ok(raw) => match serde_json::from_str::<Value>(raw.get()) {
+            Ok(result) => {
+                if let Some(link) = job.link.filter(|_| result.get("content").is_some()) {
+                    Arc::clone(&link).deposit(Ok(raw));
+                }
+                message::outcome(&result)
+            }
+            Err(error) => Err(ToolFailure::internal(format!(
+                "The worker's result cannot be read: {error}"
+            ))),
+        },
+    };
+    drop(job.reply.send(outcome));
+}

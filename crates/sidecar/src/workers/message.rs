@@ -1,0 +1,146 @@
+//! The lines between the sidecar and a worker: JSON-RPC 2.0 with the shapes of MCP.
+
+use pillion_core::mcp::Progress;
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Job;
+
+/// What a worker may say.
+pub(super) enum Said {
+    /// To the request of that id.
+    Answer(u64, Result<Box<RawValue>, Value>),
+    /// How far the request of that id is.
+    Progress(u64, Progress),
+    /// It takes no more calls.
+    Draining,
+    /// It wants to know whether we are there.
+    Ping(Box<RawValue>),
+    /// Something else, which newer workers may say.
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    id: Option<Box<RawValue>>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Option<Box<RawValue>>,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct ProgressParams {
+    #[serde(rename = "progressToken")]
+    token: u64,
+    #[serde(flatten)]
+    progress: Progress,
+}
+
+/// Reads a line.
+pub(super) fn read(line: &str) -> Result<Said, serde_json::Error> {
+    let line: Line = serde_json::from_str(line)?;
+    Ok(match (line.method.as_deref(), line.id) {
+        (Some("ping"), Some(id)) => Said::Ping(id),
+        (Some("worker/draining"), _) => Said::Draining,
+        (Some("notifications/progress"), _) => {
+            let params = line.params.as_deref().map_or("null", RawValue::get);
+            let ProgressParams { token, progress } = serde_json::from_str(params)?;
+            Said::Progress(token, progress)
+        }
+        (Some(_), _) => Said::Other,
+        (None, id) => {
+            let id = serde_json::from_str(id.as_deref().map_or("null", RawValue::get))?;
+            match (line.result, line.error) {
+                (_, Some(error)) => Said::Answer(id, Err(error)),
+                (Some(result), None) => Said::Answer(id, Ok(result)),
+                (None, None) => Said::Answer(id, Err(Value::Null)),
+            }
+        }
+    })
+}
+
+/// The call, as the worker gets it.
+pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
+    let mut about = json!({"callId": job.context.call_id});
+    if let Some(user) = &job.context.user {
+        about["user"] = json!(user);
+    }
+    if let Some(channel) = &job.context.channel {
+        about["channel"] = json!(channel);
+    }
+    if let Some(timeout) = job.timeout {
+        about["deadlineMs"] = json!(timeout.as_millis());
+    }
+    let params = json!({"name": tool, "arguments": job.arguments, "_meta": {"pillion": about}});
+    line(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+}
+
+/// That nobody waits for the call any more.
+pub(super) fn cancelled(id: u64) -> String {
+    let params = json!({"requestId": id, "reason": "Nobody waits for it any more"});
+    line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+}
+
+/// Yes, we are.
+pub(super) fn pong(id: &RawValue) -> String {
+    line(&json!({"jsonrpc": "2.0", "id": id, "result": {}}))
+}
+
+fn line(message: &Value) -> String {
+    format!("{message}\n")
+}
+
+/// What a worker's result says of the call. Text alone is the result, and structured content
+/// its data; what has more than text stays as it is.
+pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
+    let blocks = result.get("content").and_then(Value::as_array);
+    let blocks = blocks.map_or(&[][..], Vec::as_slice);
+    let texts: Option<Vec<&str>> = blocks
+        .iter()
+        .map(|block| (block.get("type")? == "text").then(|| block.get("text")?.as_str())?)
+        .collect();
+    let structured = result.get("structuredContent");
+    if result.get("isError") == Some(&Value::Bool(true)) {
+        let code = result.get("errorCode");
+        let code = code.and_then(|code| ErrorCode::deserialize(code).ok());
+        let text = texts.filter(|texts| !texts.is_empty());
+        let text = text.map_or_else(
+            || "The tool reported an error".to_owned(),
+            |texts| texts.join("\n"),
+        );
+        let failure = ToolFailure::new(code.unwrap_or(ErrorCode::InternalError), text);
+        return Err(match structured {
+            Some(data) => failure.with_result(data.clone()),
+            None => failure,
+        });
+    }
+    let (Some(texts), Some(_)) = (texts, result.as_object()) else {
+        return Ok(ToolOutput::value(result.clone()));
+    };
+    let text = match (texts.is_empty(), structured) {
+        (true, Some(data)) => data.to_string(),
+        _ => texts.join("\n"),
+    };
+    Ok(ToolOutput {
+        data: structured.cloned(),
+        ..ToolOutput::text(text)
+    })
+}
+
+/// What an error says in place of a result.
+pub(super) fn failure(error: &Value) -> ToolFailure {
+    let code = match error.get("code").and_then(Value::as_i64) {
+        Some(-32602) => ErrorCode::InvalidInput,
+        _ => ErrorCode::InternalError,
+    };
+    let message = error.get("message").and_then(Value::as_str);
+    ToolFailure::new(code, message.unwrap_or("The worker reported an error"))
+}

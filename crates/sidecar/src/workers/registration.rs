@@ -1,0 +1,135 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::registry::{RegistryError, ToolRegistry};
+use pillion_core::tool::{DefinitionError, ToolDefinition, ToolName};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::tool::WorkerTool;
+
+/// The most tools that one worker offers.
+const MOST_TOOLS: usize = 1_000;
+
+/// What a worker says of itself when it connects.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(crate) struct Registration {
+    /// What it is called in listings and logs; 1 to 100 characters.
+    #[schema(min_length = 1, max_length = 100)]
+    name: String,
+    /// The tools that it offers, each as an entry of MCP's `tools/list`, with `category`,
+    /// `requiresConfirmation`, `cooldownSeconds`, `strict` and `timeoutMs` besides.
+    #[schema(min_items = 1, max_items = 1000)]
+    tools: Vec<Map<String, Value>>,
+}
+
+/// Why a worker is not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegistrationError {
+    #[error("A worker needs a name of 1 to 100 characters")]
+    Name,
+    #[error("A worker offers 1 to {MOST_TOOLS} tools")]
+    Count,
+    #[error("The tool of index {index} is not as it should be: {source}")]
+    Form {
+        index: usize,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("The cooldown of the tool of index {index} is no number of seconds")]
+    Cooldown { index: usize },
+    #[error("The tool of index {index}: {source}")]
+    Definition {
+        index: usize,
+        #[source]
+        source: DefinitionError,
+    },
+    #[error("{0}")]
+    Schema(#[source] RegistryError),
+    #[error("The tool {0} is there twice")]
+    Twice(ToolName),
+}
+
+/// The members that the sidecar reads; the others are passed on to MCP clients as they are.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    input_schema: Option<Value>,
+    #[serde(default)]
+    category: Option<String>,
+    #[serde(default)]
+    requires_confirmation: bool,
+    #[serde(default)]
+    cooldown_seconds: Option<f64>,
+    #[serde(default)]
+    strict: bool,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+/// What of an entry is between the worker and us, and no client's affair.
+const OURS: [&str; 5] = [
+    "category",
+    "requiresConfirmation",
+    "cooldownSeconds",
+    "strict",
+    "timeoutMs",
+];
+
+impl Registration {
+    /// Its name and its tools, all of which could be registered.
+    pub(super) fn read(self) -> Result<(String, Vec<Arc<WorkerTool>>), RegistrationError> {
+        if !(1..=100).contains(&self.name.chars().count()) {
+            return Err(RegistrationError::Name);
+        }
+        if !(1..=MOST_TOOLS).contains(&self.tools.len()) {
+            return Err(RegistrationError::Count);
+        }
+        let mut seen = HashSet::new();
+        // Whether a schema is one is known when a tool is registered.
+        let trial = ToolRegistry::new();
+        let mut tools = Vec::new();
+        for (index, entry) in self.tools.into_iter().enumerate() {
+            let tool = Arc::new(read(index, entry)?);
+            if !seen.insert(tool.name().clone()) {
+                return Err(RegistrationError::Twice(tool.name().clone()));
+            }
+            trial
+                .register(Arc::<WorkerTool>::clone(&tool))
+                .map_err(RegistrationError::Schema)?;
+            tools.push(tool);
+        }
+        Ok((self.name, tools))
+    }
+}
+
+fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, RegistrationError> {
+    let entry = Entry::deserialize(&Value::Object(listed.clone()))
+        .map_err(|source| RegistrationError::Form { index, source })?;
+    let mut definition = ToolDefinition::builder(entry.name, entry.description)
+        .requires_confirmation(entry.requires_confirmation)
+        .strict(entry.strict);
+    if let Some(schema) = entry.input_schema {
+        definition = definition.schema(schema);
+    }
+    if let Some(category) = entry.category {
+        definition = definition.category(category);
+    }
+    if let Some(seconds) = entry.cooldown_seconds {
+        let cooldown = Duration::try_from_secs_f64(seconds);
+        let cooldown = cooldown.map_err(|_| RegistrationError::Cooldown { index })?;
+        definition = definition.cooldown(cooldown);
+    }
+    let definition = definition
+        .build()
+        .map_err(|source| RegistrationError::Definition { index, source })?;
+    let said = listed.clone();
+    listed.retain(|key, _| !OURS.contains(&key.as_str()));
+    let timeout = entry.timeout_ms.map(Duration::from_millis);
+    Ok(WorkerTool::new(definition, said, listed, timeout))
+}

@@ -1,0 +1,114 @@
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use pillion_core::tool::{
+    CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolName,
+    ToolOutput,
+};
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+
+use super::{Job, Workers};
+use crate::mcp_server::link::Link;
+
+/// A tool that workers offer. A call of it waits for a worker that is free.
+pub(crate) struct WorkerTool {
+    definition: ToolDefinition,
+    /// All that the worker said of it: what says the same is the same tool.
+    said: Map<String, Value>,
+    /// The entry of `tools/list`.
+    listed: Map<String, Value>,
+    timeout: Option<Duration>,
+    workers: OnceLock<Weak<Workers>>,
+}
+
+impl WorkerTool {
+    pub(super) fn new(
+        definition: ToolDefinition,
+        said: Map<String, Value>,
+        listed: Map<String, Value>,
+        timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            definition,
+            said,
+            listed,
+            timeout,
+            workers: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn belongs_to(&self, workers: &Weak<Workers>) {
+        self.workers.get_or_init(|| Weak::clone(workers));
+    }
+
+    pub(super) fn name(&self) -> &ToolName {
+        self.definition.name()
+    }
+
+    /// The entry of `tools/list`.
+    pub(crate) fn listed(&self) -> &Map<String, Value> {
+        &self.listed
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.said == other.said
+    }
+
+    async fn run(
+        &self,
+        arguments: JsonObject,
+        context: CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let gone = || ToolFailure::new(ErrorCode::Unavailable, "The workers are gone");
+        let workers = self
+            .workers
+            .get()
+            .and_then(Weak::upgrade)
+            .ok_or_else(gone)?;
+        let link = context
+            .link
+            .as_ref()
+            .and_then(|link| link.get::<Arc<Link>>());
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(Job {
+            arguments,
+            link: link.cloned(),
+            context,
+            timeout: self.timeout,
+            reply,
+        });
+        workers.submit(self, job)?;
+        drop(workers);
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Tool for WorkerTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin(async move {
+            let Some(limit) = self.timeout else {
+                return self.run(arguments, context).await;
+            };
+            let called = tokio::time::timeout(limit, self.run(arguments, context)).await;
+            called.unwrap_or_else(|_| {
+                let (name, seconds) = (self.name(), limit.as_secs_f64());
+                let message = format!("Tool '{name}' timed out after {seconds:?}s");
+                Err(ToolFailure::new(ErrorCode::Timeout, message))
+            })
+        })
+    }
+}
+
+impl fmt::Debug for WorkerTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerTool")
+            .field("name", self.name())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,466 @@
+//! Processes that offer tools of their own over the socket. The worker here is as small as one
+//! can be; those of PHP are tested with PHP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::program::{Daemon, eventually};
+
+/// One end of a worker's connection.
+struct Worker {
+    reader: BufReader<UnixStream>,
+    writer: UnixStream,
+}
+
+impl Worker {
+    /// Connects with these tools; the head and the body of a refusal.
+    fn try_connect(socket: &Path, registration: &Value) -> Result<Self, (String, String)> {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let body = registration.to_string();
+        write!(
+            stream,
+            "POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-worker\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
+        }
+        if head.starts_with("HTTP/1.1 101") {
+            return Ok(Self {
+                reader,
+                writer: stream,
+            });
+        }
+        let length = head.to_lowercase();
+        let length = length.split("content-length: ").nth(1).unwrap();
+        let length = length.split("\r\n").next().unwrap().parse().unwrap();
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        Err((head, String::from_utf8(body).unwrap()))
+    }
+
+    fn connect(socket: &Path, tools: &Value) -> Self {
+        let registration = json!({"name": "test", "tools": tools});
+        Self::try_connect(socket, &registration).unwrap_or_else(|refusal| panic!("{refusal:?}"))
+    }
+
+    /// The next line; none when the sidecar has closed the connection.
+    fn read(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn write(&mut self, message: &Value) {
+        writeln!(self.writer, "{message}").unwrap();
+    }
+
+    fn answer(&mut self, call: &Value, result: &Value) {
+        self.write(&json!({"jsonrpc": "2.0", "id": call["id"], "result": result}));
+    }
+
+    /// Answers calls with the text that `result` makes of each, until the connection closes.
+    fn serve(mut self, result: impl Fn(&Value) -> String + Send + 'static) {
+        thread::spawn(move || {
+            while let Some(call) = self.read() {
+                if call["method"] == "tools/call" {
+                    let text = result(&call["params"]);
+                    self.answer(&call, &json!({"content": [{"type": "text", "text": text}]}));
+                }
+            }
+        });
+    }
+}
+
+fn greet() -> Value {
+    json!([{
+        "name": "greet",
+        "title": "Greeting",
+        "description": "Greets somebody",
+        "inputSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        "category": "manners"
+    }])
+}
+
+fn call(socket: &Path, tool: &str, arguments: &str) -> Value {
+    let path = format!("/api/v1/tools/execute/{tool}");
+    http::post(socket, &path, arguments).json()
+}
+
+fn workers(socket: &Path) -> Vec<Value> {
+    let list = http::get(socket, "/api/v1/workers").json();
+    list["workers"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_tool_of_another_process_is_one_like_any_other() {
+    let daemon = Daemon::start();
+    Worker::connect(&daemon.socket, &greet()).serve(|params| {
+        assert_eq!(params["name"], "greet");
+        assert!(params["_meta"]["pillion"]["callId"].is_string());
+        format!("Hello, {}", params["arguments"]["name"].as_str().unwrap())
+    });
+    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_eq!(answer["result"]["text"], "Hello, Ann", "{answer}");
+    // What does not fit the schema never reaches the worker (C3).
+    let answer = call(&daemon.socket, "greet", "{}");
+    assert_eq!(answer["result"]["error_code"], "invalid_input", "{answer}");
+    let list = http::get(&daemon.socket, "/api/v1/tools/?category=manners").json();
+    assert_eq!(list["total"], 1);
+    // MCP clients see what the worker said of it, and nothing that was for the sidecar.
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}}}});
+    let tools = mcp(&daemon.socket, "tools/list", "", &request);
+    let tools = tools["result"]["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
+    assert_eq!(tool["title"], "Greeting");
+    assert!(tool.get("category").is_none());
+    // The record has it as well (F4).
+    let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=greet").json();
+    assert_eq!(calls["calls"].as_array().unwrap().len(), 2, "{calls}");
+}
+
+fn mcp(socket: &Path, method: &str, name: &str, request: &Value) -> Value {
+    let body = request.to_string();
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let name = if name.is_empty() {
+        String::new()
+    } else {
+        format!("Mcp-Name: {name}\r\n")
+    };
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
+}
+
+#[test]
+fn a_result_passes_to_mcp_clients_as_the_worker_wrote_it() {
+    let daemon = Daemon::start();
+    let mut worker = Worker::connect(&daemon.socket, &greet());
+    let result = json!({"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}], "structuredContent": {"big": 9_007_199_254_740_993_u64}, "_meta": {"own": 1}});
+    let sent = result.clone();
+    let serving = thread::spawn(move || {
+        let call = worker.read().unwrap();
+        worker.answer(&call, &sent);
+        worker
+    });
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "greet", "arguments": {"name": "Ann"}, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}}}});
+    let answer = mcp(&daemon.socket, "tools/call", "greet", &request);
+    for (key, value) in result.as_object().unwrap() {
+        if key != "_meta" {
+            assert_eq!(&answer["result"][key], value, "{answer}");
+        }
+    }
+    assert_eq!(answer["result"]["_meta"]["own"], 1, "{answer}");
+    drop(serving.join());
+}
+
+#[test]
+fn failures_of_a_worker_have_the_codes_of_c5() {
+    let daemon = Daemon::start();
+    let mut worker = Worker::connect(&daemon.socket, &greet());
+    thread::spawn(move || {
+        let answers = [
+            json!({"result": {"content": [{"type": "text", "text": "No such guest"}], "isError": true, "errorCode": "not_found"}}),
+            json!({"result": {"content": [{"type": "text", "text": "Oh"}], "isError": true}}),
+            json!({"error": {"code": -32602, "message": "Odd name"}}),
+            json!({"error": {"code": -32000, "message": "Broken"}}),
+            json!({"result": 5}),
+            json!({}),
+        ];
+        for mut answer in answers {
+            let call = worker.read().unwrap();
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = call["id"].clone();
+            worker.write(&answer);
+        }
+        worker
+    });
+    let expected = [
+        ("not_found", "No such guest"),
+        ("internal_error", "Oh"),
+        ("invalid_input", "Odd name"),
+        ("internal_error", "Broken"),
+    ];
+    for (code, error) in expected {
+        let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        assert_eq!(answer["result"]["error_code"], code, "{answer}");
+        assert_eq!(answer["result"]["error"], error, "{answer}");
+    }
+    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_eq!(answer["result"]["data"], 5, "{answer}");
+    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_eq!(answer["result"]["error_code"], "internal_error", "{answer}");
+}
+
+#[test]
+fn a_worker_that_dies_fails_its_call_at_once_and_the_next_worker_goes_on() {
+    let daemon = Daemon::start();
+    let mut dying = Worker::connect(&daemon.socket, &greet());
+    let socket = daemon.socket.clone();
+    let started = Instant::now();
+    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    assert_eq!(dying.read().unwrap()["method"], "tools/call");
+    drop(dying);
+    let answer = caller.join().unwrap();
+    assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
+    assert!(started.elapsed() < Duration::from_secs(20));
+    // The tool stays for a while: a call waits for the next worker.
+    let socket = daemon.socket.clone();
+    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    eventually("there is nobody", || workers(&daemon.socket).is_empty());
+    Worker::connect(&daemon.socket, &greet()).serve(|_| "Here I am".to_owned());
+    assert_eq!(caller.join().unwrap()["result"]["text"], "Here I am");
+}
+
+#[test]
+fn the_tool_goes_when_nobody_comes_and_who_waits_is_told() {
+    let daemon = Daemon::with_config("[workers]\ngrace_ms = 700\n", &[]);
+    let mut worker = Worker::connect(&daemon.socket, &greet());
+    let socket = daemon.socket.clone();
+    let caller = thread::spawn(move || {
+        let first = call(&socket, "greet", r#"{"name": "Ann"}"#);
+        (first, call(&socket, "greet", r#"{"name": "Ann"}"#))
+    });
+    worker.read().unwrap();
+    drop(worker);
+    let (first, second) = caller.join().unwrap();
+    assert_eq!(first["result"]["error_code"], "unavailable", "{first}");
+    assert_eq!(second["result"]["error_code"], "unavailable", "{second}");
+    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_eq!(answer["error_code"], "not_found", "{answer}");
+}
+
+#[test]
+fn two_workers_work_side_by_side_and_more_calls_wait_for_them() {
+    let daemon = Daemon::start();
+    let mut pair = [
+        Worker::connect(&daemon.socket, &greet()),
+        Worker::connect(&daemon.socket, &greet()),
+    ];
+    let socket = daemon.socket.clone();
+    let callers: Vec<_> = (0..4)
+        .map(|number| {
+            let socket = socket.clone();
+            thread::spawn(move || call(&socket, "greet", &format!("{{\"name\": \"{number}\"}}")))
+        })
+        .collect();
+    // Both have a call before either has answered.
+    let first: Vec<_> = pair
+        .iter_mut()
+        .map(|worker| worker.read().unwrap())
+        .collect();
+    assert!(
+        workers(&daemon.socket)
+            .iter()
+            .all(|worker| worker["busy"] == true)
+    );
+    for (worker, call) in pair.iter_mut().zip(&first) {
+        worker.answer(
+            call,
+            &json!({"content": [{"type": "text", "text": "first"}]}),
+        );
+    }
+    for worker in pair {
+        worker.serve(|_| "second".to_owned());
+    }
+    let mut texts: Vec<_> = callers
+        .into_iter()
+        .map(|caller| caller.join().unwrap()["result"]["text"].clone())
+        .collect();
+    texts.sort_by_key(ToString::to_string);
+    assert_eq!(texts, ["first", "first", "second", "second"]);
+}
+
+#[test]
+fn c2_a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_nobodys() {
+    let daemon = Daemon::start();
+    let mut tools = greet();
+    tools[0]["timeoutMs"] = json!(300);
+    let mut worker = Worker::connect(&daemon.socket, &tools);
+    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_eq!(
+        answer["result"]["error"], "Tool 'greet' timed out after 0.3s",
+        "{answer}"
+    );
+    let late = worker.read().unwrap();
+    let cancelled = worker.read().unwrap();
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], late["id"]);
+    worker.answer(
+        &late,
+        &json!({"content": [{"type": "text", "text": "late"}]}),
+    );
+    worker.serve(|_| "in time".to_owned());
+    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_eq!(answer["result"]["text"], "in time", "{answer}");
+}
+
+#[test]
+fn a_newer_definition_takes_the_place_of_the_older() {
+    let daemon = Daemon::start();
+    Worker::connect(&daemon.socket, &greet()).serve(|_| "old".to_owned());
+    let mut newer = greet();
+    newer[0]["description"] = json!("Greets somebody warmly");
+    let mut new = Worker::connect(&daemon.socket, &newer);
+    let socket = daemon.socket.clone();
+    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    let given = new.read().unwrap();
+    new.answer(
+        &given,
+        &json!({"content": [{"type": "text", "text": "new"}]}),
+    );
+    assert_eq!(caller.join().unwrap()["result"]["text"], "new");
+    drop(new);
+    eventually("the older one has its place back", || {
+        call(&daemon.socket, "greet", r#"{"name": "Ann"}"#)["result"]["text"] == "old"
+    });
+}
+
+#[test]
+fn a_worker_that_drains_gets_no_more_calls() {
+    let daemon = Daemon::start();
+    let mut draining = Worker::connect(&daemon.socket, &greet());
+    draining.write(&json!({"jsonrpc": "2.0", "method": "worker/draining"}));
+    draining.write(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
+    assert_eq!(
+        draining.read().unwrap(),
+        json!({"jsonrpc": "2.0", "id": "p", "result": {}})
+    );
+    Worker::connect(&daemon.socket, &greet()).serve(|_| "other".to_owned());
+    for _ in 0..3 {
+        let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        assert_eq!(answer["result"]["text"], "other");
+    }
+}
+
+#[test]
+fn what_is_no_worker_is_refused_and_changes_nothing() {
+    let daemon = Daemon::with_config("[workers]\nmax_workers = 1\n", &[]);
+    let refused = |registration: Value| {
+        let refusal = Worker::try_connect(&daemon.socket, &registration).err();
+        let (head, body) = refusal.unwrap();
+        let body: Value = serde_json::from_str(&body).unwrap();
+        (
+            head[9..12].to_owned(),
+            body["error"].as_str().unwrap().to_owned(),
+        )
+    };
+    let tool = |name: &str, schema: Value| json!({"name": "x", "tools": [{"name": name, "description": "x", "inputSchema": schema}]});
+    for (registration, status, words) in [
+        (
+            tool("calculator", json!({"type": "object"})),
+            "409",
+            "'calculator' belongs",
+        ),
+        (
+            tool("not a name", json!({"type": "object"})),
+            "400",
+            "index 0",
+        ),
+        (tool("t", json!({"type": "string"})), "400", "type object"),
+        (
+            tool(
+                "t",
+                json!({"type": "object", "properties": {"a": {"type": "nonsense"}}}),
+            ),
+            "400",
+            "'t'",
+        ),
+        (json!({"name": "", "tools": greet()}), "400", "name"),
+        (json!({"name": "x", "tools": []}), "400", "tools"),
+        (
+            json!({"name": "x", "tools": [{"name": "a", "description": "x"}, {"name": "a", "description": "x"}]}),
+            "400",
+            "twice",
+        ),
+        (
+            json!({"name": "x", "tools": [{"name": "a", "description": "x", "cooldownSeconds": -1}]}),
+            "400",
+            "cooldown",
+        ),
+        (json!({"name": "x"}), "400", "registration"),
+        (json!(7), "400", "registration"),
+    ] {
+        let (code, error) = refused(registration.clone());
+        assert_eq!(code, status, "{registration}: {error}");
+        assert!(error.contains(words), "{registration}: {error}");
+    }
+    let _only = Worker::connect(&daemon.socket, &greet());
+    let (code, error) = refused(json!({"name": "x", "tools": greet()}));
+    assert_eq!(
+        (code.as_str(), error.contains("max_workers")),
+        ("503", true),
+        "{error}"
+    );
+    let list = http::get(&daemon.socket, "/api/v1/tools/").json();
+    assert_eq!(list["total"], 4, "{list}");
+    let answer = http::post(&daemon.socket, "/api/v1/workers", "{}");
+    assert_eq!(answer.status, 426);
+}
+
+#[test]
+fn a_worker_that_talks_nonsense_is_cut_off_and_its_call_fails() {
+    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 1000\n", &[]);
+    let too_long = format!("\"{}\"", "x".repeat(2_000));
+    let nested = "[".repeat(5_000);
+    let nonsense = [
+        "{]",
+        "\u{0}",
+        &too_long,
+        &nested,
+        "{\"id\": 99, \"result\": 1}",
+        "{\"id\": \"x\"}",
+    ];
+    for line in nonsense {
+        let mut worker = Worker::connect(&daemon.socket, &greet());
+        let socket = daemon.socket.clone();
+        let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+        worker.read().unwrap();
+        // It may be cut off before all is written.
+        drop(writeln!(worker.writer, "{line}"));
+        let answer = caller.join().unwrap();
+        assert_eq!(
+            answer["result"]["error_code"], "unavailable",
+            "{line}: {answer}"
+        );
+        assert!(worker.read().is_none());
+    }
+    eventually("nobody is left", || workers(&daemon.socket).is_empty());
+}
+
+#[test]
+fn the_sidecar_ends_with_a_worker_connected() {
+    let mut daemon = Daemon::start();
+    let mut worker = Worker::connect(&daemon.socket, &greet());
+    daemon.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(daemon.wait().success());
+    assert!(worker.read().is_none());
+}
