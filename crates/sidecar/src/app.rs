@@ -91,6 +91,7 @@ impl Config {
 
     fn executor_config(&self) -> ExecutorConfig {
         let mut executor = self.executor.to_core(&self.tools);
+        self.cache.bound(&mut executor.cache);
         for server in &self.mcp_servers {
             if let Some(limit) = server.rate_limit {
                 let servers = &mut executor.rate_limits.servers;
@@ -164,6 +165,11 @@ impl App {
         &self.shared.http
     }
 
+    /// What outlives the process, if anything does.
+    pub(crate) fn state(&self) -> Option<&State> {
+        self.shared.state.as_ref()
+    }
+
     /// What is kept, if anything is.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.state.as_ref().map(State::store)
@@ -202,6 +208,8 @@ impl App {
             servers: self.server_reports(),
             system: System::look(),
             tools: self.registry().len(),
+            load: self.executor().load(),
+            cache: self.executor().cache_counts(),
         }
     }
 

@@ -18,6 +18,7 @@
 //! # Ok::<(), pillion::config::ConfigError>(())
 //! ```
 
+mod cache;
 mod call_log;
 mod environment;
 mod error;
@@ -43,6 +44,7 @@ use std::collections::BTreeMap;
 use pillion_core::capability::ModelConfig;
 use serde::Deserialize;
 
+pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
@@ -72,6 +74,8 @@ pub struct Config {
     pub executor: ExecutorSection,
     /// Settings of single tools, by name, as in `[tools.calculator]`.
     pub tools: BTreeMap<String, ToolSection>,
+    /// How much is kept of their results.
+    pub cache: CacheSection,
     /// How MCP servers are asked for their tools.
     pub mcp: McpSection,
     /// The MCP servers whose tools are offered. Read apart from the rest, so that an error

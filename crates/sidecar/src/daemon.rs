@@ -9,9 +9,11 @@ use std::time::Duration;
 use pillion_core::registry::RegistryError;
 use pillion_core::store::StoreError;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::AccessError;
 use crate::config::Config;
+use crate::limits::PastCalls;
 use crate::live::Live;
 use crate::logging::LogControl;
 use crate::reload::{Reloader, Source, access_of};
@@ -82,6 +84,11 @@ impl Daemon {
             .config
             .build_with(registry, Some(state.clone()), access);
         let live = Live::new(app);
+        let mut past_calls = PastCalls::new(state.clone(), live.clone());
+        let counted = past_calls.count().await?;
+        if counted > 0 {
+            tracing::info!(calls = counted, "Calls of before count towards the limits");
+        }
         let grace = self.config.shutdown.grace;
         let reloader = Reloader {
             source: self.source,
@@ -94,10 +101,12 @@ impl Daemon {
             socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),
             "Listening on {}", sockets.path.display()
         );
+        let mut following = None;
         match sockets.confirmation.take() {
             Some(confirmation) => {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
                 service_manager::ready_in_place_of_another();
+                following = Some(AbortOnDropHandle::new(tokio::spawn(past_calls.follow())));
             }
             None => service_manager::ready(),
         }
@@ -118,6 +127,8 @@ impl Daemon {
         };
         let drained = server::serve(listeners, &live, grace, shutdown).await;
         reloads.abort();
+        live.app().process().finish_calls(grace).await;
+        drop(following);
         state.close().await;
         if !was_taken_over {
             sockets.remove()?;

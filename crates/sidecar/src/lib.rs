@@ -25,6 +25,8 @@ pub mod config;
 mod daemon;
 mod echo;
 mod handover;
+mod idempotency;
+mod limits;
 pub mod live;
 pub mod logging;
 mod mcp_server;

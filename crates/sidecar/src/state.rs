@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::executor::Journal;
-use pillion_core::store::{CallLog, ProcessLife, Retention, Store, StoreError, Timestamp};
+use pillion_core::store::{
+    CallLog, IdempotencyStore, ProcessLife, Retention, Store, StoreError, Timestamp,
+};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::idempotency::KeyLedger;
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
@@ -21,6 +24,7 @@ const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
 pub struct State {
     store: Arc<SqlStore>,
     process: ProcessLife,
+    keys: Arc<KeyLedger>,
     clean_up: Arc<AbortOnDropHandle<()>>,
 }
 
@@ -55,7 +59,10 @@ impl State {
             );
         }
         let clean_up = tokio::spawn(clean_up(Arc::clone(&store), config.call_log.retention()));
+        let known = Arc::<SqlStore>::clone(&store);
+        let keys = KeyLedger::new(known, process.clone(), predecessors.to_vec());
         Ok(Self {
+            keys: Arc::new(keys),
             store,
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
@@ -66,6 +73,16 @@ impl State {
     #[must_use]
     pub fn life(&self) -> &str {
         &self.process.life
+    }
+
+    /// The process that runs calls here.
+    pub(crate) fn process(&self) -> &ProcessLife {
+        &self.process
+    }
+
+    /// The keys of requests that name themselves.
+    pub(crate) fn keys(&self) -> &Arc<KeyLedger> {
+        &self.keys
     }
 
     /// All that is kept.
@@ -136,6 +153,9 @@ async fn clean_up(store: Arc<SqlStore>, retention: Retention) {
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "Cannot remove old calls"),
+        }
+        if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
+            tracing::warn!(%error, "Cannot remove old idempotency keys");
         }
         tokio::time::sleep(CLEAN_UP_EVERY).await;
     }

@@ -144,6 +144,10 @@ pub(super) async fn call(
         // What came after the tool, such as a limit on its output, has the last word.
         Some(Ok(verbatim)) if !result.result.is_null() => Ok(verbatim),
         Some(Err(error)) if !result.success => Err(error),
+        // A kept result of a server is as good as the one that it wrote.
+        None if result.success && tool.origin().is_mcp() && result.result.is_object() => {
+            message::raw(&result.result)
+        }
         _ => message::raw(&translated(&result, tool.origin().is_mcp())),
     }
 }

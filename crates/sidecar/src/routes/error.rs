@@ -1,5 +1,6 @@
 use axum::extract::rejection::BytesRejection;
-use axum::http::{Method, StatusCode};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
@@ -29,6 +30,12 @@ pub(super) enum RequestError {
         header: &'static str,
         limit_bytes: usize,
     },
+    #[error("The header idempotency-key must be 1 to 255 visible ASCII characters, quoted or not")]
+    BadIdempotencyKey,
+    #[error("This Idempotency-Key was used for another request: send a new one with a new request")]
+    KeyOfAnotherRequest,
+    #[error("The request with this Idempotency-Key still runs")]
+    KeyInProgress,
     #[error("The tool's name in the path is not valid UTF-8")]
     BadToolName,
     #[error("The query string is malformed")]
@@ -59,12 +66,15 @@ impl RequestError {
             | Self::BatchTooLong { .. }
             | Self::BodyBroken(_)
             | Self::BadHeader { .. }
+            | Self::BadIdempotencyKey
             | Self::BadToolName
             | Self::BadQuery
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Store(error) => (status_of(error), error.code()),
+            Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
+            Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),
             Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
             Self::UnknownRoute { .. } | Self::UnknownCall => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
@@ -86,6 +96,11 @@ fn status_of(error: &StoreError) -> StatusCode {
 impl IntoResponse for RequestError {
     fn into_response(self) -> Response {
         let (status, code) = self.translate();
-        Problem::new(status, code, self.to_string()).into_response()
+        let mut response = Problem::new(status, code, self.to_string()).into_response();
+        if matches!(self, Self::KeyInProgress) {
+            let soon = HeaderValue::from_static("1");
+            response.headers_mut().insert(RETRY_AFTER, soon);
+        }
+        response
     }
 }
