@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, Observer};
+use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, Observer, Spill};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
@@ -15,6 +15,7 @@ use crate::config::{Config, HttpSection};
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
 use crate::process::Process;
+use crate::results::Results;
 use crate::state::State;
 use crate::upstream::{ServerReport, Upstreams};
 
@@ -37,6 +38,7 @@ struct Shared {
     http: HttpSection,
     access: Access,
     state: Option<State>,
+    results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
@@ -64,7 +66,8 @@ impl Config {
         access: Access,
     ) -> App {
         let process = Arc::<Process>::default();
-        let hooks = self.hooks(state.as_ref(), &process);
+        let results = self.results(state.as_ref());
+        let hooks = self.hooks(state.as_ref(), results.as_ref(), &process);
         let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
@@ -73,18 +76,29 @@ impl Config {
             http: self.http.clone(),
             access,
             state,
+            results,
             mcp: Arc::new(McpServer::new(&self.models)),
             process,
             used: watch::Sender::new(()),
         })
     }
 
-    /// Who sees the calls: the call log, and the statistics.
-    fn hooks(&self, state: Option<&State>, process: &Process) -> ExecutorHooks {
+    fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
+        state?.results(self).map(Arc::new)
+    }
+
+    /// Who sees the calls: the call log, and the statistics; and where large results go.
+    fn hooks(
+        &self,
+        state: Option<&State>,
+        results: Option<&Arc<Results>>,
+        process: &Process,
+    ) -> ExecutorHooks {
         let observer: Arc<dyn Observer> = Arc::clone(&process.metrics.tools) as _;
         ExecutorHooks {
             journal: state.map(|state| state.journal(self)),
             observer: Some(observer),
+            spill: results.map(|results| Arc::<Results>::clone(results) as Arc<dyn Spill>),
             ..ExecutorHooks::default()
         }
     }
@@ -119,13 +133,15 @@ impl App {
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
             .await;
         old.mcp.reconfigure(&config.models);
-        let hooks = config.hooks(old.state.as_ref(), &old.process);
+        let results = config.results(old.state.as_ref());
+        let hooks = config.hooks(old.state.as_ref(), results.as_ref(), &old.process);
         Self::of(Shared {
             executor: old.executor.reconfigured(config.executor_config(), hooks),
             upstreams: Arc::new(upstreams),
             http: config.http.clone(),
             access,
             state: old.state.clone(),
+            results,
             mcp: Arc::clone(&old.mcp),
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
@@ -168,6 +184,11 @@ impl App {
     /// What outlives the process, if anything does.
     pub(crate) fn state(&self) -> Option<&State> {
         self.shared.state.as_ref()
+    }
+
+    /// The results that are too large to be handed over at once, if there is a place for them.
+    pub(crate) fn results(&self) -> Option<&Arc<Results>> {
+        self.shared.results.as_ref()
     }
 
     /// What is kept, if anything is.

@@ -32,6 +32,7 @@ mod log;
 mod mcp;
 mod mcp_server;
 mod millis;
+mod results;
 mod servers;
 mod shutdown;
 mod socket;
@@ -54,6 +55,7 @@ pub use key_path::{Key, KeyPath};
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::McpSection;
 pub use mcp_server::McpServerSection;
+pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
@@ -84,6 +86,8 @@ pub struct Config {
     pub mcp_servers: Vec<McpServerSection>,
     /// Where the sidecar keeps what must outlive it.
     pub store: StoreSection,
+    /// Results that are too large to be handed over at once.
+    pub results: ResultsSection,
     /// What is kept of the calls.
     pub call_log: CallLogSection,
     /// The models that clients of the MCP server may name, and what each may see (H2):

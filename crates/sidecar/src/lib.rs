@@ -34,6 +34,7 @@ mod metrics;
 pub mod problem;
 mod process;
 mod reload;
+mod results;
 pub mod routes;
 pub mod server;
 mod service_manager;

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::idempotency::KeyLedger;
+use crate::results::{ResultDirectory, Results};
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
@@ -25,6 +26,7 @@ pub struct State {
     store: Arc<SqlStore>,
     process: ProcessLife,
     keys: Arc<KeyLedger>,
+    results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
 }
 
@@ -58,11 +60,19 @@ impl State {
                 "Calls were interrupted by an earlier end"
             );
         }
-        let clean_up = tokio::spawn(clean_up(Arc::clone(&store), config.call_log.retention()));
+        let results = ResultDirectory::of(config);
+        let clean_up = tokio::spawn(clean_up(
+            Arc::clone(&store),
+            config.call_log.retention(),
+            results
+                .as_ref()
+                .map(|results| results.under(&config.results)),
+        ));
         let known = Arc::<SqlStore>::clone(&store);
         let keys = KeyLedger::new(known, process.clone(), predecessors.to_vec());
         Ok(Self {
             keys: Arc::new(keys),
+            results,
             store,
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
@@ -83,6 +93,12 @@ impl State {
     /// The keys of requests that name themselves.
     pub(crate) fn keys(&self) -> &Arc<KeyLedger> {
         &self.keys
+    }
+
+    /// The results that are too large to be handed over at once.
+    pub(crate) fn results(&self, config: &Config) -> Option<Results> {
+        let directory = self.results.as_ref()?;
+        Some(directory.under(&config.results))
     }
 
     /// All that is kept.
@@ -142,8 +158,11 @@ pub(crate) fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     })
 }
 
-async fn clean_up(store: Arc<SqlStore>, retention: Retention) {
+async fn clean_up(store: Arc<SqlStore>, retention: Retention, results: Option<Results>) {
     loop {
+        if let Some(results) = &results {
+            results.clean_up().await;
+        }
         match store.prune_calls(&retention, Timestamp::now()).await {
             Ok(pruned) if pruned.calls > 0 => {
                 tracing::info!(

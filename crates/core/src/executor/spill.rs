@@ -46,8 +46,8 @@ pub type SpillFuture = Pin<Box<dyn Future<Output = Result<Spilled, ToolFailure>>
 /// Puts results aside that are larger than
 /// [`max_result_bytes`](super::ExecutorConfig::max_result_bytes), for their callers to fetch.
 pub trait Spill: Send + Sync + 'static {
-    /// Keeps it. With a failure the call fails, though its tool has run; the preview is its
-    /// result.
+    /// Keeps it. With a failure the call fails, though its tool has run: its result is the
+    /// beginning, and `truncated` in its metadata is true.
     fn put(&self, result: BigResult) -> SpillFuture;
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn pass(
             "Tool '{}' returned {size} bytes; the limit is {most}",
             tool.name()
         );
-        return Err(ToolFailure::internal(message).with_result(beginning.into()));
+        return Err(cut(ToolFailure::internal(message), beginning));
     };
     let metadata = output.metadata.clone();
     let result = BigResult {
@@ -80,7 +80,7 @@ pub(super) async fn pass(
     };
     let spilled = match spill.put(result).await {
         Ok(spilled) => spilled,
-        Err(failure) => return Err(failure.with_result(beginning.into())),
+        Err(failure) => return Err(cut(failure, beginning)),
     };
     let text = format!(
         "{beginning}\n[The beginning of a result of {} bytes. The whole: {}]",
@@ -97,6 +97,12 @@ pub(super) async fn pass(
         ..ToolOutput::text(text)
     };
     Ok(preview.with_metadata("spilled", place))
+}
+
+/// A failure whose result is the beginning of one that is lost.
+fn cut(failure: ToolFailure, beginning: String) -> ToolFailure {
+    let failure = failure.with_result(beginning.into());
+    failure.with_metadata("truncated", json!(true))
 }
 
 /// The first bytes of what a model reads of a result, in whole characters.

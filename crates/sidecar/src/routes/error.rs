@@ -44,6 +44,10 @@ pub(super) enum RequestError {
     BadParameter { name: &'static str },
     #[error("There is no recorded call with this id")]
     UnknownCall,
+    #[error("There is no result with this id: it is too old, somebody else's, or never was")]
+    UnknownResult,
+    #[error("The result cannot be read")]
+    UnreadableResult,
     #[error("This sidecar keeps no record of calls")]
     NoStore,
     #[error("{0}")]
@@ -76,7 +80,10 @@ impl RequestError {
             Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
             Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),
             Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
-            Self::UnknownRoute { .. } | Self::UnknownCall => (StatusCode::NOT_FOUND, NotFound),
+            Self::UnknownRoute { .. } | Self::UnknownCall | Self::UnknownResult => {
+                (StatusCode::NOT_FOUND, NotFound)
+            }
+            Self::UnreadableResult => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }

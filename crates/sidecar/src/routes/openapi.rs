@@ -6,7 +6,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{health, metrics, ready, status, tool_calls, tools};
+use super::{health, metrics, ready, results, status, tool_calls, tools};
 use crate::problem::Problem;
 
 /// The description of the API (requirement I5).
@@ -24,6 +24,7 @@ use crate::problem::Problem;
         tool_calls::list::list,
         tool_calls::statistics::statistics,
         tool_calls::show::show,
+        results::fetch,
         health::health,
         ready::ready,
         metrics::metrics,
