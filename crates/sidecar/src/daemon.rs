@@ -4,7 +4,7 @@ mod signals;
 mod sockets;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pillion_core::registry::RegistryError;
 use pillion_core::store::StoreError;
@@ -111,8 +111,9 @@ impl Daemon {
             None => service_manager::ready(),
         }
         let mut was_taken_over = false;
+        let mut stopping_since = None;
         let shutdown = async {
-            tokio::select! {
+            let stop = tokio::select! {
                 () = stop.first() => {
                     service_manager::stopping();
                     sockets.close()
@@ -123,11 +124,15 @@ impl Daemon {
                     sockets.leave();
                     Stop::Continued { last_requests: LAST_REQUESTS }
                 }
-            }
+            };
+            stopping_since = Some(Instant::now());
+            stop
         };
         let drained = server::serve(listeners, &live, grace, shutdown).await;
         reloads.abort();
-        live.app().process().finish_calls(grace).await;
+        // Calls that go on without their callers have no more time than the others.
+        let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
+        live.app().process().finish_calls(left).await;
         drop(following);
         state.close().await;
         if !was_taken_over {
