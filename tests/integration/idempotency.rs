@@ -252,3 +252,58 @@ fn a_key_that_is_none_and_a_sidecar_that_keeps_nothing() {
     let reply = post(&sidecar.socket, CALCULATOR, key, &arguments);
     assert_eq!(reply.status, 503);
 }
+
+/// At most once, however often the sidecar dies: many callers send calls with keys, again and
+/// again until each has its answer, while it is killed at any moment.
+#[test]
+fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_again_and_again() {
+    const CALLERS: usize = 4;
+    const KEYS: usize = 30;
+    let server = server();
+    let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
+    discover(&daemon);
+    let socket = daemon.socket.clone();
+    let answered = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let socket = &socket;
+                scope.spawn(move || {
+                    let answer = |key: usize| {
+                        let mut success = None;
+                        eventually("the call has an answer", || {
+                            success = try_once(socket, caller, key);
+                            success.is_some()
+                        });
+                        success.unwrap()
+                    };
+                    (0..KEYS).filter(|key| answer(*key)).count()
+                })
+            })
+            .collect();
+        for round in 0..6 {
+            std::thread::sleep(std::time::Duration::from_millis(60 + 35 * round));
+            daemon.kill();
+            daemon = daemon.again();
+        }
+        let answered = callers.into_iter().map(|caller| caller.join().unwrap());
+        answered.sum::<usize>()
+    });
+    // What was cut off may have come to the server, or not.
+    let ran = server.count("tools/call");
+    assert!(answered <= ran && ran <= CALLERS * KEYS, "{answered} {ran}");
+    assert!(answered > CALLERS * KEYS / 2, "{answered}");
+    drop(daemon);
+}
+
+/// Whether the call has worked; none while nobody can say. A tool that nobody has asked its
+/// server for is not there yet.
+fn try_once(socket: &Path, caller: usize, key: usize) -> Option<bool> {
+    let name = format!("{caller}-{key}");
+    let identity = Caller::default().idempotency_key(name);
+    let client = Client::builder(socket).build();
+    let answer = client.execute("far_echo", &json!({"key": key}), &identity);
+    match answer.ok()? {
+        pillion_wire::Answer::Ran(ran) => Some(ran.result.success),
+        pillion_wire::Answer::Refused(_) => None,
+    }
+}

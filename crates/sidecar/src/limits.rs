@@ -4,7 +4,7 @@
 //! tells after a crash, too, whatever was let through.
 
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use pillion_core::executor::PastCall;
 use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
@@ -15,14 +15,23 @@ use crate::state::State;
 /// A call may wait, for an answer of somebody, so long before it is let through.
 const WAITING: Duration = Duration::from_secs(600);
 
-/// How often, and how long, to look for calls of a sidecar that was taken over from.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-const LOOKS: u32 = 60;
+/// What a sidecar that was taken over from lets through is looked for often while it takes last
+/// requests, and then now and then until those that waited have run.
+const LOOKS: [(u32, Duration); 2] = [
+    (12, Duration::from_millis(500)),
+    (10, Duration::from_secs(3)),
+];
+
+/// A call that it lets through now has come in no longer ago than this.
+const RECENT: Duration = Duration::from_secs(60);
 
 /// The calls of other lives of this sidecar, as far as they were counted here.
 pub(crate) struct PastCalls {
     state: State,
     live: Live,
+    /// Where the next look begins; none before the first.
+    from: Option<Timestamp>,
+    /// The calls since then that were counted.
     counted: HashSet<CallId>,
 }
 
@@ -31,6 +40,7 @@ impl PastCalls {
         Self {
             state,
             live,
+            from: None,
             counted: HashSet::new(),
         }
     }
@@ -47,18 +57,20 @@ impl PastCalls {
         }
         let store = self.state.store();
         let process = self.state.process();
-        let from = Timestamp::now().minus(look_back + WAITING);
+        let now = Timestamp::now();
+        let from = self.from.unwrap_or(now.minus(look_back + WAITING));
+        let recent = *self.from.get_or_insert(now.minus(RECENT));
         let mut page = PageRequest::first(PageRequest::LARGEST);
         let mut count = 0;
         loop {
             let calls = store.calls_that_ran(&process.owner, from, &page).await?;
-            let now = SystemTime::now();
+            let now = Timestamp::now();
             let others = calls.items.into_iter();
             let others = others.filter(|call| call.life != process.life);
             let new: Vec<_> = others
-                .filter(|call| self.counted.insert(call.id))
+                .filter(|call| call.id.made_at() < recent || self.counted.insert(call.id))
                 .map(|call| PastCall {
-                    age: age(call.began_at, now.into()),
+                    age: age(call.began_at, now),
                     tool: call.tool,
                     server: call.server,
                     user: call.user,
@@ -75,11 +87,13 @@ impl PastCalls {
 
     /// Counts what a sidecar that was taken over from still lets through while it drains.
     pub(crate) async fn follow(mut self) {
-        for _ in 0..LOOKS {
-            if let Err(error) = self.count().await {
-                tracing::warn!(%error, "Cannot read which calls count towards the limits");
+        for (looks, apart) in LOOKS {
+            for _ in 0..looks {
+                if let Err(error) = self.count().await {
+                    tracing::warn!(%error, "Cannot read which calls count towards the limits");
+                }
+                tokio::time::sleep(apart).await;
             }
-            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 }
