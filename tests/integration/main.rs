@@ -7,9 +7,12 @@
     reason = "a test fails by panicking, and what it calls may do so too"
 )]
 
+mod cache;
 mod cli;
 mod config;
 mod http;
+mod idempotency;
+mod limits;
 mod mcp;
 mod mcp_server;
 mod peers;

@@ -131,6 +131,12 @@ fn answer(method: &str, params: &Value, tools: &Value) -> Value {
                 {"type": "image", "data": "AA==", "mimeType": "image/png"},
             ],
         }}),
+        "tools/call" if params["name"] == "fresh" => json!({"result": {
+            "content": [{"type": "text", "text": "fresh"}],
+            "structuredContent": {"fresh": true},
+            "ttlMs": 60_000,
+            "cacheScope": "public",
+        }}),
         "tools/call" if params["name"] == "broken" => json!({"result": {
             "content": [{"type": "text", "text": "out of paper"}],
             "isError": true,

@@ -1,4 +1,4 @@
-use pillion_wire::{CHANNEL_HEADER, REQUEST_ID_HEADER, USER_HEADER};
+use pillion_wire::{CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER, REQUEST_ID_HEADER, USER_HEADER};
 
 /// On whose behalf a call runs; goes out as request headers.
 ///
@@ -11,6 +11,7 @@ pub struct Caller {
     user: Option<String>,
     channel: Option<String>,
     request_id: Option<String>,
+    idempotency_key: Option<String>,
 }
 
 impl Caller {
@@ -35,12 +36,21 @@ impl Caller {
         self
     }
 
+    /// Names the request, so that sending it again under the same name gives the result that it
+    /// had: only for calls of one tool.
+    #[must_use]
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
     /// The headers to send, as name and value.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let pairs = [
             (USER_HEADER, &self.user),
             (CHANNEL_HEADER, &self.channel),
             (REQUEST_ID_HEADER, &self.request_id),
+            (IDEMPOTENCY_KEY_HEADER, &self.idempotency_key),
         ];
         pairs
             .into_iter()

@@ -1,42 +1,50 @@
 //! Runs tool calls: every call ends in exactly one [`ToolResult`], and a failure never
 //! affects a sibling (requirements C1 to C7).
 //!
-//! The stages of a call are the lines of `Executor::run_pipeline`, in order, each in a
-//! file of its own. The result cache belongs between those that are there; a comment marks
-//! the place.
+//! The stages of a call are the lines of `Executor::run_pipeline` and `Executor::run_tool`, in
+//! order, each in a file of its own.
 
 mod approval;
 mod arguments;
+mod cache;
 mod config;
+mod fair_queue;
 mod gate;
 mod journal;
 mod observe;
 mod output;
-mod permit;
 mod rate_limit;
 mod record;
 mod resolve;
 mod run;
+mod spill;
 mod validate;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::registry::ToolRegistry;
-use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOutput, ToolResult};
+use crate::registry::{RegisteredTool, ToolRegistry};
+use crate::tool::{CallContext, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult};
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
 };
+use cache::ResultCache;
+pub use cache::{CacheConfig, CacheCounts, CacheRule, CacheScope};
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
+use fair_queue::FairQueue;
+pub use fair_queue::Load;
 pub use gate::{Gate, GateFuture, ReadyCall};
 pub use journal::{Journal, Redaction};
 pub use observe::Observer;
 use observe::Watch;
+pub use rate_limit::PastCall;
 use rate_limit::RateLimiter;
+pub use spill::{BigResult, Spill, SpillFuture, Spilled};
 
 /// Takes calls through the pipeline. Cheap to clone; clones share limits and permits.
 ///
@@ -52,8 +60,9 @@ pub struct Executor {
 struct Shared {
     registry: Arc<ToolRegistry>,
     config: ExecutorConfig,
-    permits: Arc<Semaphore>,
+    queue: Arc<FairQueue>,
     limiter: RateLimiter,
+    cache: Arc<ResultCache>,
     hooks: ExecutorHooks,
 }
 
@@ -69,6 +78,18 @@ pub struct ExecutorHooks {
     pub journal: Option<Journal>,
     /// Sees calls begin and end.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Keeps results that are larger than `max_result_bytes`; without one they are failures.
+    pub spill: Option<Arc<dyn Spill>>,
+}
+
+/// A call that is over.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// What came of it.
+    pub result: ToolResult,
+    /// Whether its tool was begun. It is not for a call that failed before, or was answered
+    /// from elsewhere: such a call has changed nothing.
+    pub tool_began: bool,
 }
 
 impl Executor {
@@ -85,49 +106,69 @@ impl Executor {
         config: ExecutorConfig,
         hooks: ExecutorHooks,
     ) -> Self {
-        let places = config.max_concurrent.get().min(Semaphore::MAX_PERMITS);
-        let permits = Arc::new(Semaphore::new(places));
+        let queue = FairQueue::new(config.max_concurrent.get(), config.max_queued);
         let limiter = RateLimiter::new(config.rate_limits.clone());
         Self {
             shared: Arc::new(Shared {
                 registry,
                 config,
-                permits,
+                queue,
                 limiter,
+                cache: Arc::default(),
                 hooks,
             }),
         }
     }
 
     /// An executor with another configuration that goes on where this one is: over the same
-    /// tools, and with the calls that the limits have counted. Calls
-    /// that run keep what they began with; they take no place from the new one's unless
-    /// `max_concurrent` is the same.
+    /// tools, with the calls that the limits have counted, the results that are kept, and the
+    /// calls that run or wait. Those keep what they began with.
     #[must_use]
     pub fn reconfigured(&self, config: ExecutorConfig, hooks: ExecutorHooks) -> Self {
         let Shared {
             registry,
-            config: old,
-            permits,
+            queue,
             limiter,
+            cache,
             ..
         } = &*self.shared;
-        let permits = if old.max_concurrent == config.max_concurrent {
-            Arc::clone(permits)
-        } else {
-            let places = config.max_concurrent.get().min(Semaphore::MAX_PERMITS);
-            Arc::new(Semaphore::new(places))
-        };
+        queue.set_bounds(config.max_concurrent.get(), config.max_queued);
         let limiter = limiter.with_limits(config.rate_limits.clone());
         Self {
             shared: Arc::new(Shared {
                 registry: Arc::clone(registry),
                 config,
-                permits,
+                queue: Arc::clone(queue),
                 limiter,
+                cache: Arc::clone(cache),
                 hooks,
             }),
         }
+    }
+
+    /// How far back the limits and cooldowns look that hold for the tools of now; zero when
+    /// nothing is limited.
+    #[must_use]
+    pub fn limits_look_back(&self) -> Duration {
+        self.shared.limiter.look_back(&self.shared.registry)
+    }
+
+    /// Has calls count towards the limits that were let through elsewhere: before a restart, or
+    /// by another process. Their order does not matter; each must be given only once.
+    pub fn count_past_calls(&self, calls: impl IntoIterator<Item = PastCall>) {
+        self.shared.limiter.count(calls, &self.shared.registry);
+    }
+
+    /// How many calls run and wait.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        self.shared.queue.load()
+    }
+
+    /// How the cache of results is doing.
+    #[must_use]
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.shared.cache.counts()
     }
 
     /// The registry that the tools come from.
@@ -138,6 +179,11 @@ impl Executor {
 
     /// Runs one call. Dropping the future cancels the call.
     pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        self.execute_to_its_end(call, context).await.result
+    }
+
+    /// As [`execute_one`](Self::execute_one), and says whether the tool was begun.
+    pub async fn execute_to_its_end(&self, call: ToolCall, context: &CallContext) -> Ended {
         let Shared {
             registry, hooks, ..
         } = &*self.shared;
@@ -148,7 +194,10 @@ impl Executor {
             let watch = observer.map(|observer| Watch::start(observer, registry, &call, context));
             let journal = hooks.journal.as_ref();
             let mut entry = journal.map(|journal| journal.open(registry, &call, context));
-            let outcome = self.run_pipeline(call, context, entry.as_mut()).await;
+            let mut tool_began = false;
+            let outcome = self
+                .run_pipeline(call, context, entry.as_mut(), &mut tool_began)
+                .await;
             let mut result = recorder.finish(outcome);
             if let Some(entry) = entry {
                 entry.end(&mut result).await;
@@ -156,7 +205,7 @@ impl Executor {
             if let Some(watch) = watch {
                 watch.finish(&result);
             }
-            result
+            Ended { result, tool_began }
         };
         run.instrument(span).await
     }
@@ -193,13 +242,15 @@ impl Executor {
         call: ToolCall,
         context: &CallContext,
         mut entry: Option<&mut journal::Entry>,
+        tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
         let Shared {
             registry,
             config,
-            permits,
             limiter,
+            cache,
             hooks,
+            ..
         } = &*self.shared;
         let context = CallContext {
             call_id: call.id,
@@ -232,15 +283,56 @@ impl Executor {
             }
         }
         limiter.admit(&tool, context.user.as_deref())?;
-        // The result cache belongs here.
-        let _permit = permit::acquire(permits, &tool, config.queue_timeout).await?;
+        let limit = config.timeout_of(tool.name().as_str());
+        let ready = Ready {
+            tool: &tool,
+            arguments: &arguments,
+            context: &context,
+            limit,
+            deadline: Instant::now() + limit,
+        };
+        let request = cache::Request {
+            config: &config.cache,
+            tool: &tool,
+            arguments: &arguments,
+            context: &context,
+            limit,
+            deadline: ready.deadline,
+        };
+        let run = self.run_tool(&ready, entry, tool_began);
+        let output = cache.pass(request, run).await?;
+        let most = config.max_result_bytes_of(tool.name().as_str());
+        spill::pass(hooks.spill.as_deref(), most, &tool, &context, output).await
+    }
+
+    /// The stages of a call that no kept result answers.
+    async fn run_tool(
+        &self,
+        ready: &Ready<'_>,
+        entry: Option<&mut journal::Entry>,
+        tool_began: &mut bool,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Shared { config, queue, .. } = &*self.shared;
+        let (tool, user) = (ready.tool, ready.context.user.as_deref());
+        let patience = config.queue_timeout;
+        let _place = queue.place(tool, user, patience, ready.deadline).await?;
         if let Some(entry) = entry {
             entry.running().await?;
         }
-        let deadline = config.timeout_of(tool.name().as_str());
-        let output = run::within(deadline, &tool, arguments, context).await?;
-        output::cap(&tool, output, config.max_output_bytes)
+        *tool_began = true;
+        let output = run::until(ready).await?;
+        output::cap(tool, output, config.max_output_bytes)
     }
+}
+
+/// A call that may run.
+struct Ready<'a> {
+    tool: &'a RegisteredTool,
+    arguments: &'a JsonObject,
+    context: &'a CallContext,
+    /// How long it may take, from here on, and when that is over.
+    limit: Duration,
+    deadline: Instant,
 }
 
 impl std::fmt::Debug for Executor {

@@ -35,7 +35,7 @@ mod timestamp;
 
 pub use access_token::{AccessToken, AccessTokenStore};
 pub use approval::{ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Verdict};
-pub use call::{CallStatus, ProcessLife, ToolCallRecord};
+pub use call::{CallStatus, CallThatRan, ProcessLife, ToolCallRecord};
 pub use call_id::{CallId, CallIdError};
 pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};

@@ -25,6 +25,7 @@ pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
 pub use result::ToolResult;
+pub(crate) use result::reading_of;
 pub use trace::TraceContext;
 
 /// A JSON object that keeps the order of its keys: the arguments of a call.

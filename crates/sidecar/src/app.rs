@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, Observer};
+use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, Observer, Spill};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
@@ -15,6 +15,7 @@ use crate::config::{Config, HttpSection};
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
 use crate::process::Process;
+use crate::results::Results;
 use crate::state::State;
 use crate::upstream::{ServerReport, Upstreams};
 use crate::workers::Workers;
@@ -38,6 +39,7 @@ struct Shared {
     http: HttpSection,
     access: Access,
     state: Option<State>,
+    results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
     workers: Arc<Workers>,
     process: Arc<Process>,
@@ -66,7 +68,8 @@ impl Config {
         access: Access,
     ) -> App {
         let process = Arc::<Process>::default();
-        let hooks = self.hooks(state.as_ref(), &process);
+        let results = self.results(state.as_ref());
+        let hooks = self.hooks(state.as_ref(), results.as_ref(), &process);
         let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
         let mcp = Arc::new(McpServer::new(&self.models));
         let workers = Workers::new(
@@ -81,6 +84,7 @@ impl Config {
             http: self.http.clone(),
             access,
             state,
+            results,
             mcp,
             workers,
             process,
@@ -88,18 +92,29 @@ impl Config {
         })
     }
 
-    /// Who sees the calls: the call log, and the statistics.
-    fn hooks(&self, state: Option<&State>, process: &Process) -> ExecutorHooks {
+    fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
+        state?.results(self).map(Arc::new)
+    }
+
+    /// Who sees the calls: the call log, and the statistics; and where large results go.
+    fn hooks(
+        &self,
+        state: Option<&State>,
+        results: Option<&Arc<Results>>,
+        process: &Process,
+    ) -> ExecutorHooks {
         let observer: Arc<dyn Observer> = Arc::clone(&process.metrics.tools) as _;
         ExecutorHooks {
             journal: state.map(|state| state.journal(self)),
             observer: Some(observer),
+            spill: results.map(|results| Arc::<Results>::clone(results) as Arc<dyn Spill>),
             ..ExecutorHooks::default()
         }
     }
 
     fn executor_config(&self) -> ExecutorConfig {
         let mut executor = self.executor.to_core(&self.tools);
+        self.cache.bound(&mut executor.cache);
         for server in &self.mcp_servers {
             if let Some(limit) = server.rate_limit {
                 let servers = &mut executor.rate_limits.servers;
@@ -128,13 +143,15 @@ impl App {
             .await;
         old.mcp.reconfigure(&config.models);
         old.workers.reconfigure(&config.workers);
-        let hooks = config.hooks(old.state.as_ref(), &old.process);
+        let results = config.results(old.state.as_ref());
+        let hooks = config.hooks(old.state.as_ref(), results.as_ref(), &old.process);
         Self::of(Shared {
             executor: old.executor.reconfigured(config.executor_config(), hooks),
             upstreams: Arc::new(upstreams),
             http: config.http.clone(),
             access,
             state: old.state.clone(),
+            results,
             mcp: Arc::clone(&old.mcp),
             workers: Arc::clone(&old.workers),
             process: Arc::clone(&old.process),
@@ -173,6 +190,16 @@ impl App {
     #[must_use]
     pub fn http(&self) -> &HttpSection {
         &self.shared.http
+    }
+
+    /// What outlives the process, if anything does.
+    pub(crate) fn state(&self) -> Option<&State> {
+        self.shared.state.as_ref()
+    }
+
+    /// The results that are too large to be handed over at once, if there is a place for them.
+    pub(crate) fn results(&self) -> Option<&Arc<Results>> {
+        self.shared.results.as_ref()
     }
 
     /// What is kept, if anything is.
@@ -218,6 +245,8 @@ impl App {
             servers: self.server_reports(),
             system: System::look(),
             tools: self.registry().len(),
+            load: self.executor().load(),
+            cache: self.executor().cache_counts(),
         }
     }
 

@@ -18,6 +18,7 @@
 //! # Ok::<(), pillion::config::ConfigError>(())
 //! ```
 
+mod cache;
 mod call_log;
 mod environment;
 mod error;
@@ -31,6 +32,7 @@ mod log;
 mod mcp;
 mod mcp_server;
 mod millis;
+mod results;
 mod servers;
 mod shutdown;
 mod socket;
@@ -44,6 +46,7 @@ use std::collections::BTreeMap;
 use pillion_core::capability::ModelConfig;
 use serde::Deserialize;
 
+pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
@@ -53,6 +56,7 @@ pub use key_path::{Key, KeyPath};
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::McpSection;
 pub use mcp_server::McpServerSection;
+pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
@@ -74,6 +78,8 @@ pub struct Config {
     pub executor: ExecutorSection,
     /// Settings of single tools, by name, as in `[tools.calculator]`.
     pub tools: BTreeMap<String, ToolSection>,
+    /// How much is kept of their results.
+    pub cache: CacheSection,
     /// How MCP servers are asked for their tools.
     pub mcp: McpSection,
     /// The MCP servers whose tools are offered. Read apart from the rest, so that an error
@@ -84,6 +90,8 @@ pub struct Config {
     pub store: StoreSection,
     /// Processes that offer tools of their own.
     pub workers: WorkersSection,
+    /// Results that are too large to be handed over at once.
+    pub results: ResultsSection,
     /// What is kept of the calls.
     pub call_log: CallLogSection,
     /// The models that clients of the MCP server may name, and what each may see (H2):

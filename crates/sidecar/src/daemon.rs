@@ -4,14 +4,16 @@ mod signals;
 mod sockets;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pillion_core::registry::RegistryError;
 use pillion_core::store::StoreError;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::AccessError;
 use crate::config::Config;
+use crate::limits::PastCalls;
 use crate::live::Live;
 use crate::logging::LogControl;
 use crate::reload::{Reloader, Source, access_of};
@@ -82,6 +84,11 @@ impl Daemon {
             .config
             .build_with(registry, Some(state.clone()), access);
         let live = Live::new(app);
+        let mut past_calls = PastCalls::new(state.clone(), live.clone());
+        let counted = past_calls.count().await?;
+        if counted > 0 {
+            tracing::info!(calls = counted, "Calls of before count towards the limits");
+        }
         let grace = self.config.shutdown.grace;
         let reloader = Reloader {
             source: self.source,
@@ -94,16 +101,19 @@ impl Daemon {
             socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),
             "Listening on {}", sockets.path.display()
         );
+        let mut following = None;
         match sockets.confirmation.take() {
             Some(confirmation) => {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
                 service_manager::ready_in_place_of_another();
+                following = Some(AbortOnDropHandle::new(tokio::spawn(past_calls.follow())));
             }
             None => service_manager::ready(),
         }
         let mut was_taken_over = false;
+        let mut stopping_since = None;
         let shutdown = async {
-            tokio::select! {
+            let stop = tokio::select! {
                 () = stop.first() => {
                     service_manager::stopping();
                     sockets.close()
@@ -114,10 +124,16 @@ impl Daemon {
                     sockets.leave();
                     Stop::Continued { last_requests: LAST_REQUESTS }
                 }
-            }
+            };
+            stopping_since = Some(Instant::now());
+            stop
         };
         let drained = server::serve(listeners, &live, grace, shutdown).await;
         reloads.abort();
+        // Calls that go on without their callers have no more time than the others.
+        let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
+        live.app().process().finish_calls(left).await;
+        drop(following);
         state.close().await;
         if !was_taken_over {
             sockets.remove()?;

@@ -15,6 +15,7 @@ pub(crate) mod http;
 pub(crate) mod link;
 mod listening;
 pub(crate) mod message;
+mod results;
 mod running;
 mod sessions;
 mod source;

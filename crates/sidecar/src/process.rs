@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use crate::metrics::Metrics;
 
@@ -13,6 +15,8 @@ use crate::metrics::Metrics;
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) metrics: Arc<Metrics>,
+    /// Calls that go on when their callers have gone.
+    pub(crate) calls: TaskTracker,
     is_draining: watch::Sender<bool>,
     last_reload: Mutex<Option<Reload>>,
 }
@@ -26,6 +30,12 @@ pub(crate) struct Reload {
 }
 
 impl Process {
+    /// Waits for the calls whose callers have gone, no longer than `patience`.
+    pub(crate) async fn finish_calls(&self, patience: Duration) {
+        self.calls.close();
+        drop(timeout(patience, self.calls.wait()).await);
+    }
+
     /// From now on no more requests are taken.
     pub(crate) fn start_draining(&self) {
         self.is_draining.send_replace(true);

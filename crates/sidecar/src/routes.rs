@@ -11,6 +11,7 @@ mod openapi;
 mod page;
 mod ready;
 mod request_log;
+mod results;
 mod status;
 mod timestamp;
 mod tool_calls;
@@ -35,7 +36,8 @@ use error::RequestError;
 pub fn router(app: App) -> Router {
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
-    let routes: [(&str, MethodRouter<App>); 14] = [
+    let result = format!("{}{{id}}", route::RESULTS);
+    let routes: Vec<(&str, MethodRouter<App>)> = vec![
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
         (&execute, post(tools::execute::execute)),
@@ -49,6 +51,7 @@ pub fn router(app: App) -> Router {
             get(tool_calls::statistics::statistics),
         ),
         (&call, get(tool_calls::show::show)),
+        (&result, get(results::fetch)),
         (
             route::MCP,
             post(mcp::post).get(mcp::get).delete(mcp::delete),

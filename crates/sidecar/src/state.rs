@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::executor::Journal;
-use pillion_core::store::{CallLog, ProcessLife, Retention, Store, StoreError, Timestamp};
+use pillion_core::store::{
+    CallLog, IdempotencyStore, ProcessLife, Retention, Store, StoreError, Timestamp,
+};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::idempotency::KeyLedger;
+use crate::results::{ResultDirectory, Results};
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
@@ -21,6 +25,8 @@ const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
 pub struct State {
     store: Arc<SqlStore>,
     process: ProcessLife,
+    keys: Arc<KeyLedger>,
+    results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
 }
 
@@ -54,8 +60,19 @@ impl State {
                 "Calls were interrupted by an earlier end"
             );
         }
-        let clean_up = tokio::spawn(clean_up(Arc::clone(&store), config.call_log.retention()));
+        let results = ResultDirectory::of(config);
+        let clean_up = tokio::spawn(clean_up(
+            Arc::clone(&store),
+            config.call_log.retention(),
+            results
+                .as_ref()
+                .map(|results| results.under(&config.results)),
+        ));
+        let known = Arc::<SqlStore>::clone(&store);
+        let keys = KeyLedger::new(known, process.clone(), predecessors.to_vec());
         Ok(Self {
+            keys: Arc::new(keys),
+            results,
             store,
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
@@ -66,6 +83,22 @@ impl State {
     #[must_use]
     pub fn life(&self) -> &str {
         &self.process.life
+    }
+
+    /// The process that runs calls here.
+    pub(crate) fn process(&self) -> &ProcessLife {
+        &self.process
+    }
+
+    /// The keys of requests that name themselves.
+    pub(crate) fn keys(&self) -> &Arc<KeyLedger> {
+        &self.keys
+    }
+
+    /// The results that are too large to be handed over at once.
+    pub(crate) fn results(&self, config: &Config) -> Option<Results> {
+        let directory = self.results.as_ref()?;
+        Some(directory.under(&config.results))
     }
 
     /// All that is kept.
@@ -125,8 +158,11 @@ pub(crate) fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     })
 }
 
-async fn clean_up(store: Arc<SqlStore>, retention: Retention) {
+async fn clean_up(store: Arc<SqlStore>, retention: Retention, results: Option<Results>) {
     loop {
+        if let Some(results) = &results {
+            results.clean_up().await;
+        }
         match store.prune_calls(&retention, Timestamp::now()).await {
             Ok(pruned) if pruned.calls > 0 => {
                 tracing::info!(
@@ -136,6 +172,9 @@ async fn clean_up(store: Arc<SqlStore>, retention: Retention) {
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "Cannot remove old calls"),
+        }
+        if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
+            tracing::warn!(%error, "Cannot remove old idempotency keys");
         }
         tokio::time::sleep(CLEAN_UP_EVERY).await;
     }

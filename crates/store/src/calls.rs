@@ -9,8 +9,8 @@ mod writer;
 
 use async_trait::async_trait;
 use pillion_core::store::{
-    CallFilter, CallId, CallLog, Cursor, Page, PageRequest, Pruned, Retention, StoreError,
-    Timestamp, ToolCallRecord, ToolStatistics,
+    CallFilter, CallId, CallLog, CallThatRan, Cursor, Page, PageRequest, Pruned, Retention,
+    StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
 use crate::sql_store::SqlStore;
@@ -34,6 +34,15 @@ impl CallLog for SqlStore {
         page: &PageRequest,
     ) -> Result<Page<ToolCallRecord>, StoreError> {
         query::calls(&self.database, filter, page).await
+    }
+
+    async fn calls_that_ran(
+        &self,
+        owner: &str,
+        from: Timestamp,
+        page: &PageRequest,
+    ) -> Result<Page<CallThatRan>, StoreError> {
+        query::calls_that_ran(&self.database, owner, from, page).await
     }
 
     async fn call_statistics(

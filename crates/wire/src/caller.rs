@@ -6,6 +6,14 @@ pub const USER_HEADER: &str = "x-pillion-user";
 /// 256 bytes.
 pub const CHANNEL_HEADER: &str = "x-pillion-channel";
 
+/// The header that names a request to run a tool, so that sending it twice runs it once
+/// (draft-ietf-httpapi-idempotency-key-header): 1 to 255 visible ASCII characters, in quotes or
+/// not.
+pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
+
+/// The header of an answer that was recorded before: `true`.
+pub const IDEMPOTENCY_REPLAYED_HEADER: &str = "idempotency-replayed";
+
 /// The header that identifies a request in the logs. A request may bring its own (visible
 /// ASCII, at most 128 bytes); else the sidecar makes one. The response carries it back.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";

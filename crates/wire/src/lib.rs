@@ -37,7 +37,10 @@ mod tool_calls;
 mod workers;
 
 pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
-pub use caller::{CHANNEL_HEADER, REQUEST_ID_HEADER, USER_HEADER};
+pub use caller::{
+    CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER, REQUEST_ID_HEADER,
+    USER_HEADER,
+};
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;

@@ -22,6 +22,9 @@ pub const TOOL_CALLS: &str = "/api/v1/tool-calls/";
 /// [`ToolCallStatistics`](crate::ToolCallStatistics).
 pub const TOOL_CALL_STATISTICS: &str = "/api/v1/tool-calls/statistics";
 
+/// `GET`, with an id appended: a result that was too large to be handed over at once.
+pub const RESULTS: &str = "/api/v1/results/";
+
 /// The MCP server: `POST`, and `GET` and `DELETE` for revisions with sessions. The bodies are
 /// those of the Model Context Protocol.
 pub const MCP: &str = "/mcp";

@@ -69,6 +69,12 @@ pub struct Status {
 pub struct CallCounts {
     /// That have not ended.
     pub in_flight: u64,
+    /// Of those, that have one of the places of `executor.max_concurrent`.
+    #[serde(default)]
+    pub running: u64,
+    /// Of those, that wait for one.
+    #[serde(default)]
+    pub queued: u64,
     /// That ended.
     pub total: u64,
     /// Of those, that did not end well.

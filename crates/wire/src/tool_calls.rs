@@ -24,6 +24,9 @@ pub struct ToolCallEntry {
     pub arguments: Value,
     /// `pending`, `running`, `success`, `error`, `cancelled`, `interrupted` or `denied`.
     pub status: String,
+    /// Whether a kept result answered it, and its tool did not run.
+    #[serde(default)]
+    pub cached: bool,
     /// When it came in.
     pub started_at: String,
     /// When it ended.

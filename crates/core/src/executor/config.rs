@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::ApprovalRules;
+use super::{ApprovalRules, CacheConfig};
 
 /// How an [`Executor`](super::Executor) runs its calls.
 ///
@@ -14,17 +14,29 @@ use super::ApprovalRules;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ExecutorConfig {
-    /// How long a tool may run (C2). Default 30 s.
+    /// How long a call may take from the moment that nothing but its turn is in its way (C2):
+    /// it waits for a place and runs. Default 30 s.
     pub timeout: Duration,
     /// Other times for single tools, by name.
     pub tool_timeouts: HashMap<String, Duration>,
     /// How many tools run at once (C1). Default 5.
     pub max_concurrent: NonZeroUsize,
-    /// How long a call waits for one of those places before it ends as `unavailable`; it
-    /// does not count towards `timeout`. Default 30 s.
+    /// How long a call waits for one of those places before it ends as `unavailable`, at most
+    /// `timeout`. Default 30 s.
     pub queue_timeout: Duration,
+    /// How many calls wait for one at most, all users' together; another ends as
+    /// `rate_limited`, or has the last call of the user with the most in its place. Users take
+    /// turns. Default 1,000.
+    pub max_queued: usize,
     /// The largest output, as JSON, in bytes. Default 16 MiB.
     pub max_output_bytes: usize,
+    /// A larger result is put aside ([`Spill`](super::Spill)), and the caller gets its
+    /// beginning. None by default.
+    pub max_result_bytes: Option<usize>,
+    /// The same for single tools, by name.
+    pub tool_result_bytes: HashMap<String, usize>,
+    /// Which results are kept and given again.
+    pub cache: CacheConfig,
     /// Rate limits (C7). None by default.
     pub rate_limits: RateLimits,
     /// Which calls need approval (G1, G2).
@@ -38,7 +50,11 @@ impl Default for ExecutorConfig {
             tool_timeouts: HashMap::new(),
             max_concurrent: NonZeroUsize::new(5).unwrap_or(NonZeroUsize::MIN),
             queue_timeout: Duration::from_secs(30),
+            max_queued: 1_000,
             max_output_bytes: 16 * 1024 * 1024,
+            max_result_bytes: None,
+            tool_result_bytes: HashMap::new(),
+            cache: CacheConfig::default(),
             rate_limits: RateLimits::default(),
             approvals: ApprovalRules::default(),
         }
@@ -51,6 +67,11 @@ impl ExecutorConfig {
             .get(tool)
             .copied()
             .unwrap_or(self.timeout)
+    }
+
+    pub(super) fn max_result_bytes_of(&self, tool: &str) -> Option<usize> {
+        let own = self.tool_result_bytes.get(tool).copied();
+        own.or(self.max_result_bytes)
     }
 }
 

@@ -54,6 +54,9 @@ impl Journal {
             ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
             ToolOrigin::Native => None,
         });
+        if let Some(id) = context.record {
+            record.id = id;
+        }
         record.user.clone_from(&context.user);
         record.caller.clone_from(&context.caller);
         Entry::new(Arc::clone(&self.log), Arc::clone(&self.redaction), record)

@@ -10,7 +10,7 @@ pub(super) fn cap(
     output: ToolOutput,
     limit: usize,
 ) -> Result<ToolOutput, ToolFailure> {
-    let size = json_len(&output.result) + output.data.as_ref().map_or(0, json_len);
+    let size = size(&output);
     if size > limit {
         return Err(ToolFailure::internal(format!(
             "Tool '{}' returned {size} bytes; the limit is {limit}",
@@ -20,9 +20,14 @@ pub(super) fn cap(
     Ok(output)
 }
 
+/// How large an output is: what the model and programs read of it.
+pub(super) fn size(output: &ToolOutput) -> usize {
+    json_len(&output.result) + output.data.as_ref().map_or(0, json_len)
+}
+
 /// How long `value` is as JSON, without writing it. Characters that JSON escapes count as
 /// they are, so that this stays cheap; the limit is no exact science.
-fn json_len(value: &Value) -> usize {
+pub(super) fn json_len(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
         Value::Number(_) => 8,

@@ -1,5 +1,7 @@
 //! Cooldowns (C6) and rate limits (C7).
 
+#[cfg(test)]
+mod tests;
 mod window;
 
 use std::collections::HashMap;
@@ -9,8 +11,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::RateLimits;
-use crate::registry::RegisteredTool;
+use super::{RateLimits, RateWindows};
+use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, whole_seconds};
 use window::CallTimes;
 
@@ -41,6 +43,19 @@ enum Subject {
     Server(String),
 }
 
+/// A call that the limits have let through before this executor was there, or elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastCall {
+    /// The tool's name.
+    pub tool: String,
+    /// The label of its MCP server.
+    pub server: Option<String>,
+    /// On whose behalf.
+    pub user: Option<String>,
+    /// How long ago.
+    pub age: Duration,
+}
+
 /// After so many admissions the ledger drops what no window can see any more, so that it
 /// does not grow with every user there ever was.
 const SWEEP_EVERY: usize = 1024;
@@ -59,6 +74,48 @@ impl RateLimiter {
         Self {
             limits,
             ledger: Arc::clone(&self.ledger),
+        }
+    }
+
+    /// How far back the limits, and the cooldowns of the tools that there are, look.
+    pub(super) fn look_back(&self, registry: &ToolRegistry) -> Duration {
+        let limits = &self.limits;
+        let windows = limits.tools.values().chain(limits.servers.values());
+        let windows = windows
+            .chain([&limits.every_tool])
+            .map(RateWindows::longest);
+        let tools = registry.tools(None);
+        let cooldowns = tools.iter().map(|tool| tool.definition().cooldown());
+        windows.chain(cooldowns).max().unwrap_or_default()
+    }
+
+    /// Counts calls that were let through elsewhere, as if they had been here.
+    pub(super) fn count(&self, calls: impl IntoIterator<Item = PastCall>, registry: &ToolRegistry) {
+        let now = Instant::now();
+        let mut ledger = self.ledger.lock();
+        for call in calls {
+            let Some(at) = now.checked_sub(call.age) else {
+                continue;
+            };
+            let limits = &self.limits;
+            let tool = registry.get(&call.tool);
+            let cooldown = tool.map(|tool| tool.definition().cooldown());
+            let windows = limits.tools.get(&call.tool).unwrap_or(&limits.every_tool);
+            let of_server = call.server.and_then(|label| {
+                let windows = limits.servers.get(&label)?;
+                Some((Subject::Server(label), *windows, Duration::ZERO))
+            });
+            let subject = Subject::Tool(call.tool);
+            let of_tool = (subject, *windows, cooldown.unwrap_or_default());
+            for (subject, windows, cooldown) in [Some(of_tool), of_server].into_iter().flatten() {
+                let horizon = windows.longest().max(cooldown);
+                if call.age >= horizon {
+                    continue;
+                }
+                let user = call.user.clone().unwrap_or_default();
+                let times = ledger.times.entry(Key { user, subject }).or_default();
+                times.add_past(at, horizon, windows.largest());
+            }
         }
     }
 
@@ -145,11 +202,7 @@ fn cool(
     Err(limited(&format!("Tool '{name}' is cooling down."), wait))
 }
 
-fn within(
-    times: &mut CallTimes,
-    windows: &super::RateWindows,
-    now: Instant,
-) -> Result<(), ToolFailure> {
+fn within(times: &mut CallTimes, windows: &RateWindows, now: Instant) -> Result<(), ToolFailure> {
     times.forget_before(now);
     for (label, length, limit) in windows.each() {
         if let Some(wait) = times.wait_for(limit, length, now) {

@@ -4,26 +4,23 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
+use super::Ready;
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolOutput};
+use crate::tool::{ErrorCode, ToolFailure, ToolOutput};
 
-/// Runs the tool as a task of its own and waits for it no longer than `limit` (C2).
+/// Runs the tool as a task of its own and waits for it no longer than the call may take (C2).
 ///
-/// The task is aborted when the limit passes or the caller goes away. A panic ends the
+/// The task is aborted when that time is over or the caller goes away. A panic ends the
 /// task, and with it this call, and nothing else.
-pub(super) async fn within(
-    limit: Duration,
-    tool: &RegisteredTool,
-    arguments: JsonObject,
-    context: CallContext,
-) -> Result<ToolOutput, ToolFailure> {
-    let name = tool.name();
-    let handler = Arc::clone(tool.tool());
+pub(super) async fn until(ready: &Ready<'_>) -> Result<ToolOutput, ToolFailure> {
+    let name = ready.tool.name();
+    let handler = Arc::clone(ready.tool.tool());
+    let (arguments, context) = (ready.arguments.clone(), ready.context.clone());
     // The call itself is made inside the task: it may panic before there is a future.
     let run = async move { handler.call(arguments, context).await };
     // Its log lines are those of the call.
     let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
-    match tokio::time::timeout(limit, task).await {
+    match tokio::time::timeout_at(ready.deadline, task).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(join_error)) if join_error.is_panic() => {
             tracing::error!(tool.name = %name, "Tool `{name}` panicked");
@@ -35,11 +32,15 @@ pub(super) async fn within(
             ErrorCode::Cancelled,
             format!("Tool '{name}' was cancelled"),
         )),
-        Err(_) => Err(ToolFailure::new(
-            ErrorCode::Timeout,
-            format!("Tool '{name}' timed out after {}", seconds_text(limit)),
-        )),
+        Err(_) => Err(timed_out(ready.tool, ready.limit)),
     }
+}
+
+/// The call has taken as long as it may.
+pub(super) fn timed_out(tool: &RegisteredTool, limit: Duration) -> ToolFailure {
+    let limit = seconds_text(limit);
+    let message = format!("Tool '{}' timed out after {limit}", tool.name());
+    ToolFailure::new(ErrorCode::Timeout, message)
 }
 
 /// A duration as Python prints a float of seconds: `30.0s`, `0.5s` (C2).

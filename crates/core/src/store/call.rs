@@ -111,6 +111,23 @@ pub struct ToolCallRecord {
     pub parent: Option<CallId>,
 }
 
+/// What limits want to know of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallThatRan {
+    /// Its id.
+    pub id: CallId,
+    /// The life of the process that ran it.
+    pub life: String,
+    /// The id of the tool's server; none for a tool that needs none.
+    pub server: Option<String>,
+    /// The tool's name.
+    pub tool: String,
+    /// On whose behalf.
+    pub user: Option<String>,
+    /// When its tool began, or else when it came in.
+    pub began_at: Timestamp,
+}
+
 impl ToolCallRecord {
     /// A call that has just come in, under a new id.
     pub fn begin(process: ProcessLife, tool: impl Into<String>, arguments: String) -> Self {

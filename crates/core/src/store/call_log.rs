@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 
 use super::{
-    CallFilter, CallId, Page, PageRequest, Pruned, Retention, StoreError, Timestamp,
+    CallFilter, CallId, CallThatRan, Page, PageRequest, Pruned, Retention, StoreError, Timestamp,
     ToolCallRecord, ToolStatistics,
 };
 
@@ -31,6 +31,18 @@ pub trait CallLog: Send + Sync {
         filter: &CallFilter,
         page: &PageRequest,
     ) -> Result<Page<ToolCallRecord>, StoreError>;
+
+    /// The calls of an owner since that moment whose tools have run, or may have, or were
+    /// answered with a kept result: those that limits count. The newest first.
+    ///
+    /// # Errors
+    /// `invalid` when the cursor is none of ours.
+    async fn calls_that_ran(
+        &self,
+        owner: &str,
+        from: Timestamp,
+        page: &PageRequest,
+    ) -> Result<Page<CallThatRan>, StoreError>;
 
     /// What is known of each tool's calls, by server and tool.
     ///

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use super::{JsonObject, Link, TraceContext};
+use crate::store::CallId;
 
 /// Who calls, and from where: what a tool may know beside its arguments (requirement C1).
 ///
@@ -16,10 +17,15 @@ pub struct CallContext {
     pub user: Option<String>,
     /// The channel or conversation the call came from.
     pub channel: Option<String>,
+    /// Who was let in at the door that the call came through: the name of a token, or the
+    /// number of a local user. None where there is no such door.
+    pub principal: Option<String>,
     /// The door or the program that the call came through, for the call log.
     pub caller: Option<String>,
     /// The id of the call; the executor sets it before the tool sees the context.
     pub call_id: String,
+    /// The id that the call log is to know the call by; a new one by default.
+    pub record: Option<CallId>,
     /// The ids of approvals that were given (G3): calls with these ids run.
     pub approved: HashSet<String>,
     /// The ids of approvals that were refused: calls with these ids end as `denied`.

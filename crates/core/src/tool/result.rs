@@ -139,6 +139,11 @@ impl ToolResult {
     }
 }
 
+/// What a model reads of a result: see [`ToolResult::reading`].
+pub(crate) fn reading_of(result: &Value) -> Cow<'_, Value> {
+    reading::of(result)
+}
+
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -20,10 +20,11 @@ pub(super) fn summary(status: &Status) -> String {
     let mut text = format!("pillion {version}, process {pid}: {state}, up {uptime}\n");
     let _ = writeln!(
         text,
-        "calls: {} ended, {} failed, {} in flight; tools: {} known; connections: {}; requests: {}",
+        "calls: {} ended, {} failed, {} in flight, {} waiting; tools: {} known; connections: {}; requests: {}",
         calls.total,
         calls.failed,
         calls.in_flight,
+        calls.queued,
         status.tools_known,
         status.connections,
         status.requests

@@ -2,16 +2,17 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use pillion_core::executor::{ExecutorConfig, RateWindows};
+use pillion_core::executor::{CacheRule, ExecutorConfig, RateWindows};
 use serde::Deserialize;
 
-use super::millis;
+use super::{CacheScopeName, millis};
 
 /// `[executor]`: how tools run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecutorSection {
-    /// How long a tool may run (C2). `PILLION__EXECUTOR__TIMEOUT_MS`. Default 30,000 ms.
+    /// How long a call may take, waiting for its turn included (C2).
+    /// `PILLION__EXECUTOR__TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
     pub timeout: Duration,
     /// How many tools run at once (C1). `PILLION__EXECUTOR__MAX_CONCURRENT`, or
@@ -21,6 +22,12 @@ pub struct ExecutorSection {
     /// `PILLION__EXECUTOR__QUEUE_TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "queue_timeout_ms", deserialize_with = "millis::positive")]
     pub queue_timeout: Duration,
+    /// How many calls wait for one at most; users take turns.
+    /// `PILLION__EXECUTOR__MAX_QUEUED`. Default 1,000.
+    pub max_queued: usize,
+    /// A larger result is put into a file, in bytes; its caller gets the beginning.
+    /// `PILLION__EXECUTOR__MAX_RESULT_BYTES`. Default none.
+    pub max_result_bytes: Option<NonZeroUsize>,
     /// The largest output of a tool, as JSON, in bytes.
     /// `PILLION__EXECUTOR__MAX_OUTPUT_BYTES`. Default 16 MiB.
     pub max_output_bytes: NonZeroUsize,
@@ -36,6 +43,8 @@ impl Default for ExecutorSection {
             timeout: core.timeout,
             max_concurrent: core.max_concurrent,
             queue_timeout: core.queue_timeout,
+            max_queued: core.max_queued,
+            max_result_bytes: None,
             max_output_bytes: NonZeroUsize::new(core.max_output_bytes).unwrap_or(NonZeroUsize::MIN),
             rate_limit: RateLimitSection::default(),
         }
@@ -54,6 +63,15 @@ pub struct ToolSection {
     /// This tool's rate limit, in place of `executor.rate_limit`.
     /// `PILLION__TOOLS__NAME__RATE_LIMIT__PER_MINUTE` and so on. Default none.
     pub rate_limit: Option<RateLimitSection>,
+    /// How long a result of this tool is kept and given again for the same arguments.
+    /// `PILLION__TOOLS__NAME__CACHE_TTL_MS`. Default none.
+    #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::optional")]
+    pub cache_ttl: Option<Duration>,
+    /// For whom: `private`, the user whose call it was, or `public`, everybody.
+    /// `PILLION__TOOLS__NAME__CACHE_SCOPE`. Default `private`.
+    pub cache_scope: CacheScopeName,
+    /// As `executor.max_result_bytes`. `PILLION__TOOLS__NAME__MAX_RESULT_BYTES`. Default that.
+    pub max_result_bytes: Option<NonZeroUsize>,
 }
 
 /// A rate limit: at most so many calls of one user in any minute, hour and day (C7).
@@ -89,6 +107,8 @@ impl ExecutorSection {
             timeout: self.timeout,
             max_concurrent: self.max_concurrent,
             queue_timeout: self.queue_timeout,
+            max_queued: self.max_queued,
+            max_result_bytes: self.max_result_bytes.map(NonZeroUsize::get),
             max_output_bytes: self.max_output_bytes.get(),
             ..ExecutorConfig::default()
         };
@@ -101,6 +121,14 @@ impl ExecutorSection {
             }
             if let Some(limit) = tool.rate_limit {
                 config.rate_limits.tools.insert(name.clone(), limit.into());
+            }
+            if let Some(ttl) = tool.cache_ttl {
+                let scope = tool.cache_scope.into();
+                let rule = CacheRule { ttl, scope };
+                config.cache.tools.insert(name.clone(), rule);
+            }
+            if let Some(bytes) = tool.max_result_bytes {
+                config.tool_result_bytes.insert(name.clone(), bytes.get());
             }
         }
         config

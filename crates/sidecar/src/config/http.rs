@@ -38,6 +38,10 @@ pub struct HttpSection {
     pub max_connections: NonZeroUsize,
     /// How many calls one batch may have. `PILLION__HTTP__MAX_BATCH_CALLS`. Default 100.
     pub max_batch_calls: NonZeroUsize,
+    /// How long an `Idempotency-Key` stands for the request that it came with first.
+    /// `PILLION__HTTP__IDEMPOTENCY_TTL_MS`. Default 86,400,000 ms, a day.
+    #[serde(rename = "idempotency_ttl_ms", deserialize_with = "millis::positive")]
+    pub idempotency_ttl: Duration,
 }
 
 impl Default for HttpSection {
@@ -52,6 +56,7 @@ impl Default for HttpSection {
             max_headers: number(100),
             max_connections: number(512),
             max_batch_calls: number(100),
+            idempotency_ttl: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

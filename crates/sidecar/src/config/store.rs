@@ -5,6 +5,8 @@ use std::str::FromStr;
 use pillion_store::{Durability, StoreLocation, StoreOptions, UnknownLocation};
 use serde::Deserialize;
 
+use super::Config;
+
 /// `[store]`: where the sidecar keeps what must outlive it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -56,6 +58,20 @@ impl StoreSection {
             DurabilityName::PowerLoss => Durability::PowerLoss,
         };
         Some(options)
+    }
+}
+
+impl Config {
+    /// Where large results go, if the configuration or this user's directories say where.
+    pub(crate) fn results_directory(&self) -> Option<PathBuf> {
+        if let Some(directory) = &self.results.directory {
+            return Some(directory.clone());
+        }
+        let beside = match &self.store.location {
+            Some(LocationText(StoreLocation::File(path))) => path.parent()?.to_owned(),
+            _ => state_directory()?,
+        };
+        Some(beside.join("results"))
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::link::Link;
 use super::message::{METHOD_NOT_FOUND, Request, invalid_params, raw, with_members};
-use super::{Caller, tools};
+use super::{Caller, results, tools};
 use crate::app::App;
 use crate::mcp_server::catalog::Kind;
 
@@ -50,7 +50,10 @@ pub(super) async fn answer(
             catalog.list(app, Kind::Templates).await?
         }
         "prompts/get" => catalog.get_prompt(app, request, link).await?,
-        "resources/read" => catalog.read(app, request, link).await?,
+        "resources/read" => match results::read(app, caller, request).await? {
+            Some(result) => result,
+            None => catalog.read(app, request, link).await?,
+        },
         "completion/complete" => catalog.complete(app, request, link).await?,
         _ => return Err(RpcError::new(METHOD_NOT_FOUND, "Method not found")),
     };

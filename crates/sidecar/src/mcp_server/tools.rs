@@ -9,9 +9,9 @@ use pillion_core::tool::{self, CallContext, ToolCall, ToolResult};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Caller;
 use super::link::Link;
 use super::message::{self, INTERNAL_ERROR, Request, invalid_params};
+use super::{Caller, results};
 use crate::app::App;
 use crate::upstream::UpstreamTool;
 
@@ -143,11 +143,22 @@ pub(super) async fn call(
     let id = uuid::Uuid::now_v7().to_string();
     let call = ToolCall::new(id, tool.name().as_str(), arguments);
     let result = app.executor().execute_one(call, &context).await;
-    match link.take_deposit() {
+    let deposit = link.take_deposit();
+    let (is_mcp, metadata) = (tool.origin().is_mcp(), &result.metadata);
+    if let Some(spilled) = metadata.get("spilled") {
+        let mut beginning = translated(&result, is_mcp);
+        results::add_link(&mut beginning, spilled, link.requester.version);
+        return message::raw(&beginning);
+    }
+    match deposit.filter(|_| !metadata.contains_key("truncated")) {
         // What came after the tool, such as a limit on its output, has the last word.
         Some(Ok(verbatim)) if !result.result.is_null() => Ok(verbatim),
         Some(Err(error)) if !result.success => Err(error),
-        _ => message::raw(&translated(&result, tool.origin().is_mcp())),
+        // A kept result of a server is as good as the one that it wrote.
+        None if result.success && is_mcp && result.result.is_object() => {
+            message::raw(&result.result)
+        }
+        _ => message::raw(&translated(&result, is_mcp)),
     }
 }
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
+use pillion_core::executor::{CacheCounts, Load};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -26,6 +27,10 @@ pub struct Scrape {
     pub system: System,
     /// How many tools there are.
     pub tools: usize,
+    /// How many calls run and wait.
+    pub load: Load,
+    /// How the cache of results is doing.
+    pub cache: CacheCounts,
 }
 
 impl Scrape {
@@ -51,6 +56,7 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
         self.encode_calls(encoder)?;
+        self.encode_executor(encoder)?;
         self.encode_http(encoder)?;
         self.encode_servers(encoder)?;
         self.encode_system(encoder)
@@ -83,6 +89,48 @@ impl Scrape {
         gauge(encoder, "pillion_tool_calls_in_flight", help, in_flight)?;
         let known = i64::try_from(self.tools).unwrap_or(i64::MAX);
         gauge(encoder, "pillion_tools", "Tools that are known now", known)
+    }
+
+    fn encode_executor(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        let Load { running, queued } = self.load;
+        let CacheCounts {
+            entries,
+            bytes,
+            hits,
+            misses,
+        } = self.cache;
+        let gauges = [
+            (
+                "pillion_tool_calls_running",
+                "Calls that have a place",
+                running,
+            ),
+            (
+                "pillion_tool_calls_queued",
+                "Calls that wait for a place",
+                queued,
+            ),
+            (
+                "pillion_result_cache_entries",
+                "Results that are kept",
+                entries,
+            ),
+            (
+                "pillion_result_cache_bytes",
+                "Bytes of results that are kept",
+                bytes,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            gauge(encoder, name, help, number(value))?;
+        }
+        let help = "Calls of tools whose results are kept, by whether one was there";
+        let mut family = counters(encoder, "pillion_result_cache_lookups", help)?;
+        for (outcome, count) in [("hit", hits), ("miss", misses)] {
+            counter(&mut family, &[("outcome", outcome)], count)?;
+        }
+        Ok(())
     }
 
     fn encode_http(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -268,6 +316,14 @@ mod tests {
             }],
             system: System::look(),
             tools: 3,
+            load: Load {
+                running: 5,
+                queued: 7,
+            },
+            cache: CacheCounts {
+                hits: 9,
+                ..CacheCounts::default()
+            },
         };
         let text = scrape.to_text().unwrap();
         for line in [
@@ -281,6 +337,9 @@ mod tests {
             "pillion_upstream_up{server=\"a\\\"b\"} 0",
             "pillion_upstream_tools{server=\"a\\\"b\"} 2",
             "pillion_tools 3",
+            "pillion_tool_calls_running 5",
+            "pillion_tool_calls_queued 7",
+            "pillion_result_cache_lookups_total{outcome=\"hit\"} 9",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

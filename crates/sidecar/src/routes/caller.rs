@@ -4,6 +4,7 @@ use pillion_core::tool::{CallContext, TraceContext};
 use pillion_wire::{CHANNEL_HEADER, USER_HEADER};
 
 use super::error::RequestError;
+use crate::access::{Grant, Peer};
 use crate::app::App;
 
 /// Longest user or channel, in bytes: the rate limiter keeps them.
@@ -20,11 +21,21 @@ impl FromRequestParts<App> for Caller {
         Ok(Self(CallContext {
             user: text_of(parts, USER_HEADER)?,
             channel: text_of(parts, CHANNEL_HEADER)?,
+            principal: principal_of(parts),
             caller: Some("rest".to_owned()),
             trace: trace_of(parts),
             ..CallContext::default()
         }))
     }
+}
+
+/// Who was let in. The names of tokens and of local users cannot be taken for each other.
+fn principal_of(parts: &Parts) -> Option<String> {
+    let Grant { name, .. } = parts.extensions.get::<Grant>()?;
+    Some(match parts.extensions.get::<Peer>() {
+        Some(Peer::Network { .. }) => format!("token:{name}"),
+        _ => name.clone(),
+    })
 }
 
 /// The trace that the request belongs to (W3C Trace Context); its id is in the log.

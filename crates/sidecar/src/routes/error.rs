@@ -1,5 +1,6 @@
 use axum::extract::rejection::BytesRejection;
-use axum::http::{Method, StatusCode};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
@@ -30,6 +31,12 @@ pub(super) enum RequestError {
         header: &'static str,
         limit_bytes: usize,
     },
+    #[error("The header idempotency-key must be 1 to 255 visible ASCII characters, quoted or not")]
+    BadIdempotencyKey,
+    #[error("This Idempotency-Key was used for another request: send a new one with a new request")]
+    KeyOfAnotherRequest,
+    #[error("The request with this Idempotency-Key still runs")]
+    KeyInProgress,
     #[error("The tool's name in the path is not valid UTF-8")]
     BadToolName,
     #[error("The query string is malformed")]
@@ -48,6 +55,10 @@ pub(super) enum RequestError {
     NotARegistration(#[source] serde_json::Error),
     #[error("{0}")]
     Worker(#[from] WorkerRefusal),
+    #[error("There is no result with this id: it is too old, somebody else's, or never was")]
+    UnknownResult,
+    #[error("The result cannot be read")]
+    UnreadableResult,
     #[error("This sidecar keeps no record of calls")]
     NoStore,
     #[error("{0}")]
@@ -72,13 +83,19 @@ impl RequestError {
             | Self::BatchTooLong { .. }
             | Self::BodyBroken(_)
             | Self::BadHeader { .. }
+            | Self::BadIdempotencyKey
             | Self::BadToolName
             | Self::BadQuery
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Store(error) => (status_of(error), error.code()),
-            Self::NoStore | Self::Draining | Self::Worker(WorkerRefusal::TooMany { .. }) => {
+            Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
+            Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),
+            Self::NoStore
+            | Self::Draining
+            | Self::UnreadableResult
+            | Self::Worker(WorkerRefusal::TooMany { .. }) => {
                 (StatusCode::SERVICE_UNAVAILABLE, Unavailable)
             }
             Self::WorkerFromAfar | Self::Worker(WorkerRefusal::Disabled) => {
@@ -86,7 +103,9 @@ impl RequestError {
             }
             Self::Worker(WorkerRefusal::NameTaken(_)) => (StatusCode::CONFLICT, InvalidInput),
             Self::NoUpgrade => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
-            Self::UnknownRoute { .. } | Self::UnknownCall => (StatusCode::NOT_FOUND, NotFound),
+            Self::UnknownRoute { .. } | Self::UnknownCall | Self::UnknownResult => {
+                (StatusCode::NOT_FOUND, NotFound)
+            }
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }
@@ -106,6 +125,11 @@ fn status_of(error: &StoreError) -> StatusCode {
 impl IntoResponse for RequestError {
     fn into_response(self) -> Response {
         let (status, code) = self.translate();
-        Problem::new(status, code, self.to_string()).into_response()
+        let mut response = Problem::new(status, code, self.to_string()).into_response();
+        if matches!(self, Self::KeyInProgress) {
+            let soon = HeaderValue::from_static("1");
+            response.headers_mut().insert(RETRY_AFTER, soon);
+        }
+        response
     }
 }

@@ -6,7 +6,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{health, metrics, ready, status, tool_calls, tools, workers};
+use super::{health, metrics, ready, results, status, tool_calls, tools, workers};
 use crate::problem::Problem;
 
 /// The description of the API (requirement I5).
@@ -26,6 +26,7 @@ use crate::problem::Problem;
         tool_calls::show::show,
         workers::connect,
         workers::list,
+        results::fetch,
         health::health,
         ready::ready,
         metrics::metrics,

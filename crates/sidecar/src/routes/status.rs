@@ -31,6 +31,8 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
         tools_known: scrape.tools,
         calls: CallCounts {
             in_flight: u64::try_from(metrics.tools.in_flight()).unwrap_or_default(),
+            running: scrape.load.running as u64,
+            queued: scrape.load.queued as u64,
             total: tools.iter().map(|tool| tool.calls).sum(),
             failed: tools.iter().map(|tool| tool.failed).sum(),
         },

@@ -4,6 +4,7 @@ mod answer;
 pub(super) mod batch_execute;
 pub(super) mod execute;
 pub(super) mod list;
+mod once;
 mod parameters;
 pub(super) mod schemas;
 

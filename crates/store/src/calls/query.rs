@@ -1,11 +1,14 @@
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pillion_core::store::{
-    CallFilter, CallId, CallStatus, Cursor, Page, PageRequest, StoreError, ToolCallRecord,
+    CallFilter, CallId, CallStatus, CallThatRan, Cursor, Page, PageRequest, StoreError, Timestamp,
+    ToolCallRecord,
 };
 
 use super::{page_of, record};
-use crate::database::{Database, Value};
+use crate::database::{Database, Row, Value};
 
 pub(super) async fn calls(
     database: &Database,
@@ -25,6 +28,49 @@ pub(super) async fn calls(
     let rows = database.read(&sql, values).await?;
     let items = rows.iter().map(record::read).collect::<Result<_, _>>()?;
     Ok(page_of(items, page.size(), |call| cursor(call.id)))
+}
+
+/// What did not run has no duration and no status of these.
+pub(super) async fn calls_that_ran(
+    database: &Database,
+    owner: &str,
+    from: Timestamp,
+    page: &PageRequest,
+) -> Result<Page<CallThatRan>, StoreError> {
+    let mut sql = "SELECT id, life, server, tool, user_name, completed_at, duration_us \
+                   FROM tool_calls WHERE id >= $1 AND owner = $2 AND (duration_us IS NOT NULL \
+                   OR status IN ('running', 'interrupted', 'success'))"
+        .to_owned();
+    let mut values = vec![CallId::first_at(from).into(), owner.into()];
+    if let Some(after) = &page.after {
+        values.push(place(after)?.into());
+        sql += &format!(" AND id < ${}", values.len());
+    }
+    values.push((i64::from(page.size()) + 1).into());
+    sql += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
+    let rows = database.read(&sql, values).await?;
+    let items = rows.iter().map(read_run).collect::<Result<_, _>>()?;
+    Ok(page_of(items, page.size(), |call: &CallThatRan| {
+        cursor(call.id)
+    }))
+}
+
+fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
+    let id = row.call_id("id")?;
+    let microseconds = row.optional_integer("duration_us")?;
+    let duration = microseconds.and_then(|microseconds| u64::try_from(microseconds).ok());
+    let began_at = match (row.optional_moment("completed_at")?, duration) {
+        (Some(end), Some(duration)) => end.minus(Duration::from_micros(duration)),
+        _ => id.made_at(),
+    };
+    Ok(CallThatRan {
+        id,
+        life: row.text("life")?,
+        server: row.optional_text("server")?,
+        tool: row.text("tool")?,
+        user: row.optional_text("user_name")?,
+        began_at,
+    })
 }
 
 /// What follows `WHERE`, and its values.

@@ -216,6 +216,59 @@ pub async fn pages_are_stable_while_calls_come_in(store: Arc<dyn Store>) {
     assert_eq!(sizes, [10, 10, 5]);
 }
 
+pub async fn c7_calls_that_ran_are_what_limits_count(store: Arc<dyn Store>) {
+    let start = at(1_764_000_000_000);
+    let call = |offset: i64, status, duration: Option<u64>| {
+        let mut call = call_at(at(start.as_millis() + offset), "roll");
+        call.user = Some("alice".to_owned());
+        call.status = status;
+        call.completed_at = status
+            .is_final()
+            .then(|| at(start.as_millis() + offset + 500));
+        call.duration = duration.map(Duration::from_millis);
+        call
+    };
+    let ran = [
+        call(10, CallStatus::Success, Some(300)),
+        call(20, CallStatus::Error, Some(100)),
+        call(30, CallStatus::Running, None),
+        call(40, CallStatus::Interrupted, None),
+        call(50, CallStatus::Success, None),
+        call(60, CallStatus::Cancelled, Some(1)),
+    ];
+    let did_not = [
+        call(-10, CallStatus::Success, Some(1)),
+        call(15, CallStatus::Error, None),
+        call(25, CallStatus::Denied, None),
+        call(35, CallStatus::Pending, None),
+        call(45, CallStatus::Cancelled, None),
+    ];
+    for call in ran.iter().chain(&did_not) {
+        store.record_call(call.clone()).await.unwrap();
+    }
+    let mut elsewhere = call(70, CallStatus::Success, Some(1));
+    elsewhere.process.owner = "elsewhere".to_owned();
+    store.record_call(elsewhere).await.unwrap();
+
+    let mut page = PageRequest::first(4);
+    let mut found = Vec::new();
+    loop {
+        let calls = store.calls_that_ran("here", start, &page).await.unwrap();
+        found.extend(calls.items);
+        let Some(next) = calls.next else { break };
+        page = PageRequest::after(next, 4);
+    }
+    let ids: Vec<_> = found.iter().map(|call| call.id).collect();
+    let expected: Vec<_> = ran.iter().rev().map(|call| call.id).collect();
+    assert_eq!(ids, expected);
+    let first = found.last().unwrap();
+    assert_eq!((first.tool.as_str(), first.life.as_str()), ("roll", "now"));
+    assert_eq!(first.user.as_deref(), Some("alice"));
+    // It ended at 510, and its tool ran for 300.
+    assert_eq!(first.began_at, at(start.as_millis() + 210));
+    assert_eq!(found[3].began_at, at(start.as_millis() + 30));
+}
+
 pub async fn a_foreign_cursor_is_refused(store: Arc<dyn Store>) {
     for cursor in ["", "AAAA", "not base64!", "eHl6", "%00"] {
         let page = PageRequest::after(Cursor::new(cursor), 10);

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::*;
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
 use crate::store::{
-    CallFilter, CallId, CallStatus, Page, PageRequest, Pruned, Retention, StoreError, Timestamp,
-    ToolStatistics,
+    CallFilter, CallId, CallStatus, CallThatRan, Page, PageRequest, Pruned, Retention, StoreError,
+    Timestamp, ToolStatistics,
 };
 use crate::tool::{ErrorCode, FnTool, ToolDefinition, ToolFailure, ToolOutput, ToolResult};
 
@@ -40,6 +40,15 @@ impl CallLog for Written {
         _: &CallFilter,
         _: &PageRequest,
     ) -> Result<Page<ToolCallRecord>, StoreError> {
+        Err(StoreError::unavailable("not asked for here"))
+    }
+
+    async fn calls_that_ran(
+        &self,
+        _: &str,
+        _: Timestamp,
+        _: &PageRequest,
+    ) -> Result<Page<CallThatRan>, StoreError> {
         Err(StoreError::unavailable("not asked for here"))
     }
 

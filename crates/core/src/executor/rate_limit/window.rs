@@ -33,6 +33,11 @@ impl RateWindows {
             .max()
             .unwrap_or_default()
     }
+
+    /// The largest number of calls that any of the windows allows; zero when none is set.
+    pub(super) fn largest(&self) -> u32 {
+        self.each().map(|(_, _, limit)| limit).max().unwrap_or(0)
+    }
 }
 
 /// When the calls of one user to one tool or server were let through, oldest first.
@@ -54,6 +59,17 @@ impl CallTimes {
         self.horizon = horizon;
         self.forget_before(now);
         self.times.push_back(now);
+    }
+
+    /// Adds a call of before, wherever it belongs. Of more than `most`, and of more than one,
+    /// the oldest say nothing that the others do not.
+    pub(super) fn add_past(&mut self, at: Instant, horizon: Duration, most: u32) {
+        self.horizon = self.horizon.max(horizon);
+        let place = self.times.partition_point(|time| *time <= at);
+        self.times.insert(place, at);
+        if self.times.len() > (most as usize).max(1) {
+            self.times.pop_front();
+        }
     }
 
     pub(super) fn forget_before(&mut self, now: Instant) {

@@ -21,6 +21,9 @@ pub(super) struct Call {
     /// The channel or conversation that the call comes from
     #[arg(long)]
     channel: Option<String>,
+    /// Name the call: sent again under the same name, it is not run again and has the same answer
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
     /// Print the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
@@ -35,6 +38,9 @@ impl Call {
         }
         if let Some(channel) = self.channel {
             caller = caller.channel(channel);
+        }
+        if let Some(key) = self.idempotency_key {
+            caller = caller.idempotency_key(key);
         }
         let body = client.raw().execute(&self.name, &arguments, &caller)?;
         let answer: Answer = super::decode(&body)?;

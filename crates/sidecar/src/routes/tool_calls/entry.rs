@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp as Moment;
-use pillion_core::store::{Timestamp, ToolCallRecord, ToolStatistics};
+use pillion_core::store::{CallStatus, Timestamp, ToolCallRecord, ToolStatistics};
 use pillion_wire::{ToolCallEntry, ToolUse};
 use serde_json::Value;
 
@@ -16,6 +16,8 @@ pub(super) fn of(call: ToolCallRecord) -> ToolCallEntry {
         caller: call.caller,
         arguments: json_of(&call.arguments),
         status: call.status.as_str().to_owned(),
+        // Nothing else succeeds without running.
+        cached: call.status == CallStatus::Success && call.duration.is_none(),
         completed_at: call.completed_at.map(text_of),
         duration_ms: call.duration.map(millis),
         result: call.result.as_deref().map(json_of).unwrap_or_default(),

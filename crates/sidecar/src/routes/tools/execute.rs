@@ -1,10 +1,12 @@
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use pillion_core::tool::ToolCall;
+use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::Answer;
 
 use super::answer;
+use super::once::{self, Key};
 use crate::app::App;
 use crate::echo::shortened;
 use crate::problem::Problem;
@@ -28,28 +30,41 @@ use crate::routes::request_log::RequestId;
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call runs"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel the call comes from"),
         ("x-request-id" = Option<String>, Header, description = "The caller's id of the request"),
+        ("idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r"^[!#-\[\]-~]+$", description = "Names the request: sent again under the same name, it is not run again and has the answer that it had, with the header `idempotency-replayed: true`"),
     ),
     request_body(content = Option<Arguments>, description = "The arguments", content_type = "application/json", example = json!({"expression": "2 + 2"})),
     responses(
         (status = 200, description = "The tool ran, or is not there", body = Answer),
         (status = 400, description = "The body is no JSON object", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The request with this Idempotency-Key still runs", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too long", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The Idempotency-Key is that of another request", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "An Idempotency-Key came, and the store cannot be used", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn execute(
     State(app): State<App>,
     Extension(RequestId(id)): Extension<RequestId>,
     path: Result<Path<String>, PathRejection>,
+    key: Option<Key>,
     Caller(context): Caller,
     Arguments(arguments): Arguments,
-) -> Result<Json<Answer>, RequestError> {
+) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
     tracing::Span::current().record("tool_name", shortened(&name));
-    let unavailable = app.look_for(&[&name]).await;
-    if !app.registry().contains(&name) {
-        return Ok(Json(answer::unknown(&app, &name, &unavailable)));
-    }
     let call = ToolCall::new(&*id, name, arguments);
-    let result = app.executor().execute_one(call, &context).await;
-    Ok(Json(answer::ran(result)))
+    match key {
+        Some(key) => once::run(app, key, call, context).await,
+        None => Ok(Json(run(&app, call, &context).await.0).into_response()),
+    }
+}
+
+/// The answer to a call, and whether its tool was begun.
+pub(super) async fn run(app: &App, call: ToolCall, context: &CallContext) -> (Answer, bool) {
+    let unavailable = app.look_for(&[&call.name]).await;
+    if !app.registry().contains(&call.name) {
+        return (answer::unknown(app, &call.name, &unavailable), false);
+    }
+    let ended = app.executor().execute_to_its_end(call, context).await;
+    (answer::ran(ended.result), ended.tool_began)
 }

@@ -1,0 +1,105 @@
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::CacheConfig;
+use crate::executor::output::json_len;
+use crate::tool::ToolOutput;
+
+/// What an entry takes beside its result.
+const OVERHEAD: usize = 256;
+
+/// Results by key; those go first that were used longest ago.
+#[derive(Default)]
+pub(super) struct Kept {
+    entries: HashMap<String, Entry>,
+    /// The keys in the order of their last use.
+    by_use: BTreeMap<u64, String>,
+    uses: u64,
+    bytes: usize,
+}
+
+struct Entry {
+    output: Arc<ToolOutput>,
+    since: Instant,
+    ttl: Duration,
+    last_use: u64,
+    bytes: usize,
+}
+
+impl Kept {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The result of that key, if it is still good, and no older than `ttl`.
+    pub(super) fn get(&mut self, key: &str, ttl: Option<Duration>) -> Option<Arc<ToolOutput>> {
+        let entry = self.entries.get_mut(key)?;
+        let good = ttl.map_or(entry.ttl, |ttl| ttl.min(entry.ttl));
+        if entry.since.elapsed() >= good {
+            self.remove(key);
+            return None;
+        }
+        self.uses += 1;
+        if let Some(key) = self.by_use.remove(&entry.last_use) {
+            self.by_use.insert(self.uses, key);
+        }
+        entry.last_use = self.uses;
+        Some(Arc::clone(&entry.output))
+    }
+
+    /// Keeps a result in the place of the one before; others go where there is no room. One
+    /// that is larger than there is room at all is not kept.
+    pub(super) fn put(
+        &mut self,
+        key: String,
+        output: Arc<ToolOutput>,
+        ttl: Duration,
+        bounds: &CacheConfig,
+    ) {
+        self.remove(&key);
+        let metadata = output.metadata.iter();
+        let metadata: usize = metadata
+            .map(|(key, value)| key.len() + json_len(value))
+            .sum();
+        let bytes = OVERHEAD
+            + 2 * key.len()
+            + json_len(&output.result)
+            + output.data.as_ref().map_or(0, json_len)
+            + metadata;
+        if bytes > bounds.max_bytes || bounds.max_entries == 0 {
+            return;
+        }
+        while self.entries.len() >= bounds.max_entries || self.bytes + bytes > bounds.max_bytes {
+            let Some((_, oldest)) = self.by_use.first_key_value() else {
+                break;
+            };
+            let oldest = oldest.clone();
+            self.remove(&oldest);
+        }
+        self.uses += 1;
+        self.bytes += bytes;
+        self.by_use.insert(self.uses, key.clone());
+        let entry = Entry {
+            output,
+            since: Instant::now(),
+            ttl,
+            last_use: self.uses,
+            bytes,
+        };
+        self.entries.insert(key, entry);
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.by_use.remove(&entry.last_use);
+            self.bytes -= entry.bytes;
+        }
+    }
+}

@@ -1,0 +1,245 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::executor::{CacheConfig, CacheRule, CacheScope, Executor, ExecutorConfig};
+use crate::registry::ToolRegistry;
+use crate::tool::{
+    CallContext, ErrorCode, JsonObject, Tool, ToolCall, ToolDefinition, ToolFailure, ToolFuture,
+    ToolOrigin, ToolOutput, ToolResult,
+};
+
+/// Answers with what its argument `answer` says, 100 ms later, and fails where that is "fail";
+/// counts its runs.
+struct Answers {
+    definition: ToolDefinition,
+    origin: ToolOrigin,
+    runs: Arc<AtomicUsize>,
+}
+
+impl Tool for Answers {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        self.origin.clone()
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _: CallContext) -> ToolFuture {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            match arguments.get("answer").cloned().unwrap_or_default() {
+                Value::String(text) if text == "fail" => Err(ToolFailure::internal("no")),
+                answer => Ok(ToolOutput::value(answer)),
+            }
+        })
+    }
+}
+
+/// An executor over the tool `answer`, and how often that ran.
+fn answering(cache: CacheConfig, origin: ToolOrigin) -> (Executor, Arc<AtomicUsize>) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let tool = Answers {
+        definition: ToolDefinition::builder("answer", "Answers")
+            .build()
+            .unwrap(),
+        origin,
+        runs: Arc::clone(&runs),
+    };
+    let registry = ToolRegistry::new();
+    registry.register(Arc::new(tool)).unwrap();
+    let config = ExecutorConfig {
+        cache,
+        timeout: Duration::from_secs(1),
+        ..ExecutorConfig::default()
+    };
+    (Executor::new(Arc::new(registry), config), runs)
+}
+
+fn rule(scope: CacheScope) -> CacheConfig {
+    let ttl = Duration::from_secs(60);
+    CacheConfig {
+        tools: [("answer".to_owned(), CacheRule { ttl, scope })].into(),
+        ..CacheConfig::default()
+    }
+}
+
+async fn ask(executor: &Executor, user: &str, arguments: Value) -> ToolResult {
+    let call = ToolCall::new("c", "answer", arguments);
+    executor
+        .execute_one(call, &CallContext::for_user(user))
+        .await
+}
+
+fn is_cached(result: &ToolResult) -> bool {
+    result.metadata.get("cached") == Some(&json!(true))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_kept_for_its_user_and_no_longer_than_configured() {
+    let (executor, runs) = answering(rule(CacheScope::Private), ToolOrigin::Native);
+    let first = ask(&executor, "alice", json!({"answer": 1, "b": 2})).await;
+    assert!(first.success && !is_cached(&first));
+    // The order of the arguments does not matter.
+    let second = ask(&executor, "alice", json!({"b": 2, "answer": 1})).await;
+    assert!(is_cached(&second), "{second:?}");
+    assert_eq!(second.result, first.result);
+    assert!(!is_cached(
+        &ask(&executor, "bob", json!({"answer": 1, "b": 2})).await
+    ));
+    assert!(!is_cached(
+        &ask(&executor, "alice", json!({"answer": 2})).await
+    ));
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    assert_eq!(executor.cache_counts().hits, 1);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(!is_cached(
+        &ask(&executor, "alice", json!({"answer": 1, "b": 2})).await
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_public_result_is_everybodys() {
+    let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
+    ask(&executor, "alice", json!({"answer": 1})).await;
+    assert!(is_cached(
+        &ask(&executor, "bob", json!({"answer": 1})).await
+    ));
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_not_kept() {
+    let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
+    for _ in 0..2 {
+        assert!(
+            !ask(&executor, "alice", json!({"answer": "fail"}))
+                .await
+                .success
+        );
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    assert_eq!(executor.cache_counts().entries, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_callers_share_one_call() {
+    let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
+    let calls = (0..100).map(|_| ask(&executor, "alice", json!({"answer": 1})));
+    let results = futures_util::future::join_all(calls).await;
+    assert!(results.iter().all(|result| result.result == json!(1)));
+    let cached = results.iter().filter(|result| is_cached(result)).count();
+    assert_eq!((cached, runs.load(Ordering::SeqCst)), (99, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_goes_or_fails_harms_nobody() {
+    let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
+    let leader = {
+        let executor = executor.clone();
+        tokio::spawn(async move { ask(&executor, "a", json!({"answer": 1})).await })
+    };
+    tokio::task::yield_now().await;
+    let follower = {
+        let executor = executor.clone();
+        tokio::spawn(async move { ask(&executor, "b", json!({"answer": 1})).await })
+    };
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    leader.abort();
+    assert!(follower.await.unwrap().success);
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+
+    // Each of those who wait for one that fails tries for itself.
+    let calls = (0..3).map(|_| ask(&executor, "a", json!({"answer": "fail"})));
+    for result in futures_util::future::join_all(calls).await {
+        assert_eq!(result.error_code, Some(ErrorCode::InternalError));
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c2_whoever_waits_for_anothers_call_keeps_a_deadline_of_its_own() {
+    let (executor, _) = answering(rule(CacheScope::Public), ToolOrigin::Native);
+    let calls = (0..20).map(|_| ask(&executor, "a", json!({"answer": "fail"})));
+    // Ten calls of 100 ms each fit into the second that every one of them has.
+    let results = futures_util::future::join_all(calls).await;
+    let timeouts = results
+        .iter()
+        .filter(|result| result.error_code == Some(ErrorCode::Timeout));
+    assert!(timeouts.count() >= 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cache_has_its_bounds() {
+    let small = CacheConfig {
+        max_entries: 2,
+        max_bytes: 10_000,
+        ..rule(CacheScope::Public)
+    };
+    let (executor, runs) = answering(small, ToolOrigin::Native);
+    for answer in [1, 2, 1, 3] {
+        ask(&executor, "a", json!({"answer": answer})).await;
+    }
+    assert_eq!(executor.cache_counts().entries, 2);
+    // The one that was used longest ago has gone.
+    assert!(is_cached(&ask(&executor, "a", json!({"answer": 1})).await));
+    assert!(!is_cached(&ask(&executor, "a", json!({"answer": 2})).await));
+    assert_eq!(runs.load(Ordering::SeqCst), 4);
+    let large = json!({"answer": "x".repeat(20_000)});
+    ask(&executor, "a", large.clone()).await;
+    assert!(!is_cached(&ask(&executor, "a", large).await));
+    assert!(executor.cache_counts().bytes <= 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_mcp_server_says_itself_how_long_its_result_is_good() {
+    let far = || ToolOrigin::Mcp {
+        server_label: "far".to_owned(),
+        server_url: "http://far/mcp".to_owned(),
+    };
+    let (executor, _) = answering(CacheConfig::default(), far());
+    let cases = [
+        (json!({"content": []}), false, false),
+        (json!({"content": [], "ttlMs": 5000}), true, false),
+        (
+            json!({"content": [], "ttlMs": 5000, "cacheScope": "public"}),
+            true,
+            true,
+        ),
+        (
+            json!({"content": [], "ttlMs": 0, "cacheScope": "public"}),
+            false,
+            false,
+        ),
+        (json!({"ttlMs": -1}), false, false),
+        (json!({"ttlMs": 1e300}), false, false),
+        (json!({"ttlMs": "5000"}), false, false),
+        (
+            json!({"ttlMs": 5000, "resultType": "input_required"}),
+            false,
+            false,
+        ),
+    ];
+    for (answer, private, public) in cases {
+        let arguments = json!({"answer": answer});
+        ask(&executor, "alice", arguments.clone()).await;
+        let again = is_cached(&ask(&executor, "alice", arguments.clone()).await);
+        assert_eq!(again, private, "{arguments}");
+        let other = is_cached(&ask(&executor, "bob", arguments.clone()).await);
+        assert_eq!(other, public, "{arguments}");
+    }
+    let deaf = CacheConfig {
+        heed_servers: false,
+        ..CacheConfig::default()
+    };
+    for (cache, origin) in [(deaf, far()), (CacheConfig::default(), ToolOrigin::Native)] {
+        let (executor, _) = answering(cache, origin);
+        let arguments = json!({"answer": {"ttlMs": 5000}});
+        ask(&executor, "alice", arguments.clone()).await;
+        assert!(!is_cached(&ask(&executor, "alice", arguments).await));
+    }
+}

@@ -1,0 +1,80 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::PastCall;
+use crate::executor::{Executor, ExecutorConfig, RateLimits, RateWindows};
+use crate::registry::ToolRegistry;
+use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
+
+fn executor(cooldown: Duration, per_minute: Option<u32>) -> Executor {
+    let definition = ToolDefinition::builder("ping", "Answers").cooldown(cooldown);
+    let ping = FnTool::new(definition.build().unwrap(), |_, _| async {
+        Ok(ToolOutput::text("pong"))
+    });
+    let registry = ToolRegistry::new();
+    registry.register(Arc::new(ping)).unwrap();
+    let every_tool = RateWindows {
+        per_minute,
+        ..RateWindows::default()
+    };
+    let config = ExecutorConfig {
+        rate_limits: RateLimits {
+            every_tool,
+            ..RateLimits::default()
+        },
+        ..ExecutorConfig::default()
+    };
+    Executor::new(Arc::new(registry), config)
+}
+
+fn past(user: &str, seconds: u64) -> PastCall {
+    PastCall {
+        tool: "ping".to_owned(),
+        server: None,
+        user: Some(user.to_owned()),
+        age: Duration::from_secs(seconds),
+    }
+}
+
+/// How long the next call of that user has to wait, in seconds.
+async fn wait_of(executor: &Executor, user: &str) -> Option<u64> {
+    let call = ToolCall::new("c", "ping", json!({}));
+    let result = executor
+        .execute_one(call, &CallContext::for_user(user))
+        .await;
+    assert!(result.success || result.error_code == Some(ErrorCode::RateLimited));
+    result.metadata.get("retry_after")?.as_u64()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c7_calls_of_before_count_in_any_order() {
+    let executor = executor(Duration::ZERO, Some(3));
+    assert_eq!(executor.limits_look_back(), Duration::from_secs(60));
+    // One is too old, and bob's are none of alice's.
+    let calls = [past("alice", 10), past("alice", 61), past("alice", 50)];
+    executor.count_past_calls(calls.into_iter().chain([past("bob", 1)]));
+    assert_eq!(wait_of(&executor, "alice").await, None);
+    assert_eq!(wait_of(&executor, "alice").await, Some(10));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(wait_of(&executor, "alice").await, None);
+    assert_eq!(wait_of(&executor, "alice").await, Some(40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c7_more_calls_of_before_than_the_limit_allows_are_the_newest_of_them() {
+    let executor = executor(Duration::ZERO, Some(2));
+    executor.count_past_calls((1..50).map(|age| past("alice", age)));
+    // The two that count are one and two seconds old.
+    assert_eq!(wait_of(&executor, "alice").await, Some(58));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_a_cooldown_goes_on_where_it_was() {
+    let executor = executor(Duration::from_secs(30), None);
+    assert_eq!(executor.limits_look_back(), Duration::from_secs(30));
+    executor.count_past_calls([past("alice", 29), past("alice", 5), past("alice", 20)]);
+    assert_eq!(wait_of(&executor, "alice").await, Some(25));
+    assert_eq!(wait_of(&executor, "bob").await, None);
+}

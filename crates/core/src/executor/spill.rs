@@ -1,0 +1,121 @@
+//! Results that are too large to be handed over whole.
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::output;
+use crate::registry::RegisteredTool;
+use crate::tool::{CallContext, ToolFailure, ToolOutput, reading_of};
+
+/// How much of a result a preview shows at most, in bytes.
+const PREVIEW: usize = 2 * 1024;
+
+/// A result that is larger than the configuration allows.
+#[derive(Debug, Clone)]
+pub struct BigResult {
+    /// The tool that gave it.
+    pub tool: Arc<RegisteredTool>,
+    /// Whose call it was.
+    pub context: CallContext,
+    /// The whole of it.
+    pub output: ToolOutput,
+}
+
+/// Where a result is that was put aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spilled {
+    /// Its id.
+    pub id: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its media type.
+    pub media_type: String,
+    /// Where its owner fetches it.
+    pub url: String,
+}
+
+/// What [`Spill::put`] returns.
+pub type SpillFuture = Pin<Box<dyn Future<Output = Result<Spilled, ToolFailure>> + Send>>;
+
+/// Puts results aside that are larger than
+/// [`max_result_bytes`](super::ExecutorConfig::max_result_bytes), for their callers to fetch.
+pub trait Spill: Send + Sync + 'static {
+    /// Keeps it. With a failure the call fails, though its tool has run: its result is the
+    /// beginning, and `truncated` in its metadata is true.
+    fn put(&self, result: BigResult) -> SpillFuture;
+}
+
+/// An output as it is, or the beginning of one that is larger than `most`, with `spilled` in its
+/// metadata, which says where the whole is.
+pub(super) async fn pass(
+    spill: Option<&dyn Spill>,
+    most: Option<usize>,
+    tool: &Arc<RegisteredTool>,
+    context: &CallContext,
+    output: ToolOutput,
+) -> Result<ToolOutput, ToolFailure> {
+    let size = output::size(&output);
+    let Some(most) = most.filter(|most| size > *most) else {
+        return Ok(output);
+    };
+    let beginning = beginning_of(&output.result, most.min(PREVIEW));
+    let Some(spill) = spill else {
+        let message = format!(
+            "Tool '{}' returned {size} bytes; the limit is {most}",
+            tool.name()
+        );
+        return Err(cut(ToolFailure::internal(message), beginning));
+    };
+    let metadata = output.metadata.clone();
+    let result = BigResult {
+        tool: Arc::clone(tool),
+        context: context.clone(),
+        output,
+    };
+    let spilled = match spill.put(result).await {
+        Ok(spilled) => spilled,
+        Err(failure) => return Err(cut(failure, beginning)),
+    };
+    let text = format!(
+        "{beginning}\n[The beginning of a result of {} bytes. The whole: {}]",
+        spilled.bytes, spilled.url
+    );
+    let place = json!({
+        "id": spilled.id,
+        "bytes": spilled.bytes,
+        "mediaType": spilled.media_type,
+        "url": spilled.url,
+    });
+    let preview = ToolOutput {
+        metadata,
+        ..ToolOutput::text(text)
+    };
+    Ok(preview.with_metadata("spilled", place))
+}
+
+/// A failure whose result is the beginning of one that is lost.
+fn cut(failure: ToolFailure, beginning: String) -> ToolFailure {
+    let failure = failure.with_result(beginning.into());
+    failure.with_metadata("truncated", json!(true))
+}
+
+/// The first bytes of what a model reads of a result, in whole characters.
+fn beginning_of(result: &Value, most: usize) -> String {
+    let reading = reading_of(result);
+    let mut text = match reading.as_ref() {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}

@@ -1,0 +1,94 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::{BigResult, Spill, SpillFuture, Spilled};
+use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
+use crate::registry::ToolRegistry;
+use crate::tool::{
+    CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolFailure, ToolOutput, ToolResult,
+};
+
+/// Keeps results in memory, or has no room for any.
+#[derive(Default)]
+struct Shelf {
+    is_full: bool,
+    results: Mutex<Vec<BigResult>>,
+}
+
+impl Spill for Shelf {
+    fn put(&self, result: BigResult) -> SpillFuture {
+        self.results.lock().push(result);
+        let is_full = self.is_full;
+        Box::pin(async move {
+            if is_full {
+                return Err(ToolFailure::new(ErrorCode::Unavailable, "No room"));
+            }
+            Ok(Spilled {
+                id: "7".to_owned(),
+                bytes: 5_000,
+                media_type: "text/plain".to_owned(),
+                url: "/results/7".to_owned(),
+            })
+        })
+    }
+}
+
+async fn run(shelf: Option<Arc<Shelf>>, bytes: usize) -> ToolResult {
+    let definition = ToolDefinition::builder("long", "Goes on").build().unwrap();
+    let long = FnTool::new(definition, move |_, _| async move {
+        // Characters of two bytes, so that a cut may fall into one.
+        Ok(ToolOutput::text("\u{e9}".repeat(bytes / 2)).with_metadata("source", json!("s")))
+    });
+    let registry = ToolRegistry::new();
+    registry.register(Arc::new(long)).unwrap();
+    let config = ExecutorConfig {
+        max_result_bytes: Some(1_001),
+        ..ExecutorConfig::default()
+    };
+    let hooks = ExecutorHooks {
+        spill: shelf.map(|shelf| shelf as Arc<dyn Spill>),
+        ..ExecutorHooks::default()
+    };
+    let executor = Executor::with_hooks(Arc::new(registry), config, hooks);
+    let call = ToolCall::new("c", "long", json!({}));
+    executor
+        .execute_one(call, &CallContext::for_user("alice"))
+        .await
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_is_put_aside_and_its_beginning_given() {
+    let shelf = Arc::new(Shelf::default());
+    let small = run(Some(Arc::clone(&shelf)), 900).await;
+    assert_eq!(small.result.as_str().unwrap().len(), 900);
+    let large = run(Some(Arc::clone(&shelf)), 5_000).await;
+    assert!(large.success);
+    let text = large.result.as_str().unwrap();
+    let beginning = "\u{e9}".repeat(500);
+    assert!(text.starts_with(&beginning) && text.len() < 1_200, "{text}");
+    assert_eq!(
+        large.metadata["spilled"],
+        json!({"id": "7", "bytes": 5000, "mediaType": "text/plain", "url": "/results/7"})
+    );
+    assert_eq!(large.metadata["source"], json!("s"));
+    let kept = shelf.results.lock();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0].output.result.as_str().unwrap().len(), 5_000);
+    assert_eq!(kept[0].context.user.as_deref(), Some("alice"));
+}
+
+#[tokio::test]
+async fn c5_a_result_that_nobody_can_keep_is_a_failure_with_its_beginning() {
+    let nowhere = run(None, 5_000).await;
+    assert_eq!(nowhere.error_code, Some(ErrorCode::InternalError));
+    assert_eq!(nowhere.result.as_str().unwrap().len(), 1_000);
+    let full = Arc::new(Shelf {
+        is_full: true,
+        ..Shelf::default()
+    });
+    let full = run(Some(full), 5_000).await;
+    assert_eq!(full.error_code, Some(ErrorCode::Unavailable));
+    assert_eq!(full.result.as_str().unwrap().len(), 1_000);
+}

@@ -1,0 +1,56 @@
+//! Results that were too large to be handed over at once, as resources.
+
+use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Caller;
+use super::message::{INTERNAL_ERROR, Request, raw};
+use crate::app::App;
+use crate::results::URI;
+
+/// `ReadResourceResult`, if the URI is that of a result which is the caller's own.
+pub(super) async fn read(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+) -> Result<Option<Box<RawValue>>, RpcError> {
+    let uri = request.text("uri")?;
+    let (Some(id), Some(results)) = (uri.strip_prefix(URI), app.results()) else {
+        return Ok(None);
+    };
+    let unreadable = |error: std::io::Error| {
+        tracing::error!(%error, "A large result cannot be read");
+        RpcError::new(INTERNAL_ERROR, "The result cannot be read")
+    };
+    let found = results.find(id).await.map_err(unreadable)?;
+    let Some(found) = found.filter(|found| found.header.is_of(&caller.context)) else {
+        return Ok(None);
+    };
+    let media_type = found.header.media_type.clone();
+    let all = 0..found.bytes;
+    let bytes = found.read(all).await.map_err(unreadable)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let contents = json!([{"uri": uri, "mimeType": media_type, "text": text}]);
+    raw(&json!({ "contents": contents })).map(Some)
+}
+
+/// Adds the way to the whole result to a `CallToolResult` that has its beginning: a resource
+/// link, where the client's revision knows those.
+pub(super) fn add_link(result: &mut Value, spilled: &Value, version: ProtocolVersion) {
+    // Links came with the header.
+    if !version.supports(Feature::ProtocolVersionHeader) {
+        return;
+    }
+    let id = spilled["id"].as_str().unwrap_or_default();
+    let link = json!({
+        "type": "resource_link",
+        "uri": format!("{URI}{id}"),
+        "name": "The whole result",
+        "mimeType": spilled["mediaType"],
+        "size": spilled["bytes"],
+    });
+    if let Some(content) = result["content"].as_array_mut() {
+        content.push(link);
+    }
+}

@@ -1,0 +1,215 @@
+//! Results that are too large to be handed over at once: files that their callers fetch.
+//!
+//! A file begins with a line of JSON that says whose it is; nothing is kept anywhere else, so
+//! that results outlive the process, and several processes may share the directory.
+
+mod file;
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use pillion_core::executor::{BigResult, Spill, SpillFuture, Spilled};
+use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_wire::route;
+use tokio::task::spawn_blocking;
+use uuid::Uuid;
+
+use crate::config::{Config, ResultsSection};
+pub(crate) use file::{Found, Header};
+
+/// What has not been renamed for so long is of a process that died.
+const UNFINISHED: Duration = Duration::from_secs(600);
+
+/// The URI of a result for MCP clients, but for its id.
+pub(crate) const URI: &str = "pillion://results/";
+
+/// The directory of the results. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ResultDirectory {
+    path: Arc<PathBuf>,
+    /// Held while files are counted and written.
+    writing: Arc<Mutex<()>>,
+}
+
+/// The results of a sidecar, under one configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Results {
+    directory: ResultDirectory,
+    ttl: Duration,
+    max_bytes: u64,
+}
+
+impl ResultDirectory {
+    pub(crate) fn of(config: &Config) -> Option<Self> {
+        Some(Self {
+            path: Arc::new(config.results_directory()?),
+            writing: Arc::default(),
+        })
+    }
+
+    pub(crate) fn under(&self, section: &ResultsSection) -> Results {
+        Results {
+            directory: self.clone(),
+            ttl: section.ttl,
+            max_bytes: section.max_bytes,
+        }
+    }
+}
+
+impl Results {
+    /// The result of that id, if there is one and it is not too old.
+    pub(crate) async fn find(&self, id: &str) -> io::Result<Option<Found>> {
+        let Ok(id) = Uuid::try_parse(id) else {
+            return Ok(None);
+        };
+        let this = self.clone();
+        let find = move || {
+            let path = this.path_of(id);
+            match Found::open(&path) {
+                Ok(found) if this.is_expired(found.since) => Ok(None),
+                Ok(found) => Ok(Some(found)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        spawn_blocking(find).await.map_err(io::Error::other)?
+    }
+
+    /// Removes what is too old.
+    pub(crate) async fn clean_up(&self) {
+        let this = self.clone();
+        let cleaned = spawn_blocking(move || {
+            let _writing = this.directory.writing.lock();
+            this.make_room(0)
+        });
+        if let Ok(Err(error)) = cleaned.await {
+            let directory = self.directory.path.display();
+            tracing::warn!(%error, %directory, "Cannot remove old results");
+        }
+    }
+
+    fn path_of(&self, id: Uuid) -> PathBuf {
+        self.directory.path.join(id.simple().to_string())
+    }
+
+    fn is_expired(&self, since: SystemTime) -> bool {
+        // A clock that was set back makes a result younger, and no older.
+        since.elapsed().is_ok_and(|age| age >= self.ttl)
+    }
+
+    fn put_now(&self, result: &BigResult) -> io::Result<Spilled> {
+        let (content, media_type) = file::content_of(&result.output);
+        let bytes = content.len() as u64;
+        if bytes > self.max_bytes {
+            return Err(io::Error::other("it is larger than results.max_bytes"));
+        }
+        let header = Header {
+            principal: result.context.principal.clone(),
+            user: result.context.user.clone(),
+            tool: result.tool.name().as_str().to_owned(),
+            media_type: media_type.to_owned(),
+        };
+        let id = Uuid::new_v4();
+        let _writing = self.directory.writing.lock();
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(self.directory.path.as_path())?;
+        self.make_room(bytes)?;
+        file::write(&self.path_of(id), &header, &content)?;
+        let id = id.simple().to_string();
+        Ok(Spilled {
+            url: format!("{}{id}", route::RESULTS),
+            id,
+            bytes,
+            media_type: media_type.to_owned(),
+        })
+    }
+
+    /// Removes what is too old, and then the oldest until there is room for so many bytes.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let entries = match fs::read_dir(self.directory.path.as_path()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut kept = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            let Some(is_whole) = is_ours(&path) else {
+                continue;
+            };
+            // Another process may remove it first.
+            let Ok(metadata) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            let since = metadata.modified()?;
+            let is_left = !is_whole && since.elapsed().is_ok_and(|age| age >= UNFINISHED);
+            if is_left || self.is_expired(since) {
+                remove(&path)?;
+            } else {
+                kept.push((since, metadata.len(), path));
+            }
+        }
+        kept.sort();
+        let mut sum: u64 = kept.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, length, path) in kept {
+            if sum + bytes <= self.max_bytes {
+                break;
+            }
+            remove(&path)?;
+            sum -= length;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file is a whole result or one that is being written; none for any other file.
+fn is_ours(path: &Path) -> Option<bool> {
+    let name = path.file_name()?.to_str()?;
+    let (id, is_whole) = match name.strip_suffix(file::UNFINISHED_SUFFIX) {
+        Some(id) => (id, false),
+        None => (name, true),
+    };
+    Uuid::try_parse(id).ok().map(|_| is_whole)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+impl Spill for Results {
+    fn put(&self, result: BigResult) -> SpillFuture {
+        let this = self.clone();
+        Box::pin(async move {
+            let name = result.tool.name().clone();
+            let put = spawn_blocking(move || this.put_now(&result)).await;
+            put.unwrap_or_else(|error| Err(io::Error::other(error)))
+                .map_err(|error| {
+                    tracing::error!(tool.name = %name, %error, "A large result is lost");
+                    let message = format!(
+                        "Tool '{name}' has run, and its result is too large to be handed over \
+                         and could not be put aside"
+                    );
+                    ToolFailure::new(ErrorCode::Unavailable, message)
+                })
+        })
+    }
+}
+
+impl Header {
+    /// Whether the result is that of a call by the same caller for the same user.
+    pub(crate) fn is_of(&self, context: &CallContext) -> bool {
+        self.principal == context.principal && self.user == context.user
+    }
+}
+
+#[cfg(test)]
+mod tests;

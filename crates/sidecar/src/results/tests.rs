@@ -1,0 +1,104 @@
+use std::os::unix::fs::PermissionsExt;
+
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
+
+use super::*;
+
+fn results(path: &Path, ttl: Duration, max_bytes: u64) -> Results {
+    let directory = ResultDirectory {
+        path: Arc::new(path.join("results")),
+        writing: Arc::default(),
+    };
+    let section = ResultsSection {
+        directory: None,
+        ttl,
+        max_bytes,
+    };
+    directory.under(&section)
+}
+
+async fn put(results: &Results, text: &str) -> Result<Spilled, ToolFailure> {
+    let definition = ToolDefinition::builder("long", "Goes on").build().unwrap();
+    let tool = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("")) });
+    let registry = ToolRegistry::new();
+    registry.register(Arc::new(tool)).unwrap();
+    let result = BigResult {
+        tool: registry.get("long").unwrap(),
+        context: CallContext::for_user("alice"),
+        output: ToolOutput::text(text),
+    };
+    results.put(result).await
+}
+
+async fn text(results: &Results, id: &str) -> Option<String> {
+    let found = results.find(id).await.unwrap()?;
+    let all = 0..found.bytes;
+    Some(String::from_utf8(found.read(all).await.unwrap()).unwrap())
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn l1_a_result_is_a_file_of_its_owner_that_others_do_not_find() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = results(directory.path(), HOUR, 10_000);
+    assert!(results.find("0").await.unwrap().is_none());
+    let spilled = put(&results, "first\nsecond").await.unwrap();
+    assert_eq!(spilled.bytes, 12);
+    assert_eq!(spilled.url, format!("/api/v1/results/{}", spilled.id));
+    assert_eq!(text(&results, &spilled.id).await.unwrap(), "first\nsecond");
+    let found = results.find(&spilled.id).await.unwrap().unwrap();
+    assert!(found.header.is_of(&CallContext::for_user("alice")));
+    assert!(!found.header.is_of(&CallContext::for_user("bob")));
+    assert!(!found.header.is_of(&CallContext {
+        principal: Some("token:ci".to_owned()),
+        ..CallContext::for_user("alice")
+    }));
+    assert_eq!(found.read(6..9).await.unwrap(), b"sec");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let path = directory.path().join("results");
+    assert_eq!(mode(&path), 0o700);
+    assert_eq!(mode(&path.join(&spilled.id)), 0o600);
+    for odd in ["../results", "..", "", "/etc/passwd"] {
+        assert!(results.find(odd).await.unwrap().is_none(), "{odd}");
+    }
+}
+
+#[tokio::test]
+async fn results_go_when_they_are_old_or_too_many_and_other_files_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let results_for = |ttl| results(directory.path(), ttl, 3_000);
+    let kept = results_for(HOUR);
+    let other = directory.path().join("results/mine.txt");
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(put(&kept, &"x".repeat(1_200)).await.unwrap().id);
+        fs::write(&other, "mine").unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(text(&kept, &ids[0]).await.is_none());
+    assert!(text(&kept, &ids[1]).await.is_some() && text(&kept, &ids[2]).await.is_some());
+    assert!(put(&kept, &"x".repeat(3_001)).await.is_err());
+    assert!(text(&kept, &ids[2]).await.is_some());
+
+    let brief = results_for(Duration::from_millis(10));
+    assert!(text(&brief, &ids[2]).await.is_none());
+    brief.clean_up().await;
+    assert_eq!(
+        fs::read_dir(directory.path().join("results"))
+            .unwrap()
+            .count(),
+        1
+    );
+    assert!(other.exists());
+}
+
+#[tokio::test]
+async fn c5_a_disk_that_takes_nothing_is_a_clear_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("results"), "in the way").unwrap();
+    let results = results(directory.path(), HOUR, 3_000);
+    let failure = put(&results, "text").await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Unavailable);
+}

@@ -1,0 +1,144 @@
+//! Results that were too large to be handed over at once.
+
+use std::io;
+use std::ops::Range;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::caller::Caller;
+use super::error::RequestError;
+use crate::access::{Grant, Scope};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// Hands a result over, or a part of it. Whoever made the call gets it, for the same user, and
+/// whoever may do everything.
+#[utoipa::path(
+    get,
+    path = "/api/v1/results/{id}",
+    tag = "tools",
+    summary = "Fetch a result that was too large",
+    description = "The id is in `metadata.spilled` of the call's result. The call's own caller gets it, for the same user, and whoever has the scope `admin`.",
+    params(
+        ("id" = String, Path, description = "The result's id"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call ran"),
+        ("range" = Option<String>, Header, description = "One range of bytes, as in `bytes=0-1023`"),
+    ),
+    responses(
+        (status = 200, description = "The whole: text as it is, anything else as JSON", content_type = "*/*"),
+        (status = 206, description = "A part of it", content_type = "*/*"),
+        (status = 400, description = "A header is not what it can be", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such result", body = Problem, content_type = "application/problem+json"),
+        (status = 416, description = "It is shorter than that"),
+        (status = 503, description = "It cannot be read", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn fetch(
+    State(app): State<App>,
+    grant: Option<Extension<Grant>>,
+    path: Result<Path<String>, PathRejection>,
+    Caller(context): Caller,
+    headers: HeaderMap,
+) -> Result<Response, RequestError> {
+    let Path(id) = path.map_err(|_| RequestError::UnknownResult)?;
+    let results = app.results().ok_or(RequestError::UnknownResult)?;
+    let found = results.find(&id).await.map_err(unreadable)?;
+    let may_have_all = grant.is_some_and(|Extension(grant)| grant.allows(Scope::Admin));
+    let found = found
+        .filter(|found| may_have_all || found.header.is_of(&context))
+        .ok_or(RequestError::UnknownResult)?;
+
+    let length = found.bytes;
+    let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
+    let part = match range.and_then(|range| wanted(range, length)) {
+        None => None,
+        Some(Some(part)) => Some(part),
+        Some(None) => {
+            let nothing = [(CONTENT_RANGE, format!("bytes */{length}"))];
+            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, nothing).into_response());
+        }
+    };
+    let media_type = found.header.media_type.clone();
+    let bytes = found.read(part.clone().unwrap_or(0..length)).await;
+    let mut response = Response::builder()
+        .header(CONTENT_TYPE, media_type)
+        .header(ACCEPT_RANGES, "bytes")
+        .header(ETAG, format!("\"{}\"", id.to_ascii_lowercase()))
+        .header(CACHE_CONTROL, "private")
+        .header(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    if let Some(Range { start, end }) = part {
+        let range = format!("bytes {start}-{}/{length}", end - 1);
+        response = response
+            .status(StatusCode::PARTIAL_CONTENT)
+            .header(CONTENT_RANGE, range);
+    }
+    let body = Body::from(bytes.map_err(unreadable)?);
+    response.body(body).map_err(|error| {
+        tracing::error!(%error, "A result cannot be handed over");
+        RequestError::UnreadableResult
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
+fn unreadable(error: io::Error) -> RequestError {
+    tracing::error!(%error, "A large result cannot be read");
+    RequestError::UnreadableResult
+}
+
+/// The one range of bytes that is asked for (RFC 9110, 14.2); `Some(None)` where there is
+/// nothing of it. What is no range, or several, is as if it were not there.
+fn wanted(range: &str, length: u64) -> Option<Option<Range<u64>>> {
+    let (first, last) = range.strip_prefix("bytes=")?.trim().split_once('-')?;
+    let number = |text: &str| text.parse::<u64>().ok();
+    let part = if first.is_empty() {
+        length.saturating_sub(number(last)?)..length
+    } else {
+        let start = number(first)?;
+        let end = match last {
+            "" => length,
+            last => number(last)
+                .filter(|last| *last >= start)?
+                .saturating_add(1),
+        };
+        start..end.min(length)
+    };
+    Some((part.start < part.end).then_some(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_is_understood() {
+        for (range, part) in [
+            ("bytes=0-3", Some(Some(0..4))),
+            ("bytes=8-", Some(Some(8..10))),
+            ("bytes=8-99", Some(Some(8..10))),
+            ("bytes=-3", Some(Some(7..10))),
+            ("bytes=-99", Some(Some(0..10))),
+            ("bytes=10-", Some(None)),
+            ("bytes=-0", Some(None)),
+            ("bytes=3-2", None),
+            ("bytes=0-1,3-4", None),
+            ("bytes=+1-2x", None),
+            ("lines=0-3", None),
+            ("bytes=", None),
+        ] {
+            assert_eq!(wanted(range, 10), part, "{range}");
+        }
+        assert_eq!(
+            wanted("bytes=0-18446744073709551615", 10),
+            Some(Some(0..10))
+        );
+        assert_eq!(wanted("bytes=0-", 0), Some(None));
+    }
+}

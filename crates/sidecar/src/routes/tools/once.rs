@@ -1,0 +1,180 @@
+//! Calls that name themselves (`Idempotency-Key`).
+
+use axum::Json;
+use axum::extract::OptionalFromRequestParts;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use pillion_core::digest::sha256_hex;
+use pillion_core::store::{CallId, IdempotencyKey};
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_wire::{IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER};
+use serde_json::json;
+use tracing::Instrument;
+
+use super::{answer, execute};
+use crate::app::App;
+use crate::idempotency::Claim;
+use crate::routes::error::RequestError;
+
+/// The longest key, in bytes.
+const LONGEST: usize = 255;
+
+/// The name of a request, as its caller chose it.
+pub(in crate::routes) struct Key(String);
+
+impl OptionalFromRequestParts<App> for Key {
+    type Rejection = RequestError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        _app: &App,
+    ) -> Result<Option<Self>, RequestError> {
+        let mut values = parts.headers.get_all(IDEMPOTENCY_KEY_HEADER).iter();
+        let Some(value) = values.next() else {
+            return Ok(None);
+        };
+        let key = value.to_str().ok().and_then(read);
+        match (key, values.next()) {
+            (Some(key), None) => Ok(Some(Self(key))),
+            _ => Err(RequestError::BadIdempotencyKey),
+        }
+    }
+}
+
+/// A string of RFC 8941, as the draft wants it, or the same without quotes, as most send it.
+fn read(text: &str) -> Option<String> {
+    let text = text.trim();
+    let key = match text.strip_prefix('"') {
+        Some(quoted) => unescaped(quoted.strip_suffix('"')?)?,
+        None => text.to_owned(),
+    };
+    let is_good = key.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
+    (is_good && (1..=LONGEST).contains(&key.len())).then_some(key)
+}
+
+fn unescaped(quoted: &str) -> Option<String> {
+    let mut text = String::with_capacity(quoted.len());
+    let mut characters = quoted.chars();
+    while let Some(character) = characters.next() {
+        text.push(match character {
+            '\\' => characters
+                .next()
+                .filter(|next| matches!(next, '"' | '\\'))?,
+            '"' => return None,
+            other => other,
+        });
+    }
+    Some(text)
+}
+
+/// Runs the call, unless it has run under this key. It goes on when its caller has gone, so that
+/// whoever comes again finds the result.
+pub(super) async fn run(
+    app: App,
+    Key(key): Key,
+    call: ToolCall,
+    context: CallContext,
+) -> Result<Response, RequestError> {
+    let state = app.state().ok_or(RequestError::NoStore)?;
+    let key = IdempotencyKey {
+        scope: json!([context.principal, context.user]).to_string(),
+        key,
+    };
+    let request = fingerprint(&call);
+    let ttl = app.http().idempotency_ttl;
+    let keys = state.keys();
+    let held = match keys.claim(&key, &request, ttl).await? {
+        Claim::Mine(held) => held,
+        Claim::Recorded(answer) => return Ok(replayed(answer)),
+        Claim::InProgress => return Err(RequestError::KeyInProgress),
+        Claim::OtherRequest => return Err(RequestError::KeyOfAnotherRequest),
+        Claim::CutOff(id) => {
+            let answer = cut_off(call, id)?;
+            keys.record(&key, &answer).await;
+            return Ok(replayed(answer));
+        }
+    };
+    let context = CallContext {
+        record: Some(held.call()),
+        ..context
+    };
+    let process = std::sync::Arc::clone(app.process());
+    let task = async move {
+        let (answer, began) = execute::run(&app, call, &context).await;
+        let text = serde_json::to_string(&answer);
+        match text {
+            Ok(text) if began || answer.is_success() => held.ran(&text).await,
+            Ok(_) => held.did_not_run().await,
+            Err(error) => tracing::error!(%error, "An answer cannot be written"),
+        }
+        answer
+    };
+    let running = process.calls.spawn(task.in_current_span());
+    let answer = running.await.map_err(|_| RequestError::Panicked)?;
+    Ok(Json(answer).into_response())
+}
+
+/// What stands for a request: SHA-256 of the name and the arguments, in whatever order.
+fn fingerprint(call: &ToolCall) -> String {
+    let mut request = json!({"tool": call.name, "arguments": call.arguments});
+    request.sort_all_objects();
+    sha256_hex(&request.to_string())
+}
+
+fn replayed(answer: String) -> Response {
+    let headers = [
+        (CONTENT_TYPE.as_str(), "application/json"),
+        (IDEMPOTENCY_REPLAYED_HEADER, "true"),
+    ];
+    (headers, answer).into_response()
+}
+
+/// The answer for a call that an earlier life of the sidecar has begun and not answered.
+fn cut_off(call: ToolCall, id: CallId) -> Result<String, RequestError> {
+    let error = "The sidecar ended while this call ran; whether the tool has done its work is \
+                 not known. To run it again, send a new Idempotency-Key";
+    let mut result = ToolResult::failure(call.id, call.name, ErrorCode::Unavailable, error);
+    let id = id.to_string();
+    result
+        .metadata
+        .insert("interrupted".to_owned(), json!(true));
+    result.metadata.insert("record_id".to_owned(), json!(id));
+    serde_json::to_string(&answer::ran(result)).map_err(|_| RequestError::Panicked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_comes_with_quotes_and_without() {
+        for (text, key) in [
+            ("\"8e03978e-40d5\"", Some("8e03978e-40d5")),
+            ("8e03978e-40d5", Some("8e03978e-40d5")),
+            (r#""a\"b\\c""#, Some(r#"a"b\c"#)),
+            ("", None),
+            ("\"\"", None),
+            ("\"open", None),
+            ("\"a\"b\"", None),
+            (r#""a\x""#, None),
+            ("two words", None),
+        ] {
+            assert_eq!(read(text).as_deref(), key, "{text}");
+        }
+        assert!(read(&"x".repeat(255)).is_some());
+        assert!(read(&"x".repeat(256)).is_none());
+    }
+
+    #[test]
+    fn a_request_is_its_tool_and_its_arguments_in_any_order() {
+        let of = |name: &str, arguments: &str| {
+            let arguments = serde_json::from_str(arguments).unwrap();
+            fingerprint(&ToolCall::new("x", name, arguments))
+        };
+        let request = of("t", r#"{"a": {"c": 1, "d": 2}, "b": 3}"#);
+        assert_eq!(request, of("t", r#"{"b": 3, "a": {"d": 2, "c": 1}}"#));
+        assert_ne!(request, of("u", r#"{"a": {"c": 1, "d": 2}, "b": 3}"#));
+        assert_ne!(request, of("t", r#"{"a": {"c": 1, "d": 2}, "b": 4}"#));
+    }
+}

@@ -1,0 +1,105 @@
+//! Results that are kept: by configuration, and because a server says so.
+
+use pillion_client::{Caller, Client};
+use pillion_wire::Answer;
+use serde_json::{Value, json};
+
+use crate::http::get;
+use crate::mcp_server::McpServer;
+use crate::program::Daemon;
+use crate::routes::mcp::ask;
+
+fn server() -> McpServer {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    McpServer::start(json!([tool("echo"), tool("fresh")]))
+}
+
+fn start(server: &McpServer, more: &str) -> Daemon {
+    let toml = format!(
+        "{more}\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
+         transport = \"streamable_http\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    Client::new(&daemon.socket).list_tools(None).unwrap();
+    daemon
+}
+
+/// The metadata of a call that has to work.
+fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
+    let caller = Caller::default().user(user);
+    let answer = Client::new(&daemon.socket).execute(tool, arguments, &caller);
+    let Ok(Answer::Ran(ran)) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(ran.result.success, "{ran:?}");
+    json!(ran.result.metadata)
+}
+
+#[test]
+fn f4_a_result_is_kept_for_its_user_through_every_door_and_the_call_log_says_so() {
+    let server = server();
+    let daemon = start(&server, "[tools.far_echo]\ncache_ttl_ms = 60000\n");
+    let arguments = json!({"a": 1});
+    assert_eq!(
+        call(&daemon, "far_echo", "alice", &arguments)["cached"],
+        Value::Null
+    );
+    let again = call(&daemon, "far_echo", "alice", &arguments);
+    assert_eq!(again["cached"], true);
+    assert_eq!(server.count("tools/call"), 1);
+    assert_eq!(
+        call(&daemon, "far_echo", "bob", &arguments)["cached"],
+        Value::Null
+    );
+    assert_eq!(server.count("tools/call"), 2);
+
+    let record = again["record_id"].as_str().unwrap();
+    let record = get(&daemon.socket, &format!("/api/v1/tool-calls/{record}")).json();
+    assert_eq!(record["call"]["cached"], true);
+    assert_eq!(record["call"]["status"], "success");
+    let others = get(&daemon.socket, "/api/v1/tool-calls?user=bob").json();
+    assert_eq!(others["calls"][0]["cached"], false);
+    let metrics = get(&daemon.socket, "/metrics");
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    let line = "pillion_result_cache_lookups_total{outcome=\"hit\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[test]
+fn i3_a_kept_result_of_a_server_is_whole_for_mcp_clients() {
+    let server = server();
+    let rule = "[tools.far_echo]\ncache_ttl_ms = 60000\ncache_scope = \"public\"\n";
+    let daemon = start(&server, rule);
+    let params = json!({"name": "echo", "arguments": {"a": 1}});
+    let first = ask(&daemon.socket, "tools/call", params.clone());
+    let second = ask(&daemon.socket, "tools/call", params);
+    assert_eq!(server.count("tools/call"), 1);
+    assert_eq!(
+        first["result"]["structuredContent"],
+        json!({"echo": {"a": 1}})
+    );
+    assert_eq!(first, second);
+}
+
+#[test]
+fn a_server_says_how_long_its_result_is_good_unless_nobody_heeds_it() {
+    let server = server();
+    let daemon = start(&server, "");
+    call(&daemon, "far_fresh", "alice", &json!({}));
+    assert_eq!(
+        call(&daemon, "far_fresh", "bob", &json!({}))["cached"],
+        true
+    );
+    assert_eq!(server.count("tools/call"), 1);
+    call(&daemon, "far_echo", "alice", &json!({}));
+    call(&daemon, "far_echo", "alice", &json!({}));
+    assert_eq!(server.count("tools/call"), 3);
+
+    let daemon = start(&server, "[cache]\nheed_servers = false\n");
+    call(&daemon, "far_fresh", "alice", &json!({}));
+    assert_eq!(
+        call(&daemon, "far_fresh", "alice", &json!({}))["cached"],
+        Value::Null
+    );
+}

@@ -1,0 +1,309 @@
+//! `Idempotency-Key`: a request that is sent twice runs once, whatever happens meanwhile.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use pillion_client::{Caller, Client};
+use serde_json::{Value, json};
+
+use crate::http::{Reply, send};
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{Daemon, eventually};
+use crate::sidecar::Sidecar;
+
+const CALCULATOR: &str = "/api/v1/tools/execute/calculator";
+const ECHO: &str = "/api/v1/tools/execute/far_echo";
+
+fn post(socket: &Path, target: &str, headers: &str, body: &Value) -> Reply {
+    send(socket, "POST", target, headers, body.to_string().as_bytes())
+}
+
+fn is_replayed(reply: &Reply) -> bool {
+    reply.head.contains("idempotency-replayed: true")
+}
+
+fn server() -> McpServer {
+    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
+}
+
+fn config(server: &McpServer, timeout_ms: u32) -> String {
+    format!(
+        "[executor]\ntimeout_ms = {timeout_ms}\n\
+         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
+        server.url
+    )
+}
+
+/// Has the sidecar know the server's tools.
+fn discover(daemon: &Daemon) {
+    Client::new(&daemon.socket).list_tools(None).unwrap();
+}
+
+#[test]
+fn a_request_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
+    let server = server();
+    let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
+    discover(&daemon);
+    let arguments = json!({"a": 1, "b": 2});
+    let first = post(
+        &daemon.socket,
+        ECHO,
+        "idempotency-key: \"k-1\"\r\n",
+        &arguments,
+    );
+    assert_eq!(first.status, 200);
+    assert!(!is_replayed(&first), "{}", first.head);
+    // Without quotes, and with the arguments in another order, it is the same.
+    let key = "idempotency-key: k-1\r\n";
+    let second = send(&daemon.socket, "POST", ECHO, key, b"{\"b\": 2, \"a\": 1}");
+    assert!(is_replayed(&second), "{}", second.head);
+    assert_eq!(second.json(), first.json());
+    assert_eq!(server.count("tools/call"), 1);
+
+    // Another request, another user, another key.
+    let other = post(&daemon.socket, ECHO, key, &json!({"a": 2}));
+    assert_eq!(other.status, 422);
+    assert_eq!(other.json()["error_code"], "invalid_input");
+    let other = post(&daemon.socket, CALCULATOR, key, &arguments);
+    assert_eq!(other.status, 422);
+    let bobs = format!("{key}x-pillion-user: bob\r\n");
+    assert!(!is_replayed(&post(&daemon.socket, ECHO, &bobs, &arguments)));
+    let caller = Caller::default().idempotency_key("k-2");
+    let client = Client::new(&daemon.socket);
+    client.execute("far_echo", &arguments, &caller).unwrap();
+    assert_eq!(server.count("tools/call"), 3);
+
+    daemon.kill();
+    let daemon = daemon.again();
+    let third = post(&daemon.socket, ECHO, key, &arguments);
+    assert!(is_replayed(&third));
+    assert_eq!(third.json(), first.json());
+    assert_eq!(server.count("tools/call"), 3);
+}
+
+#[test]
+fn what_has_not_run_may_be_sent_again_under_its_key() {
+    let daemon = Daemon::with_config("[tools.get_time]\nrate_limit = { per_minute = 1 }\n", &[]);
+    let key = "idempotency-key: k\r\n";
+    let wrong = json!({"expression": 7});
+    for _ in 0..2 {
+        let refused = post(&daemon.socket, CALCULATOR, key, &wrong);
+        assert_eq!(refused.json()["result"]["error_code"], "invalid_input");
+        assert!(!is_replayed(&refused));
+    }
+    let right = post(
+        &daemon.socket,
+        CALCULATOR,
+        key,
+        &json!({"expression": "1+1"}),
+    );
+    assert_eq!(right.json()["result"]["success"], true);
+
+    let time = "/api/v1/tools/execute/get_time";
+    post(&daemon.socket, time, "", &json!({}));
+    let key = "idempotency-key: limited\r\n";
+    for _ in 0..2 {
+        let refused = post(&daemon.socket, time, key, &json!({}));
+        assert_eq!(refused.json()["result"]["error_code"], "rate_limited");
+        assert!(!is_replayed(&refused));
+    }
+    // What is not there has not run, either.
+    for _ in 0..2 {
+        let unknown = post(
+            &daemon.socket,
+            "/api/v1/tools/execute/nope",
+            key,
+            &json!({}),
+        );
+        assert_eq!(unknown.json()["error_code"], "not_found");
+    }
+}
+
+#[test]
+fn a_request_that_runs_is_a_conflict_and_its_failure_is_its_answer() {
+    let server = server();
+    let daemon = Daemon::with_config(&config(&server, 3_000), &[]);
+    discover(&daemon);
+    server.set_mood(Mood::Asleep);
+    let socket = daemon.socket.clone();
+    let first =
+        std::thread::spawn(move || post(&socket, ECHO, "idempotency-key: k\r\n", &json!({})));
+    eventually("the call runs", || server.count("tools/call") == 1);
+    let second = post(&daemon.socket, ECHO, "idempotency-key: k\r\n", &json!({}));
+    assert_eq!(second.status, 409);
+    assert_eq!(second.json()["error_code"], "unavailable");
+    assert!(second.head.contains("retry-after: 1"), "{}", second.head);
+    let first = first.join().unwrap().json();
+    assert_eq!(first["result"]["error_code"], "timeout");
+    server.set_mood(Mood::Well);
+    let third = post(&daemon.socket, ECHO, "idempotency-key: k\r\n", &json!({}));
+    assert!(is_replayed(&third));
+    assert_eq!(third.json(), first);
+    assert_eq!(server.count("tools/call"), 1);
+}
+
+#[test]
+fn a_call_with_a_key_goes_on_when_its_caller_has_gone() {
+    let server = server();
+    let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
+    let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT", "1")]);
+    discover(&daemon);
+    server.set_mood(Mood::Asleep);
+    let socket = daemon.socket.clone();
+    let before = std::thread::spawn(move || post(&socket, ECHO, "", &json!({})));
+    eventually("the place is taken", || server.count("tools/call") == 1);
+    // The next one waits, and its caller hangs up.
+    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
+    let body = json!({"expression": "6 * 7"}).to_string();
+    let request = format!(
+        "POST {CALCULATOR} HTTP/1.1\r\nhost: x\r\nidempotency-key: k\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    caller.write_all(request.as_bytes()).unwrap();
+    let queued =
+        || crate::http::get(&daemon.socket, "/api/v1/status").json()["calls"]["queued"].clone();
+    eventually("it waits", || queued() == 1);
+    drop(caller);
+    before.join().unwrap();
+    let mut reply = None;
+    eventually("it has ended", || {
+        let key = "idempotency-key: k\r\n";
+        reply = Some(post(
+            &daemon.socket,
+            CALCULATOR,
+            key,
+            &json!({"expression": "6 * 7"}),
+        ));
+        reply.as_ref().unwrap().status == 200
+    });
+    let reply = reply.unwrap();
+    assert!(is_replayed(&reply), "{}", reply.head);
+    assert_eq!(reply.json()["result"]["data"]["result"], 42);
+}
+
+#[test]
+fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_is() {
+    let server = server();
+    let mut daemon = Daemon::with_config(
+        &config(&server, 30_000),
+        &[("PILLION__EXECUTOR__MAX_CONCURRENT", "1")],
+    );
+    discover(&daemon);
+    server.set_mood(Mood::Asleep);
+    let begin = |target: &'static str, key: &'static str, body: Value| {
+        let mut caller = UnixStream::connect(&daemon.socket).unwrap();
+        let body = body.to_string();
+        let request = format!(
+            "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        caller.write_all(request.as_bytes()).unwrap();
+        caller
+    };
+    let _running = begin(ECHO, "ran", json!({}));
+    eventually("the first runs", || server.count("tools/call") == 1);
+    let _waiting = begin(CALCULATOR, "waited", json!({"expression": "6 * 7"}));
+    let status = || crate::http::get(&daemon.socket, "/api/v1/status").json();
+    eventually("the second waits", || status()["calls"]["queued"] == 1);
+    daemon.kill();
+    server.set_mood(Mood::Well);
+
+    let daemon = daemon.again();
+    let waited = "idempotency-key: waited\r\n";
+    let reply = post(
+        &daemon.socket,
+        CALCULATOR,
+        waited,
+        &json!({"expression": "6 * 7"}),
+    );
+    assert!(!is_replayed(&reply));
+    assert_eq!(reply.json()["result"]["data"]["result"], 42);
+    for _ in 0..2 {
+        let reply = post(&daemon.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
+        assert!(is_replayed(&reply));
+        let result = reply.json()["result"].clone();
+        assert_eq!(result["success"], false);
+        assert_eq!(result["error_code"], "unavailable");
+        assert_eq!(result["metadata"]["interrupted"], true);
+        // Its record says the same.
+        let record = result["metadata"]["record_id"].as_str().unwrap();
+        let record = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
+        assert_eq!(record.json()["call"]["status"], "interrupted");
+    }
+    assert_eq!(server.count("tools/call"), 1);
+}
+
+#[test]
+fn a_key_that_is_none_and_a_sidecar_that_keeps_nothing() {
+    let sidecar = Sidecar::start();
+    let arguments = json!({"expression": "1"});
+    for wrong in [
+        "idempotency-key:\r\n".to_owned(),
+        "idempotency-key: two words\r\n".to_owned(),
+        "idempotency-key: a\r\nidempotency-key: b\r\n".to_owned(),
+        format!("idempotency-key: {}\r\n", "x".repeat(256)),
+    ] {
+        let reply = post(&sidecar.socket, CALCULATOR, &wrong, &arguments);
+        assert_eq!(reply.status, 400, "{wrong}");
+        assert_eq!(reply.json()["error_code"], "invalid_input");
+    }
+    let key = "idempotency-key: good\r\n";
+    let reply = post(&sidecar.socket, CALCULATOR, key, &arguments);
+    assert_eq!(reply.status, 503);
+}
+
+/// At most once, however often the sidecar dies: many callers send calls with keys, again and
+/// again until each has its answer, while it is killed at any moment.
+#[test]
+fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_again_and_again() {
+    const CALLERS: usize = 4;
+    const KEYS: usize = 30;
+    let server = server();
+    let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
+    discover(&daemon);
+    let socket = daemon.socket.clone();
+    let answered = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let socket = &socket;
+                scope.spawn(move || {
+                    let answer = |key: usize| {
+                        let mut success = None;
+                        eventually("the call has an answer", || {
+                            success = try_once(socket, caller, key);
+                            success.is_some()
+                        });
+                        success.unwrap()
+                    };
+                    (0..KEYS).filter(|key| answer(*key)).count()
+                })
+            })
+            .collect();
+        for round in 0..6 {
+            std::thread::sleep(std::time::Duration::from_millis(60 + 35 * round));
+            daemon.kill();
+            daemon = daemon.again();
+        }
+        let answered = callers.into_iter().map(|caller| caller.join().unwrap());
+        answered.sum::<usize>()
+    });
+    // What was cut off may have come to the server, or not.
+    let ran = server.count("tools/call");
+    assert!(answered <= ran && ran <= CALLERS * KEYS, "{answered} {ran}");
+    assert!(answered > CALLERS * KEYS / 2, "{answered}");
+    drop(daemon);
+}
+
+/// Whether the call has worked; none while nobody can say. A tool that nobody has asked its
+/// server for is not there yet.
+fn try_once(socket: &Path, caller: usize, key: usize) -> Option<bool> {
+    let name = format!("{caller}-{key}");
+    let identity = Caller::default().idempotency_key(name);
+    let client = Client::builder(socket).build();
+    let answer = client.execute("far_echo", &json!({"key": key}), &identity);
+    match answer.ok()? {
+        pillion_wire::Answer::Ran(ran) => Some(ran.result.success),
+        pillion_wire::Answer::Refused(_) => None,
+    }
+}

@@ -1,0 +1,277 @@
+//! Limits: what they count outlives the process, and nobody's calls keep another's waiting.
+
+use nix::sys::signal::Signal;
+use pillion_client::{Caller, Client};
+use pillion_wire::{Answer, Outcome};
+use serde_json::json;
+
+use crate::http::get;
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{Daemon, eventually};
+
+fn call(socket: &std::path::Path, tool: &str, user: &str) -> Outcome {
+    let caller = Caller::default().user(user);
+    let client = Client::builder(socket).build();
+    let answer = client.execute(tool, &json!({"expression": "1"}), &caller);
+    let Ok(Answer::Ran(ran)) = answer else {
+        panic!("{answer:?}")
+    };
+    ran.result
+}
+
+fn code(outcome: &Outcome) -> Option<&str> {
+    outcome.error_code.as_deref()
+}
+
+const LIMITED: &str = "[tools.calculator]\nrate_limit = { per_minute = 3, per_hour = 4 }\n";
+
+#[test]
+fn c7_limits_count_on_after_a_crash_and_after_a_stop() {
+    let mut daemon = Daemon::with_config(LIMITED, &[]);
+    for _ in 0..2 {
+        assert!(call(&daemon.socket, "calculator", "alice").success);
+    }
+    daemon.kill();
+    let mut daemon = daemon.again();
+    assert!(call(&daemon.socket, "calculator", "alice").success);
+    // What was refused does not count.
+    for _ in 0..5 {
+        let refused = call(&daemon.socket, "calculator", "alice");
+        assert_eq!(code(&refused), Some("rate_limited"));
+        let wait = refused.metadata["retry_after"].as_u64().unwrap();
+        assert!((1..=60).contains(&wait), "{wait}");
+    }
+    assert!(call(&daemon.socket, "calculator", "bob").success);
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait().code(), Some(0));
+    let daemon = daemon.again();
+    let refused = call(&daemon.socket, "calculator", "alice");
+    assert_eq!(code(&refused), Some("rate_limited"));
+    for _ in 0..2 {
+        assert!(call(&daemon.socket, "calculator", "bob").success);
+    }
+    let refused = call(&daemon.socket, "calculator", "bob");
+    assert_eq!(code(&refused), Some("rate_limited"));
+}
+
+#[test]
+fn c7_limits_count_on_when_another_sidecar_takes_over() {
+    let mut daemon = Daemon::with_config(LIMITED, &[]);
+    let socket = daemon.socket.clone();
+    // This connection is kept, so that its next call may still come to the old one.
+    let caller = Caller::default().user("alice");
+    let client = Client::new(&socket);
+    let arguments = json!({"expression": "1"});
+    client.execute("calculator", &arguments, &caller).unwrap();
+    let next = daemon.successor();
+    client.execute("calculator", &arguments, &caller).unwrap();
+    assert_eq!(daemon.wait().code(), Some(0));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(call(&socket, "calculator", "alice").success);
+    let refused = call(&socket, "calculator", "alice");
+    assert_eq!(code(&refused), Some("rate_limited"));
+    drop(next);
+}
+
+#[test]
+fn c7_the_limit_of_a_server_survives_a_crash() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
+         rate_limit = {{ per_day = 1 }}\n",
+        server.url
+    );
+    let mut daemon = Daemon::with_config(&toml, &[]);
+    Client::new(&daemon.socket).list_tools(None).unwrap();
+    assert!(call(&daemon.socket, "far_echo", "alice").success);
+    daemon.kill();
+    let daemon = daemon.again();
+    Client::new(&daemon.socket).list_tools(None).unwrap();
+    let refused = call(&daemon.socket, "far_echo", "alice");
+    assert_eq!(code(&refused), Some("rate_limited"));
+    assert_eq!(server.count("tools/call"), 1);
+}
+
+#[test]
+fn c1_a_full_queue_refuses_and_the_status_shows_it() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[executor]\nmax_concurrent = 1\nmax_queued = 2\ntimeout_ms = 3000\n\
+         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    Client::new(&daemon.socket).list_tools(None).unwrap();
+    server.set_mood(Mood::Asleep);
+    let socket = &daemon.socket;
+    let calls = |what: &str| get(socket, "/api/v1/status").json()["calls"][what].clone();
+    std::thread::scope(|scope| {
+        let begin =
+            |tool: &'static str, user: &'static str| scope.spawn(move || call(socket, tool, user));
+        let running = begin("far_echo", "greedy");
+        eventually("it runs", || calls("running") == 1);
+        let waiting = [1, 2].map(|count| {
+            let waiting = begin("calculator", "greedy");
+            eventually("it waits", || calls("queued") == count);
+            waiting
+        });
+        let refused = call(socket, "calculator", "greedy");
+        assert_eq!(code(&refused), Some("rate_limited"));
+        assert_eq!(refused.metadata["retry_after"], 1);
+        let metrics = get(socket, "/metrics");
+        let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+        assert!(
+            metrics.contains("pillion_tool_calls_running 1\n"),
+            "{metrics}"
+        );
+        assert!(
+            metrics.contains("pillion_tool_calls_queued 2\n"),
+            "{metrics}"
+        );
+        // Somebody else has room, at the expense of whoever has the most.
+        let other = begin("calculator", "alice");
+        assert_eq!(code(&running.join().unwrap()), Some("timeout"));
+        let ends = waiting.map(|waiting| waiting.join().unwrap());
+        let codes: Vec<_> = ends.iter().map(code).collect();
+        assert!(codes.contains(&Some("rate_limited")), "{codes:?}");
+        // It came later and has time left.
+        assert_ne!(code(&other.join().unwrap()), Some("rate_limited"));
+    });
+}
+
+/// A server whose `echo` gives its arguments back, and a sidecar with these settings before it.
+fn echoing(settings: &str) -> (McpServer, Daemon) {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "{settings}\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
+         transport = \"streamable_http\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    Client::new(&daemon.socket).list_tools(None).unwrap();
+    (server, daemon)
+}
+
+#[test]
+fn c4_a_large_result_is_fetched_after_its_beginning_even_after_a_crash() {
+    let (_server, mut daemon) = echoing("[tools.far_echo]\nmax_result_bytes = 1000\n");
+    let caller = Caller::default().user("alice");
+    let client = Client::builder(&daemon.socket).build();
+    let arguments = json!({"long": "\u{e9}".repeat(50_000)});
+    let answer = client.execute("far_echo", &arguments, &caller);
+    let Ok(Answer::Ran(ran)) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(ran.result.success, "{ran:?}");
+    assert!(ran.result.text.len() < 1_500);
+    let spilled = &ran.result.metadata["spilled"];
+    let url = spilled["url"].as_str().unwrap();
+    assert!(ran.result.text.contains(url), "{}", ran.result.text);
+
+    daemon.kill();
+    let daemon = daemon.again();
+    let whole = get(&daemon.socket, url);
+    assert_eq!(whole.status, 200);
+    assert!(
+        whole.head.contains("content-type: application/json"),
+        "{}",
+        whole.head
+    );
+    assert_eq!(whole.json()["structuredContent"]["echo"], arguments);
+    assert_eq!(spilled["bytes"], whole.body.len());
+    let part = crate::http::send(&daemon.socket, "GET", url, "range: bytes=2-8\r\n", b"");
+    assert_eq!((part.status, &part.body[..]), (206, &whole.body[2..9]));
+    let range = format!("content-range: bytes 2-8/{}", whole.body.len());
+    assert!(part.head.contains(&range), "{}", part.head);
+    let beyond = "range: bytes=9999999-\r\n";
+    let beyond = crate::http::send(&daemon.socket, "GET", url, beyond, b"");
+    assert_eq!(beyond.status, 416);
+    let unknown = get(
+        &daemon.socket,
+        "/api/v1/results/00000000000000000000000000000000",
+    );
+    assert_eq!(
+        (unknown.status, unknown.json()["error_code"].as_str()),
+        (404, Some("not_found"))
+    );
+    // A result within the bound is as it is.
+    let client = Client::builder(&daemon.socket).build();
+    client.list_tools(None).unwrap();
+    assert!(
+        call(&daemon.socket, "far_echo", "alice")
+            .metadata
+            .get("spilled")
+            .is_none()
+    );
+}
+
+#[test]
+fn i3_an_mcp_client_gets_a_link_to_a_large_result_and_reads_it() {
+    let (_server, daemon) = echoing("[executor]\nmax_result_bytes = 1000\n");
+    let ask = crate::routes::mcp::ask;
+    let params = json!({"name": "echo", "arguments": {"long": "x".repeat(5_000)}});
+    let answer = ask(&daemon.socket, "tools/call", params);
+    let content = answer["result"]["content"].as_array().unwrap();
+    assert_eq!(content.len(), 2, "{answer}");
+    assert!(content[0]["text"].as_str().unwrap().len() < 1_500);
+    assert_eq!(content[1]["type"], "resource_link");
+    let uri = content[1]["uri"].as_str().unwrap();
+    let read = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
+    let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+    assert_eq!(text.len(), content[1]["size"]);
+    let whole: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert_eq!(
+        whole["structuredContent"]["echo"]["long"],
+        "x".repeat(5_000)
+    );
+    let gone = json!({"uri": "pillion://results/00000000000000000000000000000000"});
+    let gone = ask(&daemon.socket, "resources/read", gone);
+    assert_eq!(gone["error"]["code"], -32602, "{gone}");
+}
+
+#[test]
+fn l3_over_tcp_a_large_result_is_for_whoever_made_the_call() {
+    let tokens = "one execute 0123456789abcdefghij;two execute abcdefghij0123456789;boss admin zyxwvutsrqponmlkjihg";
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = port.local_addr().unwrap();
+    drop(port);
+    let toml = format!(
+        "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
+         [executor]\nmax_result_bytes = 10\n"
+    );
+    let daemon = Daemon::with_config(&toml, &[("TOKENS", tokens)]);
+    let send = |method: &str, path: &str, token: &str, user: &str, body: &str| {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             authorization: Bearer {token}\r\nx-pillion-user: {user}\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let (one, two) = ("0123456789abcdefghij", "abcdefghij0123456789");
+    let execute = "/api/v1/tools/execute/calculator";
+    let answer = send(
+        "POST",
+        execute,
+        one,
+        "alice",
+        r#"{"expression": "111111 * 111111"}"#,
+    );
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    let answer: serde_json::Value = serde_json::from_str(body).unwrap();
+    let url = answer["result"]["metadata"]["spilled"]["url"]
+        .as_str()
+        .unwrap();
+    let status = |token, user| send("GET", url, token, user, "")[9..12].to_owned();
+    assert_eq!(status(one, "alice"), "200");
+    assert_eq!(status(one, "bob"), "404");
+    assert_eq!(status(two, "alice"), "404");
+    assert_eq!(status("zyxwvutsrqponmlkjihg", "root"), "200");
+    drop(daemon);
+}
