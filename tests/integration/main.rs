@@ -7,8 +7,10 @@
     reason = "a test fails by panicking, and what it calls may do so too"
 )]
 
+mod approvals;
 mod cli;
 mod config;
+mod events;
 mod http;
 mod mcp;
 mod mcp_server;

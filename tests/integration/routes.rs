@@ -1,7 +1,7 @@
 mod bad_input;
 mod fallback;
 mod health;
-mod mcp;
+pub mod mcp;
 mod openapi;
 mod operations;
 mod tools;

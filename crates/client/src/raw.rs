@@ -117,6 +117,43 @@ impl<'a> Raw<'a> {
         self.get(&with_query(route::TOOL_CALL_STATISTICS, query))
     }
 
+    /// `GET /api/v1/approvals/` with this query, as an
+    /// [`ApprovalList`](pillion_wire::ApprovalList).
+    ///
+    /// # Errors
+    /// As [`tool_calls`](Self::tool_calls).
+    pub fn approvals(&self, query: &[(&str, String)]) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_query(route::APPROVALS, query))
+    }
+
+    /// `GET /api/v1/approvals/{id}`, as an [`ApprovalAnswer`](pillion_wire::ApprovalAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such approval.
+    pub fn approval(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        let id = utf8_percent_encode(id, SEGMENT);
+        self.get(&format!("{}{id}", route::APPROVALS))
+    }
+
+    /// `POST /api/v1/approvals/{id}/approve`, or `/deny`; the body is a
+    /// [`DecisionRequest`](pillion_wire::DecisionRequest) as JSON. The answer is an
+    /// [`ApprovalAnswer`](pillion_wire::ApprovalAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found`; status 409 where somebody has decided before, or it has
+    /// expired.
+    pub fn decide(
+        &self,
+        id: &str,
+        approve: bool,
+        body: &[u8],
+        caller: &Caller,
+    ) -> Result<Vec<u8>, ClientError> {
+        let id = utf8_percent_encode(id, SEGMENT);
+        let verdict = if approve { "approve" } else { "deny" };
+        self.post(&format!("{}{id}/{verdict}", route::APPROVALS), body, caller)
+    }
+
     fn get(&self, path: &str) -> Result<Vec<u8>, ClientError> {
         let (status, body) = self.client.send(path, None, &Caller::default())?;
         body_of(status, body)

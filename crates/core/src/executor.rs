@@ -30,6 +30,7 @@ use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOutput, ToolResult};
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
+    SpendFuture, WaitingCallFuture,
 };
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
 pub use gate::{Gate, GateFuture, ReadyCall};
@@ -210,7 +211,7 @@ impl Executor {
         let arguments = arguments::parse(call.arguments)?;
         let arguments = validate::against_schema(&tool, arguments)?;
         let approver = hooks.approver.as_deref();
-        let approval = approval::pass(
+        let granted = approval::pass(
             &config.approvals,
             registry,
             approver,
@@ -225,7 +226,7 @@ impl Executor {
                 tool: Arc::clone(&tool),
                 arguments: arguments.clone(),
                 context: context.clone(),
-                approval,
+                approval: granted.as_ref().map(|granted| granted.id.clone()),
             };
             if let Some(output) = gate.enter(ready).await? {
                 return output::cap(&tool, output, config.max_output_bytes);
@@ -234,6 +235,12 @@ impl Executor {
         limiter.admit(&tool, context.user.as_deref())?;
         // The result cache belongs here.
         let _permit = permit::acquire(permits, &tool, config.queue_timeout).await?;
+        let request = granted
+            .as_ref()
+            .and_then(|granted| granted.request.as_ref());
+        if let (Some(approver), Some(request)) = (approver, request) {
+            approver.spend(request).await?;
+        }
         if let Some(entry) = entry {
             entry.running().await?;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, Observer};
+use pillion_core::executor::{Executor, ExecutorHooks, Observer};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
@@ -11,7 +11,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::access::Access;
+use crate::approvals::Approvals;
 use crate::config::{Config, HttpSection};
+use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
 use crate::process::Process;
@@ -36,6 +38,7 @@ struct Shared {
     upstreams: Arc<Upstreams>,
     http: HttpSection,
     access: Access,
+    approvals: Approvals,
     state: Option<State>,
     mcp: Arc<McpServer>,
     process: Arc<Process>,
@@ -64,14 +67,21 @@ impl Config {
         access: Access,
     ) -> App {
         let process = Arc::<Process>::default();
-        let hooks = self.hooks(state.as_ref(), &process);
-        let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
+        let approvals = Approvals::new(self, state.as_ref(), &process);
+        let hooks = self.hooks(state.as_ref(), &process, &approvals);
+        let upstreams = Upstreams::new(
+            &self.mcp_servers,
+            self.mcp.clone(),
+            Arc::clone(&registry),
+            Arc::clone(&process.events),
+        );
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
             executor,
             upstreams: Arc::new(upstreams),
             http: self.http.clone(),
             access,
+            approvals,
             state,
             mcp: Arc::new(McpServer::new(&self.models)),
             process,
@@ -79,25 +89,22 @@ impl Config {
         })
     }
 
-    /// Who sees the calls: the call log, and the statistics.
-    fn hooks(&self, state: Option<&State>, process: &Process) -> ExecutorHooks {
-        let observer: Arc<dyn Observer> = Arc::clone(&process.metrics.tools) as _;
+    /// Who takes part in the calls: those who approve them, the call log, the statistics, and
+    /// whoever listens.
+    fn hooks(
+        &self,
+        state: Option<&State>,
+        process: &Process,
+        approvals: &Approvals,
+    ) -> ExecutorHooks {
+        let metrics: Arc<dyn Observer> = Arc::clone(&process.metrics.tools) as _;
+        let events: Arc<dyn Observer> = Arc::clone(&process.events) as _;
         ExecutorHooks {
+            approver: Some(Arc::new(approvals.clone())),
             journal: state.map(|state| state.journal(self)),
-            observer: Some(observer),
+            observer: Some(Arc::new(Both(metrics, events))),
             ..ExecutorHooks::default()
         }
-    }
-
-    fn executor_config(&self) -> ExecutorConfig {
-        let mut executor = self.executor.to_core(&self.tools);
-        for server in &self.mcp_servers {
-            if let Some(limit) = server.rate_limit {
-                let servers = &mut executor.rate_limits.servers;
-                servers.insert(server.label().to_owned(), limit.into());
-            }
-        }
-        executor
     }
 }
 
@@ -118,12 +125,14 @@ impl App {
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
             .await;
         old.mcp.reconfigure(&config.models);
-        let hooks = config.hooks(old.state.as_ref(), &old.process);
+        let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
+        let hooks = config.hooks(old.state.as_ref(), &old.process, &approvals);
         Self::of(Shared {
             executor: old.executor.reconfigured(config.executor_config(), hooks),
             upstreams: Arc::new(upstreams),
             http: config.http.clone(),
             access,
+            approvals,
             state: old.state.clone(),
             mcp: Arc::clone(&old.mcp),
             process: Arc::clone(&old.process),
@@ -183,6 +192,11 @@ impl App {
     #[must_use]
     pub fn access(&self) -> &Access {
         &self.shared.access
+    }
+
+    /// The calls that wait for somebody's approval.
+    pub(crate) fn approvals(&self) -> &Approvals {
+        &self.shared.approvals
     }
 
     /// What lives as long as the process.

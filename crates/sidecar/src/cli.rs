@@ -4,9 +4,11 @@
 //! Exit codes: 0 when all went well, 1 when something failed, 2 when the command line or
 //! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
+mod approvals;
 mod calls;
 mod completions;
 mod error;
+mod events;
 mod mcp;
 mod mcp_stdio;
 mod report;
@@ -49,6 +51,10 @@ enum Command {
     Tools(tools::Tools),
     /// Shows what a running sidecar has recorded of its calls
     Calls(calls::Calls),
+    /// Shows the calls that wait for somebody's approval, and decides on them
+    Approvals(approvals::Approvals),
+    /// Shows what happens in a running sidecar, as it happens
+    Events(events::Events),
     /// Serves one MCP client over standard input and output, without a sidecar
     McpStdio(mcp_stdio::McpStdio),
     /// Shows how a running sidecar is doing
@@ -103,6 +109,8 @@ pub fn run() -> ExitCode {
         Command::Serve(serve) => serve.apply(),
         Command::Tools(tools) => tools.apply(),
         Command::Calls(calls) => calls.apply(),
+        Command::Approvals(approvals) => approvals.apply(),
+        Command::Events(events) => events.apply(),
         Command::McpStdio(stdio) => stdio.apply(),
         Command::Status(status) => status.apply(),
         Command::Top(top) => top.apply(),

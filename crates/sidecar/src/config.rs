@@ -18,6 +18,7 @@
 //! # Ok::<(), pillion::config::ConfigError>(())
 //! ```
 
+mod approvals;
 mod call_log;
 mod environment;
 mod error;
@@ -41,8 +42,10 @@ mod user;
 use std::collections::BTreeMap;
 
 use pillion_core::capability::ModelConfig;
+use pillion_core::executor::ExecutorConfig;
 use serde::Deserialize;
 
+pub use approvals::{ApprovalsSection, AskClients};
 pub use call_log::CallLogSection;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
@@ -70,6 +73,8 @@ pub struct Config {
     pub http: HttpSection,
     /// How tools run.
     pub executor: ExecutorSection,
+    /// Which calls somebody has to approve.
+    pub approvals: ApprovalsSection,
     /// Settings of single tools, by name, as in `[tools.calculator]`.
     pub tools: BTreeMap<String, ToolSection>,
     /// How MCP servers are asked for their tools.
@@ -90,4 +95,20 @@ pub struct Config {
     pub log: LogSection,
     /// How to stop.
     pub shutdown: ShutdownSection,
+}
+
+impl Config {
+    /// The executor's configuration: what its own section says, and those of approvals, tools
+    /// and MCP servers.
+    pub(crate) fn executor_config(&self) -> ExecutorConfig {
+        let mut executor = self.executor.to_core(&self.tools);
+        for server in &self.mcp_servers {
+            if let Some(limit) = server.rate_limit {
+                let servers = &mut executor.rate_limits.servers;
+                servers.insert(server.label().to_owned(), limit.into());
+            }
+        }
+        executor.approvals = self.approvals.rules(&self.tools, &self.mcp_servers);
+        executor
+    }
 }

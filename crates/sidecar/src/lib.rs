@@ -20,15 +20,18 @@
 
 pub mod access;
 pub mod app;
+mod approvals;
 pub mod cli;
 pub mod config;
 mod daemon;
 mod echo;
+mod events;
 mod handover;
 pub mod live;
 pub mod logging;
 mod mcp_server;
 mod metrics;
+mod moment;
 pub mod problem;
 mod process;
 mod reload;

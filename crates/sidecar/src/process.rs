@@ -6,12 +6,18 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
+use crate::approvals::Desk;
+use crate::events::{Bus, Event};
 use crate::metrics::Metrics;
 
 /// Shared by every state that the process has had.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) metrics: Arc<Metrics>,
+    /// Tells whoever listens what happens.
+    pub(crate) events: Arc<Bus>,
+    /// Where those meet who wait for approvals and those who give them.
+    pub(crate) desk: Arc<Desk>,
     is_draining: AtomicBool,
     last_reload: Mutex<Option<Reload>>,
 }
@@ -40,6 +46,10 @@ impl Process {
             Some(_) => &self.metrics.failed_reloads,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        let event = Event::ConfigurationReloaded {
+            error: error.as_deref(),
+        };
+        self.events.tell(&event);
         let at = SystemTime::now();
         *self.last_reload.lock() = Some(Reload { at, error });
     }

@@ -1,8 +1,10 @@
 //! The routes of the API, a file each, and what they have in common.
 
+mod approvals;
 mod body;
 mod caller;
 mod error;
+mod events;
 mod gate;
 mod health;
 mod mcp;
@@ -17,6 +19,7 @@ mod tool_calls;
 mod tools;
 
 use std::any::Any;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -24,6 +27,7 @@ use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
+use pillion_core::store::Store;
 use pillion_wire::route;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -34,7 +38,9 @@ use error::RequestError;
 pub fn router(app: App) -> Router {
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
-    let routes: [(&str, MethodRouter<App>); 13] = [
+    let approval = format!("{}{{id}}", route::APPROVALS);
+    let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
+    let routes: [(&str, MethodRouter<App>); 18] = [
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
         (&execute, post(tools::execute::execute)),
@@ -52,6 +58,11 @@ pub fn router(app: App) -> Router {
             route::MCP,
             post(mcp::post).get(mcp::get).delete(mcp::delete),
         ),
+        (route::APPROVALS, get(approvals::list::list)),
+        (&approval, get(approvals::show::show)),
+        (&approve, post(approvals::decide::approve)),
+        (&deny, post(approvals::decide::deny)),
+        (route::EVENTS, get(events::events)),
         (route::HEALTH, get(health::health)),
         (route::READY, get(ready::ready)),
         (route::METRICS, get(metrics::metrics)),
@@ -81,6 +92,11 @@ fn layered(router: Router, app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), gate::enter))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app, request_log::log))
+}
+
+/// The store, where the sidecar has one.
+fn store_of(app: &App) -> Result<Arc<dyn Store>, RequestError> {
+    app.store().ok_or(RequestError::NoStore)
 }
 
 async fn unknown_route(uri: Uri) -> RequestError {

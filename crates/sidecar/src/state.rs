@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::executor::Journal;
-use pillion_core::store::{CallLog, ProcessLife, Retention, Store, StoreError, Timestamp};
+use pillion_core::store::{
+    ApprovalStore, CallLog, ProcessLife, Retention, Store, StoreError, Timestamp,
+};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -15,6 +17,9 @@ use crate::config::Config;
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
+
+/// How long approvals are kept that do not count any more.
+const KEPT_APPROVALS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The store of a running sidecar. Cheap to clone.
 #[derive(Clone)]
@@ -136,6 +141,10 @@ async fn clean_up(store: Arc<SqlStore>, retention: Retention) {
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "Cannot remove old calls"),
+        }
+        let long_ago = Timestamp::now().minus(KEPT_APPROVALS);
+        if let Err(error) = store.remove_expired_approvals(long_ago).await {
+            tracing::warn!(%error, "Cannot remove old approvals");
         }
         tokio::time::sleep(CLEAN_UP_EVERY).await;
     }

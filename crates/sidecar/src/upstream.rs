@@ -24,6 +24,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{McpSection, McpServerSection};
+use crate::events::{Bus, Event};
 use desk::Desk;
 pub(crate) use tool::UpstreamTool;
 
@@ -42,6 +43,7 @@ pub(crate) struct Upstreams {
     states: Mutex<Vec<State>>,
     registry: Arc<ToolRegistry>,
     times: McpSection,
+    events: Arc<Bus>,
     /// Whether every server was asked at least once.
     was_tried: AtomicBool,
 }
@@ -85,6 +87,8 @@ struct State {
     error: Option<String>,
     /// How many tries have failed since the last that did not.
     failures: u32,
+    /// The last try did not fail.
+    is_connected: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +102,7 @@ impl Upstreams {
         servers: &[McpServerSection],
         times: McpSection,
         registry: Arc<ToolRegistry>,
+        events: Arc<Bus>,
     ) -> Self {
         let servers = servers.iter().filter(|server| server.enabled);
         let servers: Vec<_> = servers
@@ -112,6 +117,7 @@ impl Upstreams {
             log_level: AtomicU8::new(u8::MAX),
             registry,
             times,
+            events,
         }
     }
 
@@ -181,7 +187,8 @@ impl Upstreams {
                 states.push(State::default());
             }
         }
-        for (_, state) in known {
+        for (server, state) in known {
+            self.tell_status(server, "disconnected", None);
             for gone in state.tools.drain(..) {
                 self.registry.unregister(gone.as_str());
             }
@@ -207,6 +214,7 @@ impl Upstreams {
             log_level: AtomicU8::new(u8::MAX),
             registry: Arc::clone(&self.registry),
             times,
+            events: Arc::clone(&self.events),
         }
     }
 
@@ -234,6 +242,9 @@ impl Upstreams {
             let limit = self.times.discovery_timeout;
             async move {
                 if server.is_stale.swap(false, Ordering::Relaxed) || state.is_due() {
+                    if !state.is_connected {
+                        self.tell_status(server, "connecting", None);
+                    }
                     Some(server.list(limit).await)
                 } else {
                     None
@@ -290,11 +301,54 @@ impl Upstreams {
         )
     }
 
+    fn tell_status(&self, server: &Server, status: &'static str, error: Option<&str>) {
+        self.events.tell(&Event::ServerStatus {
+            server: &server.label,
+            status,
+            error,
+        });
+    }
+
+    /// Tells what is otherwise than it was, if anything is.
+    fn tell_changes(&self, server: &Arc<Server>, registered: &[(ToolName, Arc<UpstreamTool>)]) {
+        let known = self.tools.read();
+        let before = known.iter();
+        let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = before
+            .filter(|(_, tool)| Arc::ptr_eq(tool.server(), server))
+            .collect();
+        let now: IndexMap<&ToolName, &Arc<UpstreamTool>> =
+            registered.iter().map(|(name, tool)| (name, tool)).collect();
+        let names = |of: &IndexMap<&'_ ToolName, _>, is_meant: &dyn Fn(&ToolName) -> bool| {
+            let names = of.keys().filter(|name| is_meant(name));
+            names.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let added = names(&now, &|name| !before.contains_key(name));
+        let removed = names(&before, &|name| !now.contains_key(name));
+        let changed = names(&now, &|name| {
+            before
+                .get(name)
+                .is_some_and(|tool| !tool.is_same(now[name]))
+        });
+        if added.is_empty() && removed.is_empty() && changed.is_empty() {
+            return;
+        }
+        self.events.tell(&Event::ToolsChanged {
+            server: &server.label,
+            added,
+            removed,
+            changed,
+        });
+    }
+
     fn accept(&self, server: &Arc<Server>, state: &mut State, tools: &[offer::RawTool]) {
+        if !state.is_connected {
+            self.tell_status(server, "connected", None);
+        }
         let offer = offer::Offer { server };
         let refresh_after = self.times.refresh_after;
         let registered = offer.register(tools, &state.tools, &self.registry);
         let names = registered.iter().map(|(name, _)| name.clone()).collect();
+        self.tell_changes(server, &registered);
         {
             let mut known = self.tools.write();
             known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
@@ -309,6 +363,7 @@ impl Upstreams {
             }),
             error: None,
             failures: 0,
+            is_connected: true,
         };
         let tools = state.tools.len();
         *server.report.write() = ServerReport {
@@ -328,6 +383,7 @@ impl Upstreams {
     fn give_up(&self, server: &Server, state: &mut State, error: String) {
         // Once for each reason, not once for each try.
         if state.error.as_ref() != Some(&error) {
+            self.tell_status(server, "error", Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
         }
         let pause = self
@@ -341,6 +397,7 @@ impl Upstreams {
             report.error = Some(error.clone());
         }
         state.error = Some(error);
+        state.is_connected = false;
         state.failures += 1;
         state.next = Some(Next::At(Instant::now() + pause));
     }

@@ -25,6 +25,7 @@
 //!
 //! With the feature `openapi` every body derives its OpenAPI schema.
 
+mod approvals;
 mod batch;
 mod caller;
 mod execution;
@@ -35,8 +36,11 @@ pub mod route;
 mod status;
 mod tool_calls;
 
+pub use approvals::{ApprovalAnswer, ApprovalEntry, ApprovalList, DecisionRequest};
 pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
-pub use caller::{CHANNEL_HEADER, REQUEST_ID_HEADER, USER_HEADER};
+pub use caller::{
+    APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, REQUEST_ID_HEADER, USER_HEADER,
+};
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;

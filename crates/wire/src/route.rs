@@ -40,3 +40,12 @@ pub const METRICS: &str = "/metrics";
 
 /// `GET`: how the sidecar is doing, as a [`Status`](crate::Status).
 pub const STATUS: &str = "/api/v1/status";
+
+/// `GET`: the calls that wait, or waited, for approval, as an
+/// [`ApprovalList`](crate::ApprovalList). With an id appended: that one, as an
+/// [`ApprovalAnswer`](crate::ApprovalAnswer); with `/approve` or `/deny` after it, `POST`: the
+/// decision. Its body may be a [`DecisionRequest`](crate::DecisionRequest).
+pub const APPROVALS: &str = "/api/v1/approvals/";
+
+/// `GET`: what happens, as server-sent events.
+pub const EVENTS: &str = "/api/v1/events";

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use pillion_core::executor::{ExecutorConfig, RateWindows};
+use pillion_core::executor::{ApprovalPolicy, ExecutorConfig, RateWindows};
 use serde::Deserialize;
 
 use super::millis;
@@ -54,6 +54,10 @@ pub struct ToolSection {
     /// This tool's rate limit, in place of `executor.rate_limit`.
     /// `PILLION__TOOLS__NAME__RATE_LIMIT__PER_MINUTE` and so on. Default none.
     pub rate_limit: Option<RateLimitSection>,
+    /// Whether calls of this tool need approval (G2), whatever `[approvals]` and its server say:
+    /// `never`, `always`, `prompt` or a policy of `[approvals]`.
+    /// `PILLION__TOOLS__NAME__REQUIRE_APPROVAL`. Default what those say.
+    pub require_approval: Option<ApprovalPolicy>,
 }
 
 /// A rate limit: at most so many calls of one user in any minute, hour and day (C7).

@@ -159,6 +159,9 @@ fn translated(result: &ToolResult, is_mcp: bool) -> Value {
         "content": [{"type": "text", "text": text}],
         "isError": !result.success,
     });
+    if let Some(id) = result.metadata.get("approval_id") {
+        translated["_meta"] = json!({"pillion/approval_id": id});
+    }
     if !is_mcp {
         translated["structuredContent"] = if result.success {
             let data = result.data.as_ref().unwrap_or(&result.result);

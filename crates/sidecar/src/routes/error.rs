@@ -37,6 +37,10 @@ pub(super) enum RequestError {
     BadParameter { name: &'static str },
     #[error("There is no recorded call with this id")]
     UnknownCall,
+    #[error("There is no approval with this id")]
+    UnknownApproval,
+    #[error("{why}")]
+    NotOpen { why: String },
     #[error("This sidecar keeps no record of calls")]
     NoStore,
     #[error("{0}")]
@@ -66,7 +70,10 @@ impl RequestError {
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Store(error) => (status_of(error), error.code()),
             Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
-            Self::UnknownRoute { .. } | Self::UnknownCall => (StatusCode::NOT_FOUND, NotFound),
+            Self::NotOpen { .. } => (StatusCode::CONFLICT, InvalidInput),
+            Self::UnknownRoute { .. } | Self::UnknownCall | Self::UnknownApproval => {
+                (StatusCode::NOT_FOUND, NotFound)
+            }
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }

@@ -6,7 +6,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{health, metrics, ready, status, tool_calls, tools};
+use super::{approvals, events, health, metrics, ready, status, tool_calls, tools};
 use crate::problem::Problem;
 
 /// The description of the API (requirement I5).
@@ -24,6 +24,11 @@ use crate::problem::Problem;
         tool_calls::list::list,
         tool_calls::statistics::statistics,
         tool_calls::show::show,
+        approvals::list::list,
+        approvals::show::show,
+        approvals::decide::approve,
+        approvals::decide::deny,
+        events::events,
         health::health,
         ready::ready,
         metrics::metrics,
@@ -34,6 +39,8 @@ use crate::problem::Problem;
     tags(
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
+        (name = "approvals", description = "Calls that somebody has to approve"),
+        (name = "events", description = "What happens, as it happens"),
         (name = "operations", description = "Running the sidecar itself")
     )
 )]

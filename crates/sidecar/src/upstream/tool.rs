@@ -37,6 +37,12 @@ impl UpstreamTool {
         self.inner.remote_name()
     }
 
+    /// Whether the other is described in the same words.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let of = |tool: &Self| serde_json::to_string(&tool.listed).ok();
+        of(self) == of(other)
+    }
+
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.server
     }

@@ -27,6 +27,7 @@ fn decision(verdict: Verdict, by: &str, moment: i64) -> ApprovalDecision {
         verdict,
         by: by.to_owned(),
         at: at(moment),
+        reason: (verdict == Verdict::Denied).then(|| "not today".to_owned()),
     }
 }
 
