@@ -15,6 +15,7 @@ mod http;
 mod mcp;
 mod mcp_server;
 mod peers;
+mod pins;
 mod program;
 mod reload;
 mod routes;

@@ -16,6 +16,7 @@ use crate::config::{Config, HttpSection};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
+use crate::pins::Pins;
 use crate::process::Process;
 use crate::state::State;
 use crate::upstream::{ServerReport, Upstreams};
@@ -74,6 +75,7 @@ impl Config {
             self.mcp.clone(),
             Arc::clone(&registry),
             Arc::clone(&process.events),
+            Pins::new(state.as_ref().map(State::store)),
         );
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {

@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod mcp;
 mod mcp_stdio;
+mod pins;
 mod report;
 mod serve;
 mod status;
@@ -55,6 +56,8 @@ enum Command {
     Approvals(approvals::Approvals),
     /// Shows what happens in a running sidecar, as it happens
     Events(events::Events),
+    /// Shows which tools of MCP servers have changed, and accepts them
+    Pins(pins::Pins),
     /// Serves one MCP client over standard input and output, without a sidecar
     McpStdio(mcp_stdio::McpStdio),
     /// Shows how a running sidecar is doing
@@ -111,6 +114,7 @@ pub fn run() -> ExitCode {
         Command::Calls(calls) => calls.apply(),
         Command::Approvals(approvals) => approvals.apply(),
         Command::Events(events) => events.apply(),
+        Command::Pins(pins) => pins.apply(),
         Command::McpStdio(stdio) => stdio.apply(),
         Command::Status(status) => status.apply(),
         Command::Top(top) => top.apply(),

@@ -53,7 +53,7 @@ pub use group::Group;
 pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
 pub use log::{LogFilter, LogFormat, LogSection};
-pub use mcp::McpSection;
+pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};

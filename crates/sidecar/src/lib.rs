@@ -32,6 +32,7 @@ pub mod logging;
 mod mcp_server;
 mod metrics;
 mod moment;
+mod pins;
 pub mod problem;
 mod process;
 mod reload;

@@ -11,6 +11,7 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod page;
+mod pins;
 mod ready;
 mod request_log;
 mod status;
@@ -39,8 +40,10 @@ pub fn router(app: App) -> Router {
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
     let approval = format!("{}{{id}}", route::APPROVALS);
+    let pin = format!("{}{{server}}/{{tool}}", route::PINS);
+    let accept = format!("{pin}/accept");
     let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
-    let routes: [(&str, MethodRouter<App>); 18] = [
+    let routes: [(&str, MethodRouter<App>); 21] = [
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
         (&execute, post(tools::execute::execute)),
@@ -63,6 +66,9 @@ pub fn router(app: App) -> Router {
         (&approve, post(approvals::decide::approve)),
         (&deny, post(approvals::decide::deny)),
         (route::EVENTS, get(events::events)),
+        (route::PINS, get(pins::list)),
+        (&pin, get(pins::show)),
+        (&accept, post(pins::accept)),
         (route::HEALTH, get(health::health)),
         (route::READY, get(ready::ready)),
         (route::METRICS, get(metrics::metrics)),

@@ -21,7 +21,6 @@ pub struct ApprovalEntry {
     /// The arguments that it would run with, without what the rules of the call log take out;
     /// absent in a list where they are long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub arguments: Option<Value>,
     /// SHA-256 of tool, server, user and exact arguments: what the decision is bound to.
     pub arguments_hash: String,

@@ -32,6 +32,7 @@ mod execution;
 mod failure;
 mod health;
 mod listing;
+mod pins;
 pub mod route;
 mod status;
 mod tool_calls;
@@ -45,6 +46,7 @@ pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;
 pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
+pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,
 };

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::Table;
 
-use super::RateLimitSection;
+use super::{PinPolicy, RateLimitSection};
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
@@ -29,6 +29,8 @@ pub struct McpServerSection {
     /// Whether calls of the server's tools need approval (G2): `never`, `always`, `prompt` or a
     /// policy of `[approvals]`. Default what `[approvals]` says.
     pub require_approval: Option<ApprovalPolicy>,
+    /// What becomes of its tools that change. Default what `mcp.pin` says.
+    pub pin: Option<PinPolicy>,
     /// The server itself.
     pub server: ServerConfig,
     /// What the entry said, to see whether another says the same.
@@ -60,11 +62,17 @@ pub(super) struct OwnKeys {
     tool_prefix: Option<String>,
     rate_limit: Option<RateLimitSection>,
     require_approval: Option<ApprovalPolicy>,
+    pin: Option<PinPolicy>,
 }
 
 impl OwnKeys {
-    pub(super) const NAMES: [&'static str; 4] =
-        ["enabled", "tool_prefix", "rate_limit", "require_approval"];
+    pub(super) const NAMES: [&'static str; 5] = [
+        "enabled",
+        "tool_prefix",
+        "rate_limit",
+        "require_approval",
+        "pin",
+    ];
 
     /// Whether the prefix, if there is one, can begin a tool's name (A4).
     pub(super) fn has_legal_prefix(&self) -> bool {
@@ -80,6 +88,7 @@ impl OwnKeys {
             tool_prefix: self.tool_prefix,
             rate_limit: self.rate_limit,
             require_approval: self.require_approval,
+            pin: self.pin,
             server,
             digest,
         }

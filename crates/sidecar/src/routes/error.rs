@@ -39,6 +39,8 @@ pub(super) enum RequestError {
     UnknownCall,
     #[error("There is no approval with this id")]
     UnknownApproval,
+    #[error("There is no pin of such a tool")]
+    UnknownPin,
     #[error("{why}")]
     NotOpen { why: String },
     #[error("This sidecar keeps no record of calls")]
@@ -71,9 +73,10 @@ impl RequestError {
             Self::Store(error) => (status_of(error), error.code()),
             Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
             Self::NotOpen { .. } => (StatusCode::CONFLICT, InvalidInput),
-            Self::UnknownRoute { .. } | Self::UnknownCall | Self::UnknownApproval => {
-                (StatusCode::NOT_FOUND, NotFound)
-            }
+            Self::UnknownRoute { .. }
+            | Self::UnknownCall
+            | Self::UnknownApproval
+            | Self::UnknownPin => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }

@@ -8,12 +8,12 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use pillion_wire::Failure;
 use serde::Deserialize;
 
 use super::error::RequestError;
 use crate::app::App;
 use crate::events::{Listener, Types};
+use crate::problem::Problem;
 
 /// How often something is sent where nothing happens: so it is seen when the client has gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -25,6 +25,9 @@ pub(super) struct Wanted {
     /// Only events of these types, divided by commas: `call.started`, `call.ended`,
     /// `server.status`, `tools.changed`, `approval.requested`, `approval.decided`,
     /// `configuration.reloaded`; what stands before the dot means all of them.
+    #[param(
+        pattern = "^(call|server|tools|approval|configuration)(,(call|server|tools|approval|configuration))*$"
+    )]
     types: Option<String>,
 }
 
@@ -41,7 +44,7 @@ pub(super) struct Wanted {
     ),
     responses(
         (status = 200, description = "The events", content_type = "text/event-stream", body = String),
-        (status = 400, description = "There is no such type", body = Failure),
+        (status = 400, description = "There is no such type", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn events(

@@ -6,7 +6,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{approvals, events, health, metrics, ready, status, tool_calls, tools};
+use super::{approvals, events, health, metrics, pins, ready, status, tool_calls, tools};
 use crate::problem::Problem;
 
 /// The description of the API (requirement I5).
@@ -29,6 +29,9 @@ use crate::problem::Problem;
         approvals::decide::approve,
         approvals::decide::deny,
         events::events,
+        pins::list,
+        pins::show,
+        pins::accept,
         health::health,
         ready::ready,
         metrics::metrics,
@@ -40,6 +43,7 @@ use crate::problem::Problem;
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
         (name = "approvals", description = "Calls that somebody has to approve"),
+        (name = "pins", description = "What the tools of MCP servers are accepted to be"),
         (name = "events", description = "What happens, as it happens"),
         (name = "operations", description = "Running the sidecar itself")
     )

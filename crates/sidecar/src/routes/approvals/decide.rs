@@ -2,12 +2,13 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Timestamp, Verdict};
-use pillion_wire::{ApprovalAnswer, DecisionRequest, Failure};
+use pillion_wire::{ApprovalAnswer, DecisionRequest};
 
 use super::entry;
 use crate::access::{Grant, Peer};
 use crate::app::App;
 use crate::moment::text_of;
+use crate::problem::Problem;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -33,10 +34,10 @@ type Decider = (Extension<Grant>, Option<Extension<Peer>>);
     request_body(content = Option<DecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval as it is now", body = ApprovalAnswer),
-        (status = 400, description = "The body is none", body = Failure),
-        (status = 404, description = "There is no such approval", body = Failure),
-        (status = 409, description = "Somebody has decided before, or it has expired", body = Failure),
-        (status = 503, description = "The store cannot be written", body = Failure),
+        (status = 400, description = "The body is none", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such approval", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Somebody has decided before, or it has expired", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be written", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn approve(
@@ -63,10 +64,10 @@ pub(in crate::routes) async fn approve(
     request_body(content = Option<DecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval as it is now", body = ApprovalAnswer),
-        (status = 400, description = "The body is none", body = Failure),
-        (status = 404, description = "There is no such approval", body = Failure),
-        (status = 409, description = "Somebody has decided before, or it has expired", body = Failure),
-        (status = 503, description = "The store cannot be written", body = Failure),
+        (status = 400, description = "The body is none", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such approval", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Somebody has decided before, or it has expired", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be written", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn deny(

@@ -1,12 +1,15 @@
 use axum::Json;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use pillion_core::store::{ApprovalFilter, Cursor, PageRequest, Timestamp, Verdict};
-use pillion_wire::{ApprovalList, Failure};
+use pillion_core::store::{ApprovalFilter, Timestamp, Verdict};
+use pillion_wire::ApprovalList;
 use serde::Deserialize;
 
 use super::entry;
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
+use crate::routes::page::WantedPage;
 use crate::routes::store_of;
 
 /// Arguments that a list shows, as JSON, in bytes.
@@ -17,16 +20,23 @@ const MOST_SHOWN: usize = 16 * 1024;
 #[into_params(parameter_in = Query)]
 pub(in crate::routes) struct Wanted {
     /// Only those of this status: `pending`, `approved` (used or not), `denied` or `expired`.
+    #[param(inline, value_type = Option<StatusName>)]
     status: Option<String>,
     /// Only those of this tool.
     tool: Option<String>,
     /// Only those on behalf of this user.
     user: Option<String>,
-    /// The `next` of the page before.
-    after: Option<String>,
-    /// At most so many, 1 to 1000; 50 when it is left out.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
+}
+
+/// How a status is written.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "describes a parameter, and is never made")]
+enum StatusName {
+    Pending,
+    Approved,
+    Denied,
+    Expired,
 }
 
 impl Wanted {
@@ -49,17 +59,6 @@ impl Wanted {
         }
         Ok(filter)
     }
-
-    fn page(self) -> Result<PageRequest, RequestError> {
-        let limit = self.limit.unwrap_or(PageRequest::default().limit);
-        if !(1..=PageRequest::LARGEST).contains(&limit) {
-            return Err(RequestError::BadParameter { name: "limit" });
-        }
-        Ok(PageRequest {
-            after: self.after.map(Cursor::new),
-            limit,
-        })
-    }
 }
 
 /// Lists the calls that wait, or waited, for approval, the newest first (G3).
@@ -68,20 +67,21 @@ impl Wanted {
     path = "/api/v1/approvals/",
     tag = "approvals",
     summary = "List the calls that wait, or waited, for approval, the newest first",
-    params(Wanted),
+    params(Wanted, WantedPage),
     responses(
         (status = 200, description = "A page of approvals", body = ApprovalList),
-        (status = 400, description = "A parameter is not what it can be", body = Failure),
-        (status = 503, description = "The store cannot be read", body = Failure),
+        (status = 400, description = "A parameter is not what it can be", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    query: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
+    query: Result<Query<Wanted>, QueryRejection>,
+    page: WantedPage,
 ) -> Result<Json<ApprovalList>, RequestError> {
     let Query(wanted) = query.map_err(|_| RequestError::BadQuery)?;
     let filter = wanted.filter()?;
-    let page = store_of(&app)?.approvals(&filter, &wanted.page()?).await?;
+    let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
     let approvals = page.items.into_iter().map(|record| {
         let is_long = record.arguments.len() > MOST_SHOWN;
         let mut entry = entry(record);
