@@ -238,6 +238,26 @@ fn g3_a_caller_may_wait_in_place() {
 }
 
 #[test]
+fn g3_a_sidecar_that_stops_lets_go_of_those_who_wait() {
+    let mut daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = daemon.socket.clone();
+    let result = std::thread::scope(|scope| {
+        let caller = scope.spawn(|| calculate(&socket, "alice", "6 * 7", "?wait_ms=25000"));
+        eventually("the call waits", || logged(&socket) == ["pending"]);
+        daemon.signal(nix::sys::signal::Signal::SIGTERM);
+        caller.join().unwrap()
+    });
+    let id = asked(&result);
+    assert!(daemon.wait().success());
+    let daemon = daemon.again();
+    assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
+    assert_eq!(
+        calculate(&daemon.socket, "alice", "6 * 7", "")["text"],
+        "42"
+    );
+}
+
+#[test]
 fn g3_the_command_line_lists_shows_and_decides() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();

@@ -9,6 +9,7 @@ mod asking;
 mod failure;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillion_core::executor::{
@@ -43,6 +44,15 @@ pub(crate) struct Desk {
     /// Held while it is found out whether an approval is there, and one is made: two calls at
     /// the same time have one between them.
     opening: Mutex<()>,
+    is_closed: AtomicBool,
+}
+
+impl Desk {
+    /// Nobody waits any longer: the sidecar stops. What they wait for stays in the store.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.decided.notify_waiters();
+    }
 }
 
 /// The approvals under one configuration. Cheap to clone.
@@ -220,7 +230,8 @@ impl Approvals {
                 None => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let nobody_waits = asking.is_none() && left.is_zero();
+            let is_over = asking.is_none() && left.is_zero();
+            let nobody_waits = is_over || desk.is_closed.load(Ordering::Acquire);
             if nobody_waits || !known.is_live(Timestamp::now()) {
                 return Err(failure::undecided(&known, request));
             }
