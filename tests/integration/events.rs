@@ -126,7 +126,7 @@ fn f3_servers_and_their_tools_are_told_as_they_change() {
         listener.expect("tools.changed").data["added"],
         json!(["far_echo"])
     );
-    let mut changed = echo.clone();
+    let mut changed = echo;
     changed["description"] = json!("Another");
     server.set_tools(json!([changed, {"name": "new", "inputSchema": {"type": "object"}}]));
     let asked = server.count("tools/list");

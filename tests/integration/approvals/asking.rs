@@ -1,13 +1,14 @@
 //! Calls that come through `/mcp`.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use super::{ALWAYS, asked, calculate, decide};
 use crate::http;
-use crate::program::{Daemon, eventually};
+use crate::program::{Daemon, pillion};
 use crate::routes::mcp::{Session, last, stateless};
 
 fn call(expression: &str) -> Value {
@@ -188,9 +189,46 @@ fn l3_a_token_that_may_call_cannot_approve_nor_is_it_asked() {
     let (code, body) = over_tcp(address, boss, &approve, "", "");
     assert_eq!(code, 200, "{body}");
     assert!(body.contains("\"decided_by\":\"token:boss\""), "{body}");
-    eventually("it runs", || {
-        http::get(&daemon.socket, "/healthz").status == 200
-    });
     let result = calculate(&daemon.socket, "somebody", "6 * 7", "");
     asked(&result);
+}
+
+#[test]
+fn g3_a_client_over_standard_streams_is_asked_though_nothing_is_stored() {
+    let child = pillion(&["mcp-stdio"])
+        .env("PILLION__APPROVALS__POLICY", "always-ask")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = child.unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut say = |message: &Value| writeln!(input, "{message}").unwrap();
+    let mut hear = || -> Value {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    say(
+        &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "test", "version": "1"},
+        }}),
+    );
+    assert_eq!(hear()["id"], 0);
+    say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    for (decision, text) in [("approve", "42"), ("deny", "was denied")] {
+        say(&with_id(&call("6 * 7")));
+        let question = hear();
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        say(&json!({"jsonrpc": "2.0", "id": question["id"],
+            "result": {"action": "accept", "content": {"decision": decision}}}));
+        let result = hear()["result"].clone();
+        let said = result["content"][0]["text"].as_str().unwrap();
+        assert!(said.contains(text), "{said}");
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
 }

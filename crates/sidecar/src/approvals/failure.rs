@@ -32,6 +32,7 @@ pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
 }
 
 /// Whether it is approved cannot be found out.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn of_store(error: StoreError) -> ToolFailure {
     tracing::error!(%error, "The store of approvals failed");
     ToolFailure::new(

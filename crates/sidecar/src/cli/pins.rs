@@ -136,7 +136,7 @@ fn difference(answer: &PinAnswer) -> String {
     {
         let _ = writeln!(text, "@ {}", visible(path));
         for (sign, value) in [('-', before), ('+', after)] {
-            for line in value.iter().flat_map(|value| lines(value)) {
+            for line in value.iter().flat_map(lines) {
                 let _ = writeln!(text, "{sign} {line}");
             }
         }

@@ -357,10 +357,12 @@ fn once(spent: Result<(), ToolFailure>) -> Arc<Once> {
 #[tokio::test]
 async fn g3_what_was_approved_is_used_up_last_and_not_by_a_call_that_does_not_run() {
     let approver = once(Ok(()));
-    let mut rate_limits = RateLimits::default();
-    rate_limits.every_tool = RateWindows {
-        per_minute: Some(1),
-        ..RateWindows::default()
+    let rate_limits = RateLimits {
+        every_tool: RateWindows {
+            per_minute: Some(1),
+            ..RateWindows::default()
+        },
+        ..RateLimits::default()
     };
     let config = ExecutorConfig {
         approvals: rules(&json!({"default": "always-ask"})),
