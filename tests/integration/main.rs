@@ -7,15 +7,18 @@
     reason = "a test fails by panicking, and what it calls may do so too"
 )]
 
+mod approvals;
 mod cache;
 mod cli;
 mod config;
+mod events;
 mod http;
 mod idempotency;
 mod limits;
 mod mcp;
 mod mcp_server;
 mod peers;
+mod pins;
 mod program;
 mod reload;
 mod routes;

@@ -1,4 +1,9 @@
-use pillion_wire::{CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER, REQUEST_ID_HEADER, USER_HEADER};
+use std::time::Duration;
+
+use pillion_wire::{
+    APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER,
+    REQUEST_ID_HEADER, USER_HEADER,
+};
 
 /// On whose behalf a call runs; goes out as request headers.
 ///
@@ -12,6 +17,8 @@ pub struct Caller {
     channel: Option<String>,
     request_id: Option<String>,
     idempotency_key: Option<String>,
+    approval: Option<String>,
+    approval_wait: Option<String>,
 }
 
 impl Caller {
@@ -44,6 +51,21 @@ impl Caller {
         self
     }
 
+    /// Names the approval that the call is to use.
+    #[must_use]
+    pub fn approval(mut self, id: impl Into<String>) -> Self {
+        self.approval = Some(id.into());
+        self
+    }
+
+    /// Waits so long for somebody's approval, where the call needs it. The client's own timeout
+    /// has to be longer.
+    #[must_use]
+    pub fn wait_for_approval(mut self, wait: Duration) -> Self {
+        self.approval_wait = Some(wait.as_millis().to_string());
+        self
+    }
+
     /// The headers to send, as name and value.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let pairs = [
@@ -51,6 +73,8 @@ impl Caller {
             (CHANNEL_HEADER, &self.channel),
             (REQUEST_ID_HEADER, &self.request_id),
             (IDEMPOTENCY_KEY_HEADER, &self.idempotency_key),
+            (APPROVAL_HEADER, &self.approval),
+            (APPROVAL_WAIT_HEADER, &self.approval_wait),
         ];
         pairs
             .into_iter()

@@ -117,6 +117,76 @@ impl<'a> Raw<'a> {
         self.get(&with_query(route::TOOL_CALL_STATISTICS, query))
     }
 
+    /// `GET /api/v1/approvals/` with this query, as an
+    /// [`ApprovalList`](pillion_wire::ApprovalList).
+    ///
+    /// # Errors
+    /// As [`tool_calls`](Self::tool_calls).
+    pub fn approvals(&self, query: &[(&str, String)]) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_query(route::APPROVALS, query))
+    }
+
+    /// `GET /api/v1/approvals/{id}`, as an [`ApprovalAnswer`](pillion_wire::ApprovalAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such approval.
+    pub fn approval(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        let id = utf8_percent_encode(id, SEGMENT);
+        self.get(&format!("{}{id}", route::APPROVALS))
+    }
+
+    /// `POST /api/v1/approvals/{id}/approve`, or `/deny`; the body is a
+    /// [`DecisionRequest`](pillion_wire::DecisionRequest) as JSON. The answer is an
+    /// [`ApprovalAnswer`](pillion_wire::ApprovalAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found`; status 409 where somebody has decided before, or it has
+    /// expired.
+    pub fn decide(
+        &self,
+        id: &str,
+        approve: bool,
+        body: &[u8],
+        caller: &Caller,
+    ) -> Result<Vec<u8>, ClientError> {
+        let id = utf8_percent_encode(id, SEGMENT);
+        let verdict = if approve { "approve" } else { "deny" };
+        self.post(&format!("{}{id}/{verdict}", route::APPROVALS), body, caller)
+    }
+
+    /// `GET /api/v1/pins/` with this query, as a [`PinList`](pillion_wire::PinList).
+    ///
+    /// # Errors
+    /// As [`tool_calls`](Self::tool_calls).
+    pub fn pins(&self, query: &[(&str, String)]) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_query(route::PINS, query))
+    }
+
+    /// `GET /api/v1/pins/{server}/{tool}`, as a [`PinAnswer`](pillion_wire::PinAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such pin.
+    pub fn pin(&self, server: &str, tool: &str) -> Result<Vec<u8>, ClientError> {
+        self.get(&pin_path(server, tool))
+    }
+
+    /// `POST /api/v1/pins/{server}/{tool}/accept`; the body is an
+    /// [`AcceptPin`](pillion_wire::AcceptPin) as JSON, the answer a
+    /// [`PinAnswer`](pillion_wire::PinAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found`; status 409 where nothing, or something else, waits to be
+    /// accepted.
+    pub fn accept_pin(
+        &self,
+        server: &str,
+        tool: &str,
+        body: &[u8],
+    ) -> Result<Vec<u8>, ClientError> {
+        let path = format!("{}/accept", pin_path(server, tool));
+        self.post(&path, body, &Caller::default())
+    }
+
     fn get(&self, path: &str) -> Result<Vec<u8>, ClientError> {
         let (status, body) = self.client.send(path, None, &Caller::default())?;
         body_of(status, body)
@@ -126,6 +196,11 @@ impl<'a> Raw<'a> {
         let (status, body) = self.client.send(path, Some(body), caller)?;
         body_of(status, body)
     }
+}
+
+fn pin_path(server: &str, tool: &str) -> String {
+    let encode = |name| utf8_percent_encode(name, SEGMENT);
+    format!("{}{}/{}", route::PINS, encode(server), encode(tool))
 }
 
 fn with_category(path: &str, category: Option<&str>) -> String {

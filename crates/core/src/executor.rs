@@ -32,6 +32,7 @@ use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{CallContext, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult};
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
+    SpendFuture, WaitingCallFuture,
 };
 use cache::ResultCache;
 pub use cache::{CacheConfig, CacheCounts, CacheRule, CacheScope};
@@ -261,7 +262,7 @@ impl Executor {
         let arguments = arguments::parse(call.arguments)?;
         let arguments = validate::against_schema(&tool, arguments)?;
         let approver = hooks.approver.as_deref();
-        let approval = approval::pass(
+        let granted = approval::pass(
             &config.approvals,
             registry,
             approver,
@@ -276,7 +277,7 @@ impl Executor {
                 tool: Arc::clone(&tool),
                 arguments: arguments.clone(),
                 context: context.clone(),
-                approval,
+                approval: granted.as_ref().map(|granted| granted.id.clone()),
             };
             if let Some(output) = gate.enter(ready).await? {
                 return output::cap(&tool, output, config.max_output_bytes);
@@ -284,10 +285,14 @@ impl Executor {
         }
         limiter.admit(&tool, context.user.as_deref())?;
         let limit = config.timeout_of(tool.name().as_str());
+        let request = granted
+            .as_ref()
+            .and_then(|granted| granted.request.as_ref());
         let ready = Ready {
             tool: &tool,
             arguments: &arguments,
             context: &context,
+            approval: approver.zip(request),
             limit,
             deadline: Instant::now() + limit,
         };
@@ -316,6 +321,9 @@ impl Executor {
         let (tool, user) = (ready.tool, ready.context.user.as_deref());
         let patience = config.queue_timeout;
         let _place = queue.place(tool, user, patience, ready.deadline).await?;
+        if let Some((approver, request)) = ready.approval {
+            approver.spend(request).await?;
+        }
         if let Some(entry) = entry {
             entry.running().await?;
         }
@@ -330,6 +338,8 @@ struct Ready<'a> {
     tool: &'a RegisteredTool,
     arguments: &'a JsonObject,
     context: &'a CallContext,
+    /// The approval that it uses up, if it needs one.
+    approval: Option<(&'a dyn Approver, &'a ApprovalRequest)>,
     /// How long it may take, from here on, and when that is over.
     limit: Duration,
     deadline: Instant,

@@ -16,7 +16,7 @@ mod result;
 mod trace;
 
 pub use call::ToolCall;
-pub use context::CallContext;
+pub use context::{ApprovalWish, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
 pub use handler::{FnTool, Tool, ToolFailure, ToolFuture, ToolOutput, whole_seconds};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::executor::{Executor, ExecutorConfig, ExecutorHooks, Observer, Spill};
+use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
 use pillion_wire::UnavailableServer;
@@ -11,9 +11,12 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::access::Access;
+use crate::approvals::Approvals;
 use crate::config::{Config, HttpSection};
+use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
+use crate::pins::Pins;
 use crate::process::Process;
 use crate::results::Results;
 use crate::state::State;
@@ -38,6 +41,7 @@ struct Shared {
     upstreams: Arc<Upstreams>,
     http: HttpSection,
     access: Access,
+    approvals: Approvals,
     state: Option<State>,
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
@@ -69,8 +73,15 @@ impl Config {
     ) -> App {
         let process = Arc::<Process>::default();
         let results = self.results(state.as_ref());
-        let hooks = self.hooks(state.as_ref(), results.as_ref(), &process);
-        let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
+        let approvals = Approvals::new(self, state.as_ref(), &process);
+        let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
+        let upstreams = Upstreams::new(
+            &self.mcp_servers,
+            self.mcp.clone(),
+            Arc::clone(&registry),
+            Arc::clone(&process.events),
+            Pins::new(state.as_ref().map(State::store)),
+        );
         let mcp = Arc::new(McpServer::new(&self.models));
         let workers = Workers::new(
             Arc::clone(&registry),
@@ -83,6 +94,7 @@ impl Config {
             upstreams: Arc::new(upstreams),
             http: self.http.clone(),
             access,
+            approvals,
             state,
             results,
             mcp,
@@ -96,32 +108,24 @@ impl Config {
         state?.results(self).map(Arc::new)
     }
 
-    /// Who sees the calls: the call log, and the statistics; and where large results go.
+    /// Who takes part in the calls: those who approve them, the call log, the statistics, whoever
+    /// listens; and where large results go.
     fn hooks(
         &self,
         state: Option<&State>,
         results: Option<&Arc<Results>>,
         process: &Process,
+        approvals: &Approvals,
     ) -> ExecutorHooks {
-        let observer: Arc<dyn Observer> = Arc::clone(&process.metrics.tools) as _;
+        let metrics: Arc<dyn Observer> = Arc::clone(&process.metrics.tools) as _;
+        let events: Arc<dyn Observer> = Arc::clone(&process.events) as _;
         ExecutorHooks {
+            approver: Some(Arc::new(approvals.clone())),
             journal: state.map(|state| state.journal(self)),
-            observer: Some(observer),
+            observer: Some(Arc::new(Both(metrics, events))),
             spill: results.map(|results| Arc::<Results>::clone(results) as Arc<dyn Spill>),
             ..ExecutorHooks::default()
         }
-    }
-
-    fn executor_config(&self) -> ExecutorConfig {
-        let mut executor = self.executor.to_core(&self.tools);
-        self.cache.bound(&mut executor.cache);
-        for server in &self.mcp_servers {
-            if let Some(limit) = server.rate_limit {
-                let servers = &mut executor.rate_limits.servers;
-                servers.insert(server.label().to_owned(), limit.into());
-            }
-        }
-        executor
     }
 }
 
@@ -144,12 +148,19 @@ impl App {
         old.mcp.reconfigure(&config.models);
         old.workers.reconfigure(&config.workers);
         let results = config.results(old.state.as_ref());
-        let hooks = config.hooks(old.state.as_ref(), results.as_ref(), &old.process);
+        let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
+        let hooks = config.hooks(
+            old.state.as_ref(),
+            results.as_ref(),
+            &old.process,
+            &approvals,
+        );
         Self::of(Shared {
             executor: old.executor.reconfigured(config.executor_config(), hooks),
             upstreams: Arc::new(upstreams),
             http: config.http.clone(),
             access,
+            approvals,
             state: old.state.clone(),
             results,
             mcp: Arc::clone(&old.mcp),
@@ -226,6 +237,11 @@ impl App {
     #[must_use]
     pub fn access(&self) -> &Access {
         &self.shared.access
+    }
+
+    /// The calls that wait for somebody's approval.
+    pub(crate) fn approvals(&self) -> &Approvals {
+        &self.shared.approvals
     }
 
     /// What lives as long as the process.

@@ -4,11 +4,14 @@
 //! Exit codes: 0 when all went well, 1 when something failed, 2 when the command line or
 //! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
+mod approvals;
 mod calls;
 mod completions;
 mod error;
+mod events;
 mod mcp;
 mod mcp_stdio;
+mod pins;
 mod report;
 mod serve;
 mod status;
@@ -49,6 +52,12 @@ enum Command {
     Tools(tools::Tools),
     /// Shows what a running sidecar has recorded of its calls
     Calls(calls::Calls),
+    /// Shows the calls that wait for somebody's approval, and decides on them
+    Approvals(approvals::Approvals),
+    /// Shows what happens in a running sidecar, as it happens
+    Events(events::Events),
+    /// Shows which tools of MCP servers have changed, and accepts them
+    Pins(pins::Pins),
     /// Serves one MCP client over standard input and output, without a sidecar
     McpStdio(mcp_stdio::McpStdio),
     /// Shows how a running sidecar is doing
@@ -103,6 +112,9 @@ pub fn run() -> ExitCode {
         Command::Serve(serve) => serve.apply(),
         Command::Tools(tools) => tools.apply(),
         Command::Calls(calls) => calls.apply(),
+        Command::Approvals(approvals) => approvals.apply(),
+        Command::Events(events) => events.apply(),
+        Command::Pins(pins) => pins.apply(),
         Command::McpStdio(stdio) => stdio.apply(),
         Command::Status(status) => status.apply(),
         Command::Top(top) => top.apply(),

@@ -18,6 +18,7 @@
 //! # Ok::<(), pillion::config::ConfigError>(())
 //! ```
 
+mod approvals;
 mod cache;
 mod call_log;
 mod environment;
@@ -44,8 +45,10 @@ mod workers;
 use std::collections::BTreeMap;
 
 use pillion_core::capability::ModelConfig;
+use pillion_core::executor::ExecutorConfig;
 use serde::Deserialize;
 
+pub use approvals::{ApprovalsSection, AskClients};
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
 pub use error::ConfigError;
@@ -54,7 +57,7 @@ pub use group::Group;
 pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
 pub use log::{LogFilter, LogFormat, LogSection};
-pub use mcp::McpSection;
+pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
 pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
@@ -76,6 +79,8 @@ pub struct Config {
     pub http: HttpSection,
     /// How tools run.
     pub executor: ExecutorSection,
+    /// Which calls somebody has to approve.
+    pub approvals: ApprovalsSection,
     /// Settings of single tools, by name, as in `[tools.calculator]`.
     pub tools: BTreeMap<String, ToolSection>,
     /// How much is kept of their results.
@@ -102,4 +107,21 @@ pub struct Config {
     pub log: LogSection,
     /// How to stop.
     pub shutdown: ShutdownSection,
+}
+
+impl Config {
+    /// The executor's configuration: what its own section says, and those of approvals, tools
+    /// and MCP servers.
+    pub(crate) fn executor_config(&self) -> ExecutorConfig {
+        let mut executor = self.executor.to_core(&self.tools);
+        self.cache.bound(&mut executor.cache);
+        for server in &self.mcp_servers {
+            if let Some(limit) = server.rate_limit {
+                let servers = &mut executor.rate_limits.servers;
+                servers.insert(server.label().to_owned(), limit.into());
+            }
+        }
+        executor.approvals = self.approvals.rules(&self.tools, &self.mcp_servers);
+        executor
+    }
 }

@@ -20,10 +20,12 @@
 
 pub mod access;
 pub mod app;
+mod approvals;
 pub mod cli;
 pub mod config;
 mod daemon;
 mod echo;
+mod events;
 mod handover;
 mod idempotency;
 mod limits;
@@ -31,6 +33,8 @@ pub mod live;
 pub mod logging;
 mod mcp_server;
 mod metrics;
+mod moment;
+mod pins;
 pub mod problem;
 mod process;
 mod reload;

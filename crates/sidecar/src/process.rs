@@ -9,6 +9,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::approvals::Desk;
+use crate::events::{Bus, Event};
 use crate::metrics::Metrics;
 
 /// Shared by every state that the process has had.
@@ -17,6 +19,10 @@ pub(crate) struct Process {
     pub(crate) metrics: Arc<Metrics>,
     /// Calls that go on when their callers have gone.
     pub(crate) calls: TaskTracker,
+    /// Tells whoever listens what happens.
+    pub(crate) events: Arc<Bus>,
+    /// Where those meet who wait for approvals and those who give them.
+    pub(crate) desk: Arc<Desk>,
     is_draining: watch::Sender<bool>,
     last_reload: Mutex<Option<Reload>>,
 }
@@ -57,6 +63,10 @@ impl Process {
             Some(_) => &self.metrics.failed_reloads,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        let event = Event::ConfigurationReloaded {
+            error: error.as_deref(),
+        };
+        self.events.tell(&event);
         let at = SystemTime::now();
         *self.last_reload.lock() = Some(Reload { at, error });
     }

@@ -1,14 +1,17 @@
 //! The routes of the API, a file each, and what they have in common.
 
+mod approvals;
 mod body;
 mod caller;
 mod error;
+mod events;
 mod gate;
 mod health;
 mod mcp;
 mod metrics;
 mod openapi;
 mod page;
+mod pins;
 mod ready;
 mod request_log;
 mod results;
@@ -19,6 +22,7 @@ mod tools;
 mod workers;
 
 use std::any::Any;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -26,6 +30,7 @@ use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
+use pillion_core::store::Store;
 use pillion_wire::route;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -37,6 +42,10 @@ pub fn router(app: App) -> Router {
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
     let result = format!("{}{{id}}", route::RESULTS);
+    let approval = format!("{}{{id}}", route::APPROVALS);
+    let pin = format!("{}{{server}}/{{tool}}", route::PINS);
+    let accept = format!("{pin}/accept");
+    let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
     let routes: Vec<(&str, MethodRouter<App>)> = vec![
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
@@ -56,6 +65,14 @@ pub fn router(app: App) -> Router {
             route::MCP,
             post(mcp::post).get(mcp::get).delete(mcp::delete),
         ),
+        (route::APPROVALS, get(approvals::list::list)),
+        (&approval, get(approvals::show::show)),
+        (&approve, post(approvals::decide::approve)),
+        (&deny, post(approvals::decide::deny)),
+        (route::EVENTS, get(events::events)),
+        (route::PINS, get(pins::list)),
+        (&pin, get(pins::show)),
+        (&accept, post(pins::accept)),
         (route::HEALTH, get(health::health)),
         (route::READY, get(ready::ready)),
         (route::METRICS, get(metrics::metrics)),
@@ -86,6 +103,11 @@ fn layered(router: Router, app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), gate::enter))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app, request_log::log))
+}
+
+/// The store, where the sidecar has one.
+fn store_of(app: &App) -> Result<Arc<dyn Store>, RequestError> {
+    app.store().ok_or(RequestError::NoStore)
 }
 
 async fn unknown_route(uri: Uri) -> RequestError {

@@ -105,6 +105,8 @@ pub async fn serve(
     live.app().process().start_draining();
     drop((unix, tcp));
     live.app().mcp().stop();
+    live.app().process().events.close();
+    live.app().process().desk.close();
     if let Stop::Continued { last_requests } = stop {
         let done = async {
             while !connections.is_empty() {

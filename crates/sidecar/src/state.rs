@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pillion_core::executor::Journal;
 use pillion_core::store::{
-    CallLog, IdempotencyStore, ProcessLife, Retention, Store, StoreError, Timestamp,
+    ApprovalStore, CallLog, IdempotencyStore, ProcessLife, Retention, Store, StoreError, Timestamp,
 };
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::AbortOnDropHandle;
@@ -19,6 +19,9 @@ use crate::results::{ResultDirectory, Results};
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
+
+/// How long approvals are kept that do not count any more.
+const KEPT_APPROVALS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The store of a running sidecar. Cheap to clone.
 #[derive(Clone)]
@@ -175,6 +178,10 @@ async fn clean_up(store: Arc<SqlStore>, retention: Retention, results: Option<Re
         }
         if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
             tracing::warn!(%error, "Cannot remove old idempotency keys");
+        }
+        let long_ago = Timestamp::now().minus(KEPT_APPROVALS);
+        if let Err(error) = store.remove_expired_approvals(long_ago).await {
+            tracing::warn!(%error, "Cannot remove old approvals");
         }
         tokio::time::sleep(CLEAN_UP_EVERY).await;
     }

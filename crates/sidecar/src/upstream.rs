@@ -9,6 +9,7 @@ mod desk;
 mod offer;
 pub(crate) mod tool;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -18,12 +19,14 @@ use indexmap::IndexMap;
 use parking_lot::RwLock;
 use pillion_core::mcp::{LogLevel, McpClient};
 use pillion_core::registry::ToolRegistry;
-use pillion_core::tool::ToolName;
+use pillion_core::tool::{ToolName, ToolOrigin};
 use pillion_wire::UnavailableServer;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{McpSection, McpServerSection};
+use crate::events::{Bus, Event};
+use crate::pins::Pins;
 use desk::Desk;
 pub(crate) use tool::UpstreamTool;
 
@@ -42,6 +45,10 @@ pub(crate) struct Upstreams {
     states: Mutex<Vec<State>>,
     registry: Arc<ToolRegistry>,
     times: McpSection,
+    events: Arc<Bus>,
+    pins: Pins,
+    /// Tools that are not offered because they have changed, by the names that they would have.
+    blocked: RwLock<IndexMap<String, Blocked>>,
     /// Whether every server was asked at least once.
     was_tried: AtomicBool,
 }
@@ -61,6 +68,34 @@ pub(crate) struct Server {
     section: McpServerSection,
     /// What others may know of it without waiting for those who ask it.
     report: RwLock<ServerReport>,
+}
+
+/// A tool that is not offered because it is another than it was accepted to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Blocked {
+    server: Arc<Server>,
+    /// Its name there.
+    tool: String,
+}
+
+impl Blocked {
+    /// Why a call of it is refused, and what to do.
+    pub(crate) fn reason(&self, name: &str) -> String {
+        let (server, tool) = (&self.server.label, &self.tool);
+        format!(
+            "Tool '{name}' is blocked: its server has changed it since it was accepted. See \
+             `pillion pins diff {server} {tool}`, and accept it with \
+             `pillion pins accept {server} {tool}`"
+        )
+    }
+
+    /// Where it comes from.
+    pub(crate) fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Mcp {
+            server_label: self.server.label.clone(),
+            server_url: self.server.section.server.display_url(),
+        }
+    }
 }
 
 /// What is known of one server, for statistics.
@@ -85,6 +120,8 @@ struct State {
     error: Option<String>,
     /// How many tries have failed since the last that did not.
     failures: u32,
+    /// The last try did not fail.
+    is_connected: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +135,8 @@ impl Upstreams {
         servers: &[McpServerSection],
         times: McpSection,
         registry: Arc<ToolRegistry>,
+        events: Arc<Bus>,
+        pins: Pins,
     ) -> Self {
         let servers = servers.iter().filter(|server| server.enabled);
         let servers: Vec<_> = servers
@@ -112,6 +151,9 @@ impl Upstreams {
             log_level: AtomicU8::new(u8::MAX),
             registry,
             times,
+            events,
+            pins,
+            blocked: RwLock::default(),
         }
     }
 
@@ -139,6 +181,28 @@ impl Upstreams {
         });
         let (name, _) = so_named.next()?;
         so_named.next().is_none().then(|| name.clone())
+    }
+
+    /// The tool of that name that is not offered because it has changed; a name without prefix
+    /// will do where [`only_named`](Self::only_named) would take it.
+    pub(crate) fn blocked(&self, name: &str) -> Option<Blocked> {
+        let blocked = self.blocked.read();
+        if let Some(blocked) = blocked.get(name) {
+            return Some(blocked.clone());
+        }
+        let mut so_named = blocked
+            .values()
+            .filter(|blocked| blocked.tool == name && blocked.server.configured_prefix.is_none());
+        let first = so_named.next()?;
+        so_named.next().is_none().then(|| first.clone())
+    }
+
+    /// The server of that label is asked for its tools at the next look.
+    pub(crate) fn expire(&self, label: &str) {
+        let server = self.servers.iter().find(|server| server.label == label);
+        if let Some(server) = server {
+            server.expire();
+        }
     }
 
     /// Asks every server for its log messages from `level` up, unless somebody has asked for
@@ -181,7 +245,8 @@ impl Upstreams {
                 states.push(State::default());
             }
         }
-        for (_, state) in known {
+        for (server, state) in known {
+            self.tell_status(server, "disconnected", None);
             for gone in state.tools.drain(..) {
                 self.registry.unregister(gone.as_str());
             }
@@ -195,6 +260,14 @@ impl Upstreams {
         };
         let tools = tools.into_iter().filter(|(_, tool)| is_kept(tool));
         let tools = RwLock::new(tools.collect());
+        let mut blocked = self.blocked.read().clone();
+        blocked.retain(|_, blocked| {
+            let mut kept = servers_now.iter();
+            kept.any(|server| Arc::ptr_eq(&blocked.server, server))
+        });
+        if times.pin != self.times.pin {
+            servers_now.iter().for_each(|server| server.expire());
+        }
         let was_tried = servers_now
             .iter()
             .all(|server| server.report.read().was_asked);
@@ -207,6 +280,9 @@ impl Upstreams {
             log_level: AtomicU8::new(u8::MAX),
             registry: Arc::clone(&self.registry),
             times,
+            events: Arc::clone(&self.events),
+            pins: self.pins.clone(),
+            blocked: RwLock::new(blocked),
         }
     }
 
@@ -234,6 +310,9 @@ impl Upstreams {
             let limit = self.times.discovery_timeout;
             async move {
                 if server.is_stale.swap(false, Ordering::Relaxed) || state.is_due() {
+                    if !state.is_connected {
+                        self.tell_status(server, "connecting", None);
+                    }
                     Some(server.list(limit).await)
                 } else {
                     None
@@ -245,7 +324,13 @@ impl Upstreams {
         let known = self.servers.iter().zip(states.iter_mut());
         for ((server, state), answer) in known.zip(answers) {
             match answer {
-                Some(Ok(tools)) => self.accept(server, state, &tools),
+                Some(Ok(tools)) => {
+                    let policy = server.section.pin.unwrap_or(self.times.pin);
+                    match self.pins.blocked(&server.label, policy, &tools).await {
+                        Ok(blocked) => self.accept(server, state, &tools, &blocked),
+                        Err(error) => self.give_up(server, state, error),
+                    }
+                }
                 Some(Err(error)) => self.give_up(server, state, error),
                 None => {}
             }
@@ -290,11 +375,81 @@ impl Upstreams {
         )
     }
 
-    fn accept(&self, server: &Arc<Server>, state: &mut State, tools: &[offer::RawTool]) {
+    fn tell_status(&self, server: &Server, status: &'static str, error: Option<&str>) {
+        self.events.tell(&Event::ServerStatus {
+            server: &server.label,
+            status,
+            error,
+        });
+    }
+
+    /// Tells what is otherwise than it was, if anything is.
+    fn tell_changes(&self, server: &Arc<Server>, registered: &[(ToolName, Arc<UpstreamTool>)]) {
+        let known = self.tools.read();
+        let before = known.iter();
+        let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = before
+            .filter(|(_, tool)| Arc::ptr_eq(tool.server(), server))
+            .collect();
+        let now: IndexMap<&ToolName, &Arc<UpstreamTool>> =
+            registered.iter().map(|(name, tool)| (name, tool)).collect();
+        let names = |of: &IndexMap<&'_ ToolName, _>, is_meant: &dyn Fn(&ToolName) -> bool| {
+            let names = of.keys().filter(|name| is_meant(name));
+            names.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let added = names(&now, &|name| !before.contains_key(name));
+        let removed = names(&before, &|name| !now.contains_key(name));
+        let changed = names(&now, &|name| {
+            before
+                .get(name)
+                .is_some_and(|tool| !tool.is_same(now[name]))
+        });
+        for name in added.iter().chain(&changed) {
+            let tool = ToolName::new(name.as_str()).ok();
+            let tool = tool.and_then(|name| now.get(&name).copied());
+            for warning in tool.map_or(&[][..], |tool| tool.warnings()) {
+                tracing::warn!(
+                    server.label = server.label,
+                    tool.name = name,
+                    warning,
+                    "Something is hidden in the definition of a tool"
+                );
+            }
+        }
+        if added.is_empty() && removed.is_empty() && changed.is_empty() {
+            return;
+        }
+        self.events.tell(&Event::ToolsChanged {
+            server: &server.label,
+            added,
+            removed,
+            changed,
+        });
+    }
+
+    fn accept(
+        &self,
+        server: &Arc<Server>,
+        state: &mut State,
+        tools: &[offer::RawTool],
+        blocked: &HashSet<String>,
+    ) {
+        if !state.is_connected {
+            self.tell_status(server, "connected", None);
+        }
         let offer = offer::Offer { server };
         let refresh_after = self.times.refresh_after;
-        let registered = offer.register(tools, &state.tools, &self.registry);
+        let registered = offer.register(tools, blocked, &state.tools, &self.registry);
+        {
+            let mut known = self.blocked.write();
+            known.retain(|_, other| !Arc::ptr_eq(&other.server, server));
+            known.extend(blocked.iter().map(|tool| {
+                let name = format!("{}{tool}", server.tool_prefix);
+                let (server, tool) = (Arc::clone(server), tool.clone());
+                (name, Blocked { server, tool })
+            }));
+        }
         let names = registered.iter().map(|(name, _)| name.clone()).collect();
+        self.tell_changes(server, &registered);
         {
             let mut known = self.tools.write();
             known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
@@ -309,6 +464,7 @@ impl Upstreams {
             }),
             error: None,
             failures: 0,
+            is_connected: true,
         };
         let tools = state.tools.len();
         *server.report.write() = ServerReport {
@@ -328,6 +484,7 @@ impl Upstreams {
     fn give_up(&self, server: &Server, state: &mut State, error: String) {
         // Once for each reason, not once for each try.
         if state.error.as_ref() != Some(&error) {
+            self.tell_status(server, "error", Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
         }
         let pause = self
@@ -341,6 +498,7 @@ impl Upstreams {
             report.error = Some(error.clone());
         }
         state.error = Some(error);
+        state.is_connected = false;
         state.failures += 1;
         state.next = Some(Next::At(Instant::now() + pause));
     }

@@ -13,8 +13,9 @@ use crate::sql_store::SqlStore;
 impl ApprovalStore for SqlStore {
     async fn insert_approval(&self, approval: &ApprovalRecord) -> Result<(), StoreError> {
         let sql = "INSERT INTO approvals (id, call_id, tool, server, arguments_hash, arguments, \
-                   user_name, created_at, expires_at, verdict, decided_by, decided_at, used_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+                   user_name, created_at, expires_at, verdict, decided_by, decided_at, reason, \
+                   used_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
         let decision = approval.decision.as_ref();
         let values = vec![
             (&approval.id).into(),
@@ -29,6 +30,9 @@ impl ApprovalStore for SqlStore {
             decision.map(|decision| decision.verdict.as_str()).into(),
             decision.map(|decision| decision.by.as_str()).into(),
             decision.map(|decision| decision.at).into(),
+            decision
+                .and_then(|decision| decision.reason.as_deref())
+                .into(),
             approval.used_at.into(),
         ];
         self.database.write(sql, values).await?;
@@ -55,7 +59,17 @@ impl ApprovalStore for SqlStore {
                 values.len()
             ));
         }
+        if let Some(now) = filter.expired_at {
+            values.push(now.into());
+            conditions.push(format!(
+                "verdict IS NULL AND expires_at <= ${}",
+                values.len()
+            ));
+        }
+        let verdict = filter.verdict.map(|verdict| verdict.as_str().to_owned());
         for (column, wanted) in [
+            ("verdict", &verdict),
+            ("tool", &filter.tool),
             ("user_name", &filter.user),
             ("arguments_hash", &filter.arguments_hash),
         ] {
@@ -82,18 +96,31 @@ impl ApprovalStore for SqlStore {
         Ok(super::calls::page_of(items, page.size(), cursor))
     }
 
+    async fn count_open_approvals(&self, at: Timestamp) -> Result<u64, StoreError> {
+        let sql = "SELECT COUNT(*) AS number FROM approvals \
+                   WHERE verdict IS NULL AND expires_at > $1";
+        let row = self.database.read_one(sql, vec![at.into()]).await?;
+        let number = match row {
+            Some(row) => row.optional_integer("number")?.unwrap_or(0),
+            None => 0,
+        };
+        Ok(u64::try_from(number).unwrap_or(0))
+    }
+
     async fn decide_approval(
         &self,
         id: &str,
         decision: &ApprovalDecision,
     ) -> Result<(), StoreError> {
-        let sql = "UPDATE approvals SET verdict = $2, decided_by = $3, decided_at = $4 \
+        let sql = "UPDATE approvals SET verdict = $2, decided_by = $3, decided_at = $4, \
+                   reason = $5 \
                    WHERE id = $1 AND verdict IS NULL AND expires_at > $4";
         let values = vec![
             id.into(),
             decision.verdict.as_str().into(),
             (&decision.by).into(),
             decision.at.into(),
+            (&decision.reason).into(),
         ];
         let changed = self.database.write(sql, values).await?;
         self.changed(
@@ -153,6 +180,7 @@ fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {
             verdict: Verdict::from_name(&verdict).ok_or_else(|| unreadable("verdict"))?,
             by: row.text("decided_by")?,
             at: row.moment("decided_at")?,
+            reason: row.optional_text("reason")?,
         }),
         None => None,
     };

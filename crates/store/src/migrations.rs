@@ -11,11 +11,18 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 1] = [Migration {
-    number: 1,
-    name: "initial",
-    sql: include_str!("migrations/0001_initial.sql"),
-}];
+const MIGRATIONS: [Migration; 2] = [
+    Migration {
+        number: 1,
+        name: "initial",
+        sql: include_str!("migrations/0001_initial.sql"),
+    },
+    Migration {
+        number: 2,
+        name: "reasons of decisions",
+        sql: include_str!("migrations/0002_reasons.sql"),
+    },
+];
 
 /// Which schema this program needs.
 pub(crate) const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;

@@ -17,3 +17,11 @@ pub const IDEMPOTENCY_REPLAYED_HEADER: &str = "idempotency-replayed";
 /// The header that identifies a request in the logs. A request may bring its own (visible
 /// ASCII, at most 128 bytes); else the sidecar makes one. The response carries it back.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
+
+/// The header that names the approval that a call is to use, by its id. One that is not for
+/// this call changes nothing.
+pub const APPROVAL_HEADER: &str = "x-pillion-approval";
+
+/// The header that says how long the request may wait for somebody's approval, in milliseconds;
+/// as `?wait_ms=`.
+pub const APPROVAL_WAIT_HEADER: &str = "x-pillion-approval-wait-ms";

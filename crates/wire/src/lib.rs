@@ -25,26 +25,30 @@
 //!
 //! With the feature `openapi` every body derives its OpenAPI schema.
 
+mod approvals;
 mod batch;
 mod caller;
 mod execution;
 mod failure;
 mod health;
 mod listing;
+mod pins;
 pub mod route;
 mod status;
 mod tool_calls;
 mod workers;
 
+pub use approvals::{ApprovalAnswer, ApprovalEntry, ApprovalList, DecisionRequest};
 pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
 pub use caller::{
-    CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER, REQUEST_ID_HEADER,
-    USER_HEADER,
+    APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER,
+    IDEMPOTENCY_REPLAYED_HEADER, REQUEST_ID_HEADER, USER_HEADER,
 };
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;
 pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
+pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,
 };

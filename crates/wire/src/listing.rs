@@ -38,6 +38,10 @@ pub struct ToolSummary {
     /// The name that the server itself has for the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_tool: Option<String>,
+    /// What is hidden in the definition of an MCP server's tool, place by place: invisible
+    /// characters, comments, escapes of terminals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// One argument of a tool.

@@ -47,3 +47,17 @@ pub const WORKERS: &str = "/api/v1/workers/";
 
 /// `GET`: how the sidecar is doing, as a [`Status`](crate::Status).
 pub const STATUS: &str = "/api/v1/status";
+
+/// `GET`: the calls that wait, or waited, for approval, as an
+/// [`ApprovalList`](crate::ApprovalList). With an id appended: that one, as an
+/// [`ApprovalAnswer`](crate::ApprovalAnswer); with `/approve` or `/deny` after it, `POST`: the
+/// decision. Its body may be a [`DecisionRequest`](crate::DecisionRequest).
+pub const APPROVALS: &str = "/api/v1/approvals/";
+
+/// `GET`: what happens, as server-sent events.
+pub const EVENTS: &str = "/api/v1/events";
+
+/// `GET`: what the tools of MCP servers are accepted to be, as a [`PinList`](crate::PinList).
+/// With a server's label and a tool's name there appended: that one and what is otherwise, as a
+/// [`PinAnswer`](crate::PinAnswer); with `/accept` after it, `POST`: what is otherwise is accepted.
+pub const PINS: &str = "/api/v1/pins/";

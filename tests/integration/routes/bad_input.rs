@@ -40,7 +40,7 @@ fn malformed_json() {
 #[test]
 fn json_that_is_no_object() {
     let sidecar = Sidecar::start();
-    for body in ["1", "\"{}\"", "[1]", "true", "null"] {
+    for body in ["1", "\"{}\"", "[1]", "true"] {
         let reply = http::post(&sidecar.socket, EXECUTE, body);
         let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
         assert!(error.contains("must be a JSON object"), "{body}: {error}");

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::journal::Entry;
 use crate::registry::{RegisteredTool, ToolRegistry};
+use crate::store::CallId;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
 pub use rules::{ApprovalPolicy, ApprovalRules};
 
@@ -27,6 +28,8 @@ pub struct ApprovalRequest {
     pub arguments: JsonObject,
     /// Who calls; `call_id` is set.
     pub context: CallContext,
+    /// The call that waits, in the call log, if there is one.
+    pub call: Option<CallId>,
 }
 
 /// What somebody said to an [`ApprovalRequest`].
@@ -45,6 +48,13 @@ pub enum Decision {
 /// What [`Approver::decide`] returns.
 pub type ApprovalFuture = Pin<Box<dyn Future<Output = Result<Decision, ToolFailure>> + Send>>;
 
+/// What [`Approver::waiting_call`] returns.
+pub type WaitingCallFuture =
+    Pin<Box<dyn Future<Output = Result<Option<CallId>, ToolFailure>> + Send>>;
+
+/// What [`Approver::spend`] returns.
+pub type SpendFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
+
 /// Decides on calls that need approval, or passes them to somebody who does.
 ///
 /// It is asked only if the policy wants approval and the call's context brings no decision
@@ -54,10 +64,32 @@ pub type ApprovalFuture = Pin<Box<dyn Future<Output = Result<Decision, ToolFailu
 pub trait Approver: Send + Sync + 'static {
     /// Decides. A failure ends the call with that failure; the tool does not run.
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
+
+    /// The call of the call log that waits for this very decision already, if there is one: the
+    /// new call then goes on in its place there, instead of beside it. None unless an approver
+    /// knows of any.
+    fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
+        let _ = request;
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Uses up what [`decide`](Self::decide) has approved. It is called last before the tool
+    /// runs, when nothing else can stop it any more. A failure ends the call with that failure.
+    /// Does nothing unless an approval is good for one call alone.
+    fn spend(&self, request: &ApprovalRequest) -> SpendFuture {
+        let _ = request;
+        Box::pin(async { Ok(()) })
+    }
 }
 
-/// Lets a call through that needs no approval or has it; the id of the one that it needed and
-/// has. A denial wins over everything else, and a decision in the context over the approver.
+/// The approval that a call needed and has.
+pub(super) struct Granted {
+    pub(super) id: String,
+    /// What the approver approved; none where the context brought the decision along.
+    pub(super) request: Option<ApprovalRequest>,
+}
+
+/// Lets a call through that needs no approval or has it; the one that it needed and has. A denial wins over everything else, and a decision in the context over the approver.
 pub(super) async fn pass(
     rules: &ApprovalRules,
     registry: &ToolRegistry,
@@ -66,32 +98,46 @@ pub(super) async fn pass(
     arguments: &JsonObject,
     context: &CallContext,
     entry: Option<&mut Entry>,
-) -> Result<Option<String>, ToolFailure> {
+) -> Result<Option<Granted>, ToolFailure> {
     let asks = rules.asks(tool, registry);
     if !asks && context.denied.is_empty() {
         return Ok(None);
     }
     let id = id::of(tool, arguments, context.user.as_deref());
+    let mut approved = None;
     let decision = if context.denied.contains(&id) {
         Decision::Denied
     } else if !asks || context.approved.contains(&id) {
         Decision::Approved
     } else if let Some(approver) = approver {
-        let request = ApprovalRequest {
+        let mut request = ApprovalRequest {
             id: id.clone(),
             tool: Arc::clone(tool),
             arguments: arguments.clone(),
             context: context.clone(),
+            call: None,
         };
         if let Some(entry) = entry {
+            if let Some(call) = approver.waiting_call(&request).await? {
+                entry.go_on_as(call);
+            }
             entry.pending().await?;
+            request.call = Some(entry.id());
         }
-        approver.decide(request).await?
+        let decision = approver.decide(request.clone()).await?;
+        approved = Some(request);
+        decision
     } else {
         Decision::Undecided
     };
     let (code, what) = match decision {
-        Decision::Approved => return Ok(asks.then_some(id)),
+        Decision::Approved => {
+            let granted = Granted {
+                id,
+                request: approved,
+            };
+            return Ok(asks.then_some(granted));
+        }
         Decision::Denied => (ErrorCode::Denied, "was denied"),
         Decision::Undecided => (ErrorCode::ApprovalRequired, "needs approval"),
     };

@@ -40,6 +40,8 @@ pub struct ApprovalDecision {
     pub by: String,
     /// When.
     pub at: Timestamp,
+    /// Why, in the decider's words.
+    pub reason: Option<String>,
 }
 
 /// A call that needs somebody's approval (requirements G1 to G3).
@@ -71,11 +73,39 @@ pub struct ApprovalRecord {
     pub used_at: Option<Timestamp>,
 }
 
+impl ApprovalRecord {
+    /// Whether what it says counts at this moment: it has not expired, and no call has used it.
+    #[must_use]
+    pub fn is_live(&self, at: Timestamp) -> bool {
+        self.used_at.is_none() && self.expires_at > at
+    }
+
+    /// What has become of it by this moment: `pending`, `approved`, `denied`, `used` or
+    /// `expired`.
+    #[must_use]
+    pub fn status(&self, at: Timestamp) -> &'static str {
+        let verdict = self.decision.as_ref().map(|decision| decision.verdict);
+        match verdict {
+            _ if self.used_at.is_some() => "used",
+            Some(Verdict::Denied) => "denied",
+            _ if self.expires_at <= at => "expired",
+            Some(Verdict::Approved) => "approved",
+            None => "pending",
+        }
+    }
+}
+
 /// Which approvals somebody wants to see; what is none matches every approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalFilter {
     /// Only those that wait for a decision, and are not expired at this moment.
     pub open_at: Option<Timestamp>,
+    /// Only those with no decision that have expired by this moment.
+    pub expired_at: Option<Timestamp>,
+    /// Only those that were decided so.
+    pub verdict: Option<Verdict>,
+    /// Of this tool.
+    pub tool: Option<String>,
     /// On whose behalf.
     pub user: Option<String>,
     /// Only those with this hash.
@@ -106,6 +136,12 @@ pub trait ApprovalStore: Send + Sync {
         filter: &ApprovalFilter,
         page: &PageRequest,
     ) -> Result<Page<ApprovalRecord>, StoreError>;
+
+    /// How many wait for a decision at this moment.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn count_open_approvals(&self, at: Timestamp) -> Result<u64, StoreError>;
 
     /// Stores the decision; the first one counts.
     ///

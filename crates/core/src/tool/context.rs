@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::time::Duration;
 
 use super::{JsonObject, Link, TraceContext};
 use crate::store::CallId;
@@ -30,6 +31,8 @@ pub struct CallContext {
     pub approved: HashSet<String>,
     /// The ids of approvals that were refused: calls with these ids end as `denied`.
     pub denied: HashSet<String>,
+    /// What the caller says of the approval that the call may need.
+    pub approval: ApprovalWish,
     /// Whatever else the caller wants its tools to see.
     pub extra: JsonObject,
     /// The way back to the caller, where the call came through a door that has one.
@@ -47,4 +50,16 @@ impl CallContext {
             ..Self::default()
         }
     }
+}
+
+/// What a caller says of the approval that its call may need, for an approver that keeps
+/// approvals (G3).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApprovalWish {
+    /// The approval that the call is to use, by its id.
+    pub named: Option<String>,
+    /// How long the caller waits for a decision.
+    pub wait: Duration,
+    /// Who the caller is, if it may decide itself: then it may be asked.
+    pub decider: Option<String>,
 }

@@ -2,6 +2,8 @@ use std::fmt;
 
 use axum::http::Method;
 
+use super::Peer;
+
 /// What somebody may do. Each includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -10,17 +12,20 @@ pub enum Scope {
     Read,
     /// Call tools, through any door.
     Execute,
+    /// Decide on calls that need approval.
+    Approve,
     /// Change what the sidecar is made of.
     Admin,
 }
 
 impl Scope {
-    /// The scope of that name: `read`, `execute` or `admin`.
+    /// The scope of that name: `read`, `execute`, `approve` or `admin`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "read" => Some(Self::Read),
             "execute" => Some(Self::Execute),
+            "approve" => Some(Self::Approve),
             "admin" => Some(Self::Admin),
             _ => None,
         }
@@ -32,6 +37,7 @@ impl Scope {
         match self {
             Self::Read => "read",
             Self::Execute => "execute",
+            Self::Approve => "approve",
             Self::Admin => "admin",
         }
     }
@@ -48,6 +54,8 @@ impl Scope {
             Self::Execute
         } else if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
             Self::Read
+        } else if path.starts_with("/api/v1/approvals/") {
+            Self::Approve
         } else {
             Self::Admin
         }
@@ -71,6 +79,15 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// Whose it is, for a record of what was decided: a user of this host, or a token.
+    #[must_use]
+    pub fn holder(&self, peer: Option<&Peer>) -> String {
+        match peer {
+            Some(Peer::Network { .. }) => format!("token:{}", self.name),
+            _ => self.name.clone(),
+        }
+    }
+
     /// Whether it allows what needs `scope`.
     #[must_use]
     pub fn allows(&self, scope: Scope) -> bool {
@@ -94,6 +111,9 @@ mod tests {
             Scope::Execute
         );
         assert_eq!(needed(Method::POST, "/api/v1/servers"), Scope::Admin);
+        let approve = "/api/v1/approvals/1/approve";
+        assert_eq!(needed(Method::POST, approve), Scope::Approve);
+        assert_eq!(needed(Method::GET, "/api/v1/approvals/1"), Scope::Read);
         assert_eq!(needed(Method::DELETE, "/api/v1/tools/x"), Scope::Admin);
     }
 
@@ -107,5 +127,7 @@ mod tests {
         assert!(grant(Scope::Execute).allows(Scope::Execute));
         assert!(!grant(Scope::Execute).allows(Scope::Admin));
         assert!(!grant(Scope::Read).allows(Scope::Execute));
+        assert!(!grant(Scope::Execute).allows(Scope::Approve));
+        assert!(grant(Scope::Approve).allows(Scope::Execute));
     }
 }

@@ -172,7 +172,7 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     let [name, scope, token] = words[..] else {
         return Err("there are not three words");
     };
-    let scope = Scope::parse(scope).ok_or("the scope is read, execute or admin")?;
+    let scope = Scope::parse(scope).ok_or("the scope is read, execute, approve or admin")?;
     let hash = match token.strip_prefix(HASHED) {
         Some(hex) => hash_of(hex).ok_or("a SHA-256 is 64 hexadecimal digits")?,
         None if !plain => return Err("in a file a token is sha256: and its SHA-256"),

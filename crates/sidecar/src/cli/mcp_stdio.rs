@@ -3,12 +3,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nix::sys::stat::{Mode, umask};
-use pillion_core::tool::CallContext;
+use pillion_core::tool::{ApprovalWish, CallContext};
 use tokio::io::BufReader;
 
 use super::CliError;
 
-use crate::config::Config;
+use crate::config::{AskClients, Config};
 use crate::daemon::{DaemonError, StopSignals};
 use crate::mcp_server::{Caller, stdio};
 use crate::{logging, tools};
@@ -41,8 +41,17 @@ impl McpStdio {
         let stop =
             StopSignals::listen().map_err(|error| CliError::from(DaemonError::Signals(error)))?;
         let app = config.build(tools::registry().map_err(DaemonError::from)?, None);
+        // Whoever started this decides on what it runs.
+        let decider = match config.approvals.ask_clients {
+            AskClients::Nobody => None,
+            _ => Some(format!("uid:{}", nix::unistd::getuid())),
+        };
         let context = CallContext {
             user: self.user.clone(),
+            approval: ApprovalWish {
+                decider,
+                ..ApprovalWish::default()
+            },
             ..CallContext::default()
         };
         let caller = Caller::new(&app, context, self.model.as_deref());

@@ -33,7 +33,12 @@ enum Command {
 
 impl Tools {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = self.socket.client(Duration::from_millis(self.timeout_ms));
+        let waiting = match &self.command {
+            Command::Call(call) => call.waiting(),
+            _ => Duration::ZERO,
+        };
+        let timeout = Duration::from_millis(self.timeout_ms);
+        let client = self.socket.client(timeout.saturating_add(waiting));
         match self.command {
             Command::List(list) => list.apply(&client),
             Command::Schemas(schemas) => schemas.apply(&client),

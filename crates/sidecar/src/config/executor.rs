@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use pillion_core::executor::{CacheRule, ExecutorConfig, RateWindows};
+use pillion_core::executor::{ApprovalPolicy, CacheRule, ExecutorConfig, RateWindows};
 use serde::Deserialize;
 
 use super::{CacheScopeName, millis};
@@ -72,6 +72,10 @@ pub struct ToolSection {
     pub cache_scope: CacheScopeName,
     /// As `executor.max_result_bytes`. `PILLION__TOOLS__NAME__MAX_RESULT_BYTES`. Default that.
     pub max_result_bytes: Option<NonZeroUsize>,
+    /// Whether calls of this tool need approval (G2), whatever `[approvals]` and its server say:
+    /// `never`, `always`, `prompt` or a policy of `[approvals]`.
+    /// `PILLION__TOOLS__NAME__REQUIRE_APPROVAL`. Default what those say.
+    pub require_approval: Option<ApprovalPolicy>,
 }
 
 /// A rate limit: at most so many calls of one user in any minute, hour and day (C7).

@@ -21,6 +21,23 @@ pub struct McpSection {
     /// is asked once. `PILLION__MCP__REFRESH_AFTER_MS`. Default 300,000 ms.
     #[serde(rename = "refresh_after_ms", deserialize_with = "millis::any")]
     pub refresh_after: Duration,
+    /// What becomes of a tool whose definition is another than the one that was there first,
+    /// until somebody accepts it: `off`, `warn` or `block`; a server may have its own.
+    /// `PILLION__MCP__PIN`. Default `warn`.
+    pub pin: PinPolicy,
+}
+
+/// What becomes of a server's tool that is not what it was accepted to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PinPolicy {
+    /// Nothing is kept, and nothing compared.
+    Off,
+    /// The log tells of it.
+    #[default]
+    Warn,
+    /// It is not offered, and cannot be called.
+    Block,
 }
 
 impl Default for McpSection {
@@ -29,6 +46,7 @@ impl Default for McpSection {
             discovery_timeout: Duration::from_secs(10),
             retry_after: Duration::from_secs(15),
             refresh_after: Duration::from_secs(300),
+            pin: PinPolicy::Warn,
         }
     }
 }

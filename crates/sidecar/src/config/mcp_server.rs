@@ -1,12 +1,13 @@
 use std::fmt;
 
+use pillion_core::executor::ApprovalPolicy;
 use pillion_core::mcp::ServerConfig;
 use pillion_core::tool::ToolName;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::Table;
 
-use super::RateLimitSection;
+use super::{PinPolicy, RateLimitSection};
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
@@ -25,6 +26,11 @@ pub struct McpServerSection {
     /// The rate limit of all the server's tools together, beside that of each (C7).
     /// Default none.
     pub rate_limit: Option<RateLimitSection>,
+    /// Whether calls of the server's tools need approval (G2): `never`, `always`, `prompt` or a
+    /// policy of `[approvals]`. Default what `[approvals]` says.
+    pub require_approval: Option<ApprovalPolicy>,
+    /// What becomes of its tools that change. Default what `mcp.pin` says.
+    pub pin: Option<PinPolicy>,
     /// The server itself.
     pub server: ServerConfig,
     /// What the entry said, to see whether another says the same.
@@ -55,10 +61,18 @@ pub(super) struct OwnKeys {
     enabled: Option<bool>,
     tool_prefix: Option<String>,
     rate_limit: Option<RateLimitSection>,
+    require_approval: Option<ApprovalPolicy>,
+    pin: Option<PinPolicy>,
 }
 
 impl OwnKeys {
-    pub(super) const NAMES: [&'static str; 3] = ["enabled", "tool_prefix", "rate_limit"];
+    pub(super) const NAMES: [&'static str; 5] = [
+        "enabled",
+        "tool_prefix",
+        "rate_limit",
+        "require_approval",
+        "pin",
+    ];
 
     /// Whether the prefix, if there is one, can begin a tool's name (A4).
     pub(super) fn has_legal_prefix(&self) -> bool {
@@ -73,6 +87,8 @@ impl OwnKeys {
             enabled: self.enabled.unwrap_or(true),
             tool_prefix: self.tool_prefix,
             rate_limit: self.rate_limit,
+            require_approval: self.require_approval,
+            pin: self.pin,
             server,
             digest,
         }

@@ -191,6 +191,14 @@ impl Link {
         answer.await.map_err(|_| gone())?
     }
 
+    /// Whether the client asks its user to fill in forms.
+    pub(crate) fn takes_forms(&self) -> bool {
+        let elicitation = self.requester.capabilities.get("elicitation");
+        let elicitation = elicitation.and_then(Value::as_object);
+        let forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
+        forms && self.requester.hears
+    }
+
     /// Keeps what a server below answered, for the client to get it as it is.
     pub(crate) fn deposit(&self, verbatim: Verbatim) {
         *self.verbatim.lock() = Some(verbatim);

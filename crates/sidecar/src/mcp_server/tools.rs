@@ -112,6 +112,19 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Result<Arc<RegisteredTo
     .ok_or_else(|| message::unknown("tool", name))
 }
 
+/// What a call of a tool ends with that is blocked, if the client could see it otherwise.
+fn blocked(app: &App, caller: &Caller, name: &str) -> Option<Box<RawValue>> {
+    let blocked = app.upstreams().blocked(name)?;
+    if !caller.visibility.admits([name, name], &blocked.origin()) {
+        return None;
+    }
+    let result = json!({
+        "content": [{"type": "text", "text": blocked.reason(name)}],
+        "isError": true,
+    });
+    message::raw(&result).ok()
+}
+
 /// `CallToolResult`: a server's as it wrote it, any other as requirement I3 says.
 pub(super) async fn call(
     app: &App,
@@ -128,7 +141,10 @@ pub(super) async fn call(
             _ => return Err(invalid_params("'arguments' must be an object")),
         },
     };
-    let tool = find(app, caller, &name).await?;
+    let tool = match find(app, caller, &name).await {
+        Ok(tool) => tool,
+        Err(error) => return blocked(app, caller, &name).ok_or(error),
+    };
     if let Some(headers) = &link.requester.param_headers {
         let schema = tool.definition().input_schema();
         let header = |name: &str| headers.get(name).cloned();
@@ -173,6 +189,9 @@ fn translated(result: &ToolResult, is_mcp: bool) -> Value {
         "content": [{"type": "text", "text": text}],
         "isError": !result.success,
     });
+    if let Some(id) = result.metadata.get("approval_id") {
+        translated["_meta"] = json!({"pillion/approval_id": id});
+    }
     if !is_mcp {
         translated["structuredContent"] = if result.success {
             let data = result.data.as_ref().unwrap_or(&result.result);

@@ -1,11 +1,15 @@
-use axum::extract::FromRequestParts;
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use pillion_core::tool::{CallContext, TraceContext};
-use pillion_wire::{CHANNEL_HEADER, USER_HEADER};
+use pillion_core::tool::{ApprovalWish, CallContext, TraceContext};
+use pillion_wire::{APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, USER_HEADER};
+use serde::Deserialize;
 
 use super::error::RequestError;
-use crate::access::{Grant, Peer};
+use crate::access::{Grant, Peer, Scope};
 use crate::app::App;
+use crate::config::AskClients;
 
 /// Longest user or channel, in bytes: the rate limiter keeps them.
 const LONGEST_BYTES: usize = 256;
@@ -17,12 +21,18 @@ pub(super) struct Caller(pub(super) CallContext);
 impl FromRequestParts<App> for Caller {
     type Rejection = RequestError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, RequestError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
+        let approval = ApprovalWish {
+            named: text_of(parts, APPROVAL_HEADER)?,
+            wait: wait_of(parts)?,
+            decider: decider_of(parts, app),
+        };
         Ok(Self(CallContext {
             user: text_of(parts, USER_HEADER)?,
             channel: text_of(parts, CHANNEL_HEADER)?,
             principal: principal_of(parts),
             caller: Some("rest".to_owned()),
+            approval,
             trace: trace_of(parts),
             ..CallContext::default()
         }))
@@ -36,6 +46,35 @@ fn principal_of(parts: &Parts) -> Option<String> {
         Some(Peer::Network { .. }) => format!("token:{name}"),
         _ => name.clone(),
     })
+}
+
+/// Who the caller is, if it may be asked to decide on its own call.
+fn decider_of(parts: &Parts, app: &App) -> Option<String> {
+    let grant = parts.extensions.get::<Grant>()?;
+    let may_decide = match app.approvals().section().ask_clients {
+        AskClients::Deciders => grant.allows(Scope::Approve),
+        AskClients::All => true,
+        AskClients::Nobody => false,
+    };
+    may_decide.then(|| grant.holder(parts.extensions.get()))
+}
+
+/// How long the request may wait for a decision; the query wins.
+fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
+    #[derive(Deserialize)]
+    struct Asked {
+        wait_ms: Option<u64>,
+    }
+    let asked = Query::<Asked>::try_from_uri(&parts.uri);
+    let Query(asked) = asked.map_err(|_| RequestError::BadQuery)?;
+    let millis = match (asked.wait_ms, text_of(parts, APPROVAL_WAIT_HEADER)?) {
+        (Some(millis), _) => millis,
+        (None, None) => 0,
+        (None, Some(text)) => text.parse().map_err(|_| RequestError::BadParameter {
+            name: APPROVAL_WAIT_HEADER,
+        })?,
+    };
+    Ok(Duration::from_millis(millis))
 }
 
 /// The trace that the request belongs to (W3C Trace Context); its id is in the log.

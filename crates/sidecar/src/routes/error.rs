@@ -59,6 +59,12 @@ pub(super) enum RequestError {
     UnknownResult,
     #[error("The result cannot be read")]
     UnreadableResult,
+    #[error("There is no approval with this id")]
+    UnknownApproval,
+    #[error("There is no pin of such a tool")]
+    UnknownPin,
+    #[error("{why}")]
+    NotOpen { why: String },
     #[error("This sidecar keeps no record of calls")]
     NoStore,
     #[error("{0}")]
@@ -101,11 +107,15 @@ impl RequestError {
             Self::WorkerFromAfar | Self::Worker(WorkerRefusal::Disabled) => {
                 (StatusCode::FORBIDDEN, Denied)
             }
-            Self::Worker(WorkerRefusal::NameTaken(_)) => (StatusCode::CONFLICT, InvalidInput),
-            Self::NoUpgrade => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
-            Self::UnknownRoute { .. } | Self::UnknownCall | Self::UnknownResult => {
-                (StatusCode::NOT_FOUND, NotFound)
+            Self::Worker(WorkerRefusal::NameTaken(_)) | Self::NotOpen { .. } => {
+                (StatusCode::CONFLICT, InvalidInput)
             }
+            Self::NoUpgrade => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
+            Self::UnknownRoute { .. }
+            | Self::UnknownCall
+            | Self::UnknownApproval
+            | Self::UnknownPin
+            | Self::UnknownResult => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }

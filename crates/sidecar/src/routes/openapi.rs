@@ -6,7 +6,9 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{health, metrics, ready, results, status, tool_calls, tools, workers};
+use super::{
+    approvals, events, health, metrics, pins, ready, results, status, tool_calls, tools, workers,
+};
 use crate::problem::Problem;
 
 /// The description of the API (requirement I5).
@@ -27,6 +29,14 @@ use crate::problem::Problem;
         workers::connect,
         workers::list,
         results::fetch,
+        approvals::list::list,
+        approvals::show::show,
+        approvals::decide::approve,
+        approvals::decide::deny,
+        events::events,
+        pins::list,
+        pins::show,
+        pins::accept,
         health::health,
         ready::ready,
         metrics::metrics,
@@ -37,6 +47,9 @@ use crate::problem::Problem;
     tags(
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
+        (name = "approvals", description = "Calls that somebody has to approve"),
+        (name = "pins", description = "What the tools of MCP servers are accepted to be"),
+        (name = "events", description = "What happens, as it happens"),
         (name = "workers", description = "Processes that offer tools of their own"),
         (name = "operations", description = "Running the sidecar itself")
     )

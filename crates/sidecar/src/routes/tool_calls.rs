@@ -5,12 +5,10 @@ pub(super) mod list;
 pub(super) mod show;
 pub(super) mod statistics;
 
-use std::sync::Arc;
-
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use jiff::Timestamp as Moment;
-use pillion_core::store::{CallFilter, CallStatus, Store, StoreError, StoreErrorKind, Timestamp};
+use pillion_core::store::{CallFilter, CallStatus, StoreError, StoreErrorKind, Timestamp};
 use serde::Deserialize;
 
 use super::error::RequestError;
@@ -87,11 +85,6 @@ fn moment(text: Option<&str>) -> Option<Option<Timestamp>> {
     };
     let moment: Moment = text.parse().ok()?;
     Some(Some(Timestamp::from_millis(moment.as_millisecond())))
-}
-
-/// The store, where the sidecar has one.
-fn store_of(app: &App) -> Result<Arc<dyn Store>, RequestError> {
-    app.store().ok_or(RequestError::NoStore)
 }
 
 impl From<StoreError> for RequestError {

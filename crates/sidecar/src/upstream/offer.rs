@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pillion_core::registry::ToolRegistry;
@@ -16,18 +17,19 @@ pub(super) struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// Registers the tools, each under its prefixed name, and takes out those of `before`
-    /// that are gone. One that cannot be registered is left out, with a warning (F6).
+    /// Registers the tools but for those that are blocked, each under its prefixed name, and
+    /// takes out those of `before` that are gone. One that cannot be registered is left out, with a warning (F6).
     /// Returns those that are registered now.
     pub(super) fn register(
         &self,
         tools: &[RawTool],
+        blocked: &HashSet<String>,
         before: &[ToolName],
         registry: &ToolRegistry,
     ) -> Vec<(ToolName, Arc<UpstreamTool>)> {
         let registered: Vec<_> = tools
             .iter()
-            .filter_map(|tool| self.register_one(tool, registry))
+            .filter_map(|tool| self.register_one(tool, blocked, registry))
             .collect();
         let is_there = |gone: &ToolName| registered.iter().any(|(name, _)| name == gone);
         for gone in before.iter().filter(|name| !is_there(name)) {
@@ -39,6 +41,7 @@ impl Offer<'_> {
     fn register_one(
         &self,
         raw: &RawTool,
+        blocked: &HashSet<String>,
         registry: &ToolRegistry,
     ) -> Option<(ToolName, Arc<UpstreamTool>)> {
         let label = &self.server.label;
@@ -55,6 +58,9 @@ impl Offer<'_> {
                 return None;
             }
         };
+        if blocked.contains(tool.remote_name()) {
+            return None;
+        }
         let name = tool.definition().name().clone();
         if let Some(owner) = self.owner_of(&name, registry) {
             warn(&format_args!("the name {name} belongs to {owner}"));

@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::Server;
 use crate::mcp_server::link::Link;
 use crate::mcp_server::message::Members;
+use crate::pins;
 
 /// A tool of an MCP server. For a call that came through our own MCP server everything
 /// passes as it is, in both directions; for any other it is an [`McpTool`].
@@ -18,6 +19,8 @@ pub(crate) struct UpstreamTool {
     server: Arc<Server>,
     /// The entry of `tools/list`, as the server wrote it.
     listed: Members,
+    /// What nobody would see who looks at it.
+    warnings: Vec<String>,
 }
 
 impl UpstreamTool {
@@ -28,6 +31,7 @@ impl UpstreamTool {
         Ok(Self {
             inner: Arc::new(tool),
             server: Arc::clone(server),
+            warnings: pins::warnings(&serde_json::from_str(listed.get())?),
             listed: serde_json::from_str(listed.get())?,
         })
     }
@@ -35,6 +39,17 @@ impl UpstreamTool {
     /// The name that the server knows the tool by.
     pub(crate) fn remote_name(&self) -> &str {
         self.inner.remote_name()
+    }
+
+    /// Whether the other is described in the same words.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let of = |tool: &Self| serde_json::to_string(&tool.listed).ok();
+        of(self) == of(other)
+    }
+
+    /// What is hidden in its definition.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     pub(crate) fn server(&self) -> &Arc<Server> {

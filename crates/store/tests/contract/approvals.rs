@@ -27,6 +27,7 @@ fn decision(verdict: Verdict, by: &str, moment: i64) -> ApprovalDecision {
         verdict,
         by: by.to_owned(),
         at: at(moment),
+        reason: (verdict == Verdict::Denied).then(|| "not today".to_owned()),
     }
 }
 
@@ -122,6 +123,24 @@ pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
     };
     assert_eq!(ids(open_at(999)).await, ["5", "4", "2", "1"]);
     assert!(ids(open_at(1_000)).await.is_empty());
+    assert_eq!(store.count_open_approvals(at(999)).await.unwrap(), 4);
+    assert_eq!(store.count_open_approvals(at(1_000)).await.unwrap(), 0);
+    let expired = ApprovalFilter {
+        expired_at: Some(at(1_000)),
+        ..ApprovalFilter::default()
+    };
+    assert_eq!(ids(expired).await, ["5", "4", "2", "1"]);
+    let denied = ApprovalFilter {
+        verdict: Some(Verdict::Denied),
+        tool: Some("roll".to_owned()),
+        ..ApprovalFilter::default()
+    };
+    assert_eq!(ids(denied).await, ["3"]);
+    let of_another_tool = ApprovalFilter {
+        tool: Some("move".to_owned()),
+        ..ApprovalFilter::default()
+    };
+    assert!(ids(of_another_tool).await.is_empty());
     let by_hash = ApprovalFilter {
         arguments_hash: Some("hash of 2".to_owned()),
         user: Some("alice".to_owned()),

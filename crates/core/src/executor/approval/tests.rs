@@ -328,3 +328,77 @@ async fn g1_a_rule_may_name_a_tool_by_its_alias_and_the_strictest_counts() {
         }
     }
 }
+
+/// Approves everything, and counts what is used up; `spent` says with what success.
+struct Once {
+    used: Mutex<usize>,
+    spent: Result<(), ToolFailure>,
+}
+
+impl Approver for Once {
+    fn decide(&self, _: ApprovalRequest) -> ApprovalFuture {
+        Box::pin(async { Ok(Decision::Approved) })
+    }
+
+    fn spend(&self, _: &ApprovalRequest) -> SpendFuture {
+        *self.used.lock() += 1;
+        let spent = self.spent.clone();
+        Box::pin(async move { spent })
+    }
+}
+
+fn once(spent: Result<(), ToolFailure>) -> Arc<Once> {
+    Arc::new(Once {
+        used: Mutex::default(),
+        spent,
+    })
+}
+
+#[tokio::test]
+async fn g3_what_was_approved_is_used_up_last_and_not_by_a_call_that_does_not_run() {
+    let approver = once(Ok(()));
+    let rate_limits = RateLimits {
+        every_tool: RateWindows {
+            per_minute: Some(1),
+            ..RateWindows::default()
+        },
+        ..RateLimits::default()
+    };
+    let config = ExecutorConfig {
+        approvals: rules(&json!({"default": "always-ask"})),
+        rate_limits,
+        ..ExecutorConfig::default()
+    };
+    let hooks = ExecutorHooks {
+        approver: Some(Arc::clone(&approver) as _),
+        ..ExecutorHooks::default()
+    };
+    let executor = Executor::with_hooks(registry("games"), config, hooks);
+    assert!(
+        run(&executor, "roll", &CallContext::default())
+            .await
+            .success
+    );
+    let limited = run(&executor, "roll", &CallContext::default()).await;
+    assert_eq!(limited.error_code, Some(ErrorCode::RateLimited));
+    assert_eq!(*approver.used.lock(), 1);
+}
+
+#[tokio::test]
+async fn g3_an_approval_that_is_gone_runs_nothing_and_one_of_the_context_is_the_callers() {
+    let gone = ToolFailure::new(ErrorCode::ApprovalRequired, "Somebody else has used it");
+    let approver = once(Err(gone));
+    let executor = executor(
+        rules(&json!({"default": "always-ask"})),
+        Some(Arc::clone(&approver) as _),
+    );
+    let mut alice = CallContext::for_user("alice");
+    let result = run(&executor, "roll", &alice).await;
+    assert_eq!(result.error.as_deref(), Some("Somebody else has used it"));
+    let roll = executor.registry().get("roll").unwrap();
+    let arguments = json!({"what": "x"});
+    let id = id::of(&roll, arguments.as_object().unwrap(), Some("alice"));
+    alice.approved.insert(id);
+    assert!(run(&executor, "roll", &alice).await.success);
+    assert_eq!(*approver.used.lock(), 1);
+}

@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::Redaction;
-use crate::store::{CallLog, CallStatus, StoreError, Timestamp, ToolCallRecord};
+use crate::store::{CallId, CallLog, CallStatus, StoreError, Timestamp, ToolCallRecord};
 use crate::tool::{ErrorCode, ToolFailure, ToolResult};
 
 /// What the call log says of one call. Dropped before its end it says `cancelled`.
@@ -17,6 +17,8 @@ pub(in crate::executor) struct Entry {
     ran: Option<Instant>,
     /// The log has the end, or has refused it.
     is_over: bool,
+    /// The record is that of an earlier call, which waits for the same approval.
+    is_anothers: bool,
 }
 
 impl Entry {
@@ -31,7 +33,20 @@ impl Entry {
             record,
             ran: None,
             is_over: false,
+            is_anothers: false,
         }
+    }
+
+    /// The id of the record.
+    pub(in crate::executor) fn id(&self) -> CallId {
+        self.record.id
+    }
+
+    /// Goes on under the id of a call that waits for the same approval. It stays that call's
+    /// until the tool runs.
+    pub(in crate::executor) fn go_on_as(&mut self, call: CallId) {
+        self.record.id = call;
+        self.is_anothers = true;
     }
 
     /// Somebody is asked whether the tool may run.
@@ -39,6 +54,9 @@ impl Entry {
     /// # Errors
     /// `unavailable`: the tool must not run.
     pub(in crate::executor) async fn pending(&mut self) -> Result<(), ToolFailure> {
+        if self.is_anothers {
+            return Ok(());
+        }
         self.begin(CallStatus::Pending).await
     }
 
@@ -54,7 +72,13 @@ impl Entry {
 
     async fn begin(&mut self, status: CallStatus) -> Result<(), ToolFailure> {
         self.record.status = status;
-        let written = self.log.record_call(self.record.clone()).await;
+        let mut written = self.log.record_call(self.record.clone()).await;
+        let had_ended = written.as_ref().is_err_and(StoreError::is_conflict);
+        if std::mem::take(&mut self.is_anothers) && had_ended {
+            // Its caller had given it up, say: this call is one of its own.
+            self.record.id = CallId::new();
+            written = self.log.record_call(self.record.clone()).await;
+        }
         written.map_err(|error| {
             tracing::error!(
                 tool.name = %self.record.tool, %error,
@@ -68,9 +92,22 @@ impl Entry {
     /// `"recorded": false` where that end could not be recorded.
     pub(in crate::executor) async fn end(mut self, result: &mut ToolResult) {
         self.close(result);
-        let written = self.log.record_call(self.record.clone()).await;
+        let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
+        let written = match self.is_anothers {
+            // What it says already.
+            true if waits => Ok(()),
+            is_anothers => {
+                if is_anothers {
+                    self.record.id = CallId::new();
+                }
+                self.log.record_call(self.record.clone()).await
+            }
+        };
         self.is_over = true;
-        if let Err(error) = written {
+        // Whoever decided may have recorded that first.
+        if let Err(error) = written
+            && !(waits && error.is_conflict())
+        {
             self.lament(&error);
             result.metadata.insert("recorded".to_owned(), json!(false));
         }
@@ -99,7 +136,7 @@ impl Entry {
 impl Drop for Entry {
     /// The caller has given the call up, or the answer to it.
     fn drop(&mut self) {
-        if self.is_over {
+        if self.is_over || self.is_anothers {
             return;
         }
         if !self.record.status.is_final() {

@@ -91,6 +91,13 @@ impl Redaction {
         }
     }
 
+    /// A value as somebody may see it who has to decide on it: whole, but for the members whose
+    /// value is not recorded.
+    #[must_use]
+    pub fn shown(&self, value: &Value) -> Value {
+        serde_json::to_value(Redacted(self, value)).unwrap_or_default()
+    }
+
     fn text(&self, value: &Value) -> String {
         let text = serde_json::to_string(&Redacted(self, value)).unwrap_or_default();
         if text.len() <= self.max_bytes {

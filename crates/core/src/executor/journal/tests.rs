@@ -6,7 +6,10 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
+use crate::executor::{
+    ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision, Executor,
+    ExecutorConfig, ExecutorHooks, WaitingCallFuture,
+};
 use crate::store::{
     CallFilter, CallId, CallStatus, CallThatRan, Page, PageRequest, Pruned, Retention, StoreError,
     Timestamp, ToolStatistics,
@@ -198,4 +201,51 @@ fn what_is_too_long_is_counted() {
     let long = json!({"text": "x".repeat(100)});
     assert_eq!(redaction.arguments(&long), r#"{"omitted_bytes":111}"#);
     assert_eq!(redaction.result(&json!(null)), None);
+}
+
+/// Says the same of every call, and that the call with this id waits for it already.
+struct Known(CallId, Decision);
+
+impl Approver for Known {
+    fn decide(&self, _: ApprovalRequest) -> ApprovalFuture {
+        let decision = self.1;
+        Box::pin(async move { Ok(decision) })
+    }
+
+    fn waiting_call(&self, _: &ApprovalRequest) -> WaitingCallFuture {
+        let id = self.0;
+        Box::pin(async move { Ok(Some(id)) })
+    }
+}
+
+#[tokio::test]
+async fn g3_a_call_that_is_sent_again_goes_on_as_the_one_that_asked() {
+    for (decision, statuses) in [
+        (Decision::Undecided, &[][..]),
+        (Decision::Denied, &[]),
+        (
+            Decision::Approved,
+            &[CallStatus::Running, CallStatus::Success],
+        ),
+    ] {
+        let log = Arc::<Written>::default();
+        let waiting = CallId::new();
+        let plain = executor(&log);
+        let config = ExecutorConfig {
+            approvals: ApprovalRules {
+                default: ApprovalPolicy::AlwaysAsk,
+                ..ApprovalRules::default()
+            },
+            ..ExecutorConfig::default()
+        };
+        let hooks = ExecutorHooks {
+            approver: Some(Arc::new(Known(waiting, decision))),
+            ..plain.shared.hooks.clone()
+        };
+        let executor = plain.reconfigured(config, hooks);
+        let call = ToolCall::new("c", "echo", json!({}));
+        let result = executor.execute_one(call, &CallContext::default()).await;
+        assert_eq!(result.metadata["record_id"], json!(waiting.to_string()));
+        assert_eq!(log.statuses(), statuses, "{decision:?}");
+    }
 }

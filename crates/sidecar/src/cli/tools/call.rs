@@ -1,5 +1,6 @@
 use std::io::Read;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
@@ -24,13 +25,22 @@ pub(super) struct Call {
     /// Name the call: sent again under the same name, it is not run again and has the same answer
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// How long to wait for somebody's approval, where the call needs it, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u32>,
     /// Print the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }
 
 impl Call {
+    /// How long it may wait beside the time that the sidecar needs.
+    pub(super) fn waiting(&self) -> Duration {
+        Duration::from_secs(self.wait.unwrap_or_default().into())
+    }
+
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let wait = self.wait.map(|_| self.waiting());
         let arguments = arguments(self.arguments)?;
         let mut caller = Caller::default();
         if let Some(user) = self.user {
@@ -41,6 +51,9 @@ impl Call {
         }
         if let Some(key) = self.idempotency_key {
             caller = caller.idempotency_key(key);
+        }
+        if let Some(wait) = wait {
+            caller = caller.wait_for_approval(wait);
         }
         let body = client.raw().execute(&self.name, &arguments, &caller)?;
         let answer: Answer = super::decode(&body)?;

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-use jiff::Timestamp as Moment;
-use pillion_core::store::{CallStatus, Timestamp, ToolCallRecord, ToolStatistics};
+use pillion_core::store::{CallStatus, ToolCallRecord, ToolStatistics};
 use pillion_wire::{ToolCallEntry, ToolUse};
 use serde_json::Value;
+
+use crate::moment::text_of;
 
 /// A call as the API shows it.
 pub(super) fn of(call: ToolCallRecord) -> ToolCallEntry {
@@ -45,13 +46,6 @@ pub(super) fn of_tool(tool: ToolStatistics) -> ToolUse {
 /// We wrote it as JSON; if it is none any more, it is shown as the text that it is.
 fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
-}
-
-fn text_of(moment: Timestamp) -> String {
-    Moment::from_millisecond(moment.as_millis()).map_or_else(
-        |_| moment.as_millis().to_string(),
-        |moment| format!("{moment:.3}"),
-    )
 }
 
 /// Milliseconds, to the microsecond.

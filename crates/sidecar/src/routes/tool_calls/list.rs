@@ -2,11 +2,12 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::ToolCallList;
 
-use super::{Wanted, entry, store_of};
+use super::{Wanted, entry};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::routes::page::WantedPage;
+use crate::routes::store_of;
 
 /// Lists recorded calls, the newest first (F4).
 #[utoipa::path(

@@ -4,10 +4,11 @@ use axum::extract::{Path, State};
 use pillion_core::store::CallId;
 use pillion_wire::ToolCallAnswer;
 
-use super::{entry, store_of};
+use super::entry;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::routes::error::RequestError;
+use crate::routes::store_of;
 
 /// Shows one recorded call (F4).
 #[utoipa::path(

@@ -2,10 +2,11 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::ToolCallStatistics;
 
-use super::{Wanted, entry, store_of};
+use super::{Wanted, entry};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::routes::error::RequestError;
+use crate::routes::store_of;
 
 /// What is known of each tool's calls: counts, success rate, latency.
 #[utoipa::path(

@@ -30,6 +30,11 @@ pub(super) fn ran(result: ToolResult) -> Answer {
 /// What the API says of a tool that is not there (B5). It may be one of a server that is
 /// unavailable.
 pub(super) fn unknown(app: &App, name: &str, unavailable: &[UnavailableServer]) -> Answer {
+    if let Some(blocked) = app.upstreams().blocked(name) {
+        let name = shortened(name);
+        let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
+        return Answer::Refused(failure.for_tool(name));
+    }
     let name = shortened(name);
     let failure = Failure::new(
         ErrorCode::NotFound.as_str(),

@@ -22,6 +22,8 @@ use crate::routes::error::RequestError;
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the calls run"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel the calls come from"),
         ("x-request-id" = Option<String>, Header, description = "The caller's id of the request"),
+        ("x-pillion-approval" = Option<String>, Header, description = "The approval that the call is to use"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for an approval that is needed; so does the header `x-pillion-approval-wait-ms`"),
     ),
     request_body(content = BatchRequest, content_type = "application/json"),
     responses(

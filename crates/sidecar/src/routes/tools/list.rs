@@ -21,7 +21,19 @@ use crate::app::App;
 pub(in crate::routes) async fn list(State(app): State<App>, filter: Filter) -> Json<ToolList> {
     let unavailable_servers = app.discover().await;
     let tools = app.registry().tools(filter.category.as_deref());
-    let tools: Vec<_> = tools.iter().map(|tool| summary(&app, tool)).collect();
+    let of_servers = app.upstreams().tools();
+    let tools: Vec<_> = tools
+        .iter()
+        .map(|tool| {
+            let warnings = of_servers
+                .get(tool.name())
+                .map(|tool| tool.warnings().to_vec());
+            ToolSummary {
+                warnings: warnings.unwrap_or_default(),
+                ..summary(&app, tool)
+            }
+        })
+        .collect();
     Json(ToolList {
         success: true,
         total: tools.len(),
@@ -51,6 +63,7 @@ fn summary(app: &App, tool: &RegisteredTool) -> ToolSummary {
         server_label: label.cloned(),
         server_url: url.cloned(),
         server_tool,
+        warnings: Vec::new(),
         name,
     }
 }

@@ -1,0 +1,42 @@
+use pillion_core::executor::ApprovalRequest;
+use pillion_core::store::{ApprovalRecord, StoreError};
+use pillion_core::tool::{ErrorCode, ToolFailure};
+use serde_json::json;
+
+use crate::moment::text_of;
+
+/// Nobody has decided yet.
+pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
+    let message = format!(
+        "The call of tool '{}' needs approval {}",
+        record.tool, record.id
+    );
+    ToolFailure::new(ErrorCode::ApprovalRequired, message)
+        .with_metadata("approval_id", json!(record.id))
+        .with_metadata("approval_expires_at", json!(text_of(record.expires_at)))
+        .with_metadata("arguments", json!(request.arguments))
+}
+
+/// Somebody said no.
+pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
+    let mut message = format!("The call of tool '{}' was denied", record.tool);
+    let reason = record
+        .decision
+        .as_ref()
+        .and_then(|decision| decision.reason.as_deref());
+    if let Some(reason) = reason {
+        message += ": ";
+        message += reason;
+    }
+    ToolFailure::new(ErrorCode::Denied, message).with_metadata("approval_id", json!(record.id))
+}
+
+/// Whether it is approved cannot be found out.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+pub(super) fn of_store(error: StoreError) -> ToolFailure {
+    tracing::error!(%error, "The store of approvals failed");
+    ToolFailure::new(
+        ErrorCode::Unavailable,
+        "The approvals cannot be read or written",
+    )
+}

@@ -1,0 +1,43 @@
+mod decide;
+mod list;
+mod show;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::{CliError, SocketOption, decode, print};
+
+/// `pillion approvals`
+#[derive(Debug, Args)]
+pub(super) struct Approvals {
+    #[command(flatten)]
+    socket: SocketOption,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the calls that wait for approval, the newest first
+    List(list::List),
+    /// Shows what would run, and what was decided
+    Show(show::Show),
+    /// Lets a call run, once, with the arguments that it has
+    Approve(decide::Decide),
+    /// Refuses a call
+    Deny(decide::Decide),
+}
+
+impl Approvals {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let client = self.socket.client(Duration::from_secs(30));
+        match self.command {
+            Command::List(list) => list.apply(&client),
+            Command::Show(show) => show.apply(&client),
+            Command::Approve(decide) => decide.apply(&client, true),
+            Command::Deny(decide) => decide.apply(&client, false),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::Client;
+use pillion_wire::{ApprovalEntry, ApprovalList};
+
+use super::super::table::table;
+use super::CliError;
+
+/// Arguments that a line shows, in characters.
+const MOST_SHOWN: usize = 60;
+
+/// `pillion approvals list`
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Those of this status
+    #[arg(long, default_value = "pending", value_parser = ["pending", "approved", "denied", "expired", "all"])]
+    status: String,
+    /// Only those of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only those on behalf of this user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Those after this one in the list: what `--json` shows as `next`
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let status = (self.status != "all").then_some(self.status);
+        let given = [
+            ("status", status),
+            ("tool", self.tool),
+            ("user", self.user),
+            ("limit", Some(self.limit.to_string())),
+            ("after", self.after),
+        ];
+        let given = given.into_iter();
+        let query: Vec<_> = given
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect();
+        let body = client.raw().approvals(&query)?;
+        if self.json {
+            super::print(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let list: ApprovalList = super::decode(&body)?;
+        let rows: Vec<_> = list.approvals.iter().map(row).collect();
+        let heads = ["ASKED", "STATUS", "TOOL", "USER", "ID", "ARGUMENTS"];
+        super::print(&table(&heads, &rows))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(approval: &ApprovalEntry) -> [String; 6] {
+    let arguments = match &approval.arguments {
+        Some(arguments) => arguments.to_string(),
+        None => "(long)".to_owned(),
+    };
+    let mut shown: String = arguments.chars().take(MOST_SHOWN).collect();
+    if shown.len() < arguments.len() {
+        shown.push_str("...");
+    }
+    [
+        approval.created_at.clone(),
+        approval.status.clone(),
+        approval.tool.clone(),
+        approval.user.clone().unwrap_or_default(),
+        approval.id.clone(),
+        shown,
+    ]
+}

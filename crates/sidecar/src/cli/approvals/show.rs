@@ -1,0 +1,24 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::Client;
+use pillion_wire::ApprovalAnswer;
+
+use super::CliError;
+
+/// `pillion approvals show`
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The approval's id
+    id: String,
+}
+
+impl Show {
+    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let body = client.raw().approval(&self.id)?;
+        let answer: ApprovalAnswer = super::decode(&body)?;
+        let text = serde_json::to_string_pretty(&answer.approval).map_err(CliError::Answer)?;
+        super::print(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,156 @@
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pillion_client::Client;
+use pillion_wire::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
+use serde_json::Value;
+
+use super::table::table;
+use super::{CliError, SocketOption, decode, print};
+use crate::pins::visible;
+
+/// `pillion pins`
+#[derive(Debug, Args)]
+pub(super) struct Pins {
+    #[command(flatten)]
+    socket: SocketOption,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists what the tools of MCP servers are accepted to be
+    List(List),
+    /// Shows what a server has changed in a tool since it was accepted
+    Diff(OfTool),
+    /// Accepts what a server offers now
+    Accept(Accept),
+}
+
+/// `pillion pins list`
+#[derive(Debug, Args)]
+struct List {
+    /// Only those of this server
+    #[arg(long, value_name = "LABEL")]
+    server: Option<String>,
+    /// Only those of tools that have changed
+    #[arg(long)]
+    changed: bool,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which tool.
+#[derive(Debug, Args)]
+struct OfTool {
+    /// The server's label
+    server: String,
+    /// The tool's name there, without a prefix
+    tool: String,
+}
+
+/// `pillion pins accept`
+#[derive(Debug, Args)]
+struct Accept {
+    #[command(flatten)]
+    tool: OfTool,
+    /// Accept this definition and no other, by the hash that `diff` shows
+    #[arg(long, value_name = "SHA256")]
+    hash: Option<String>,
+}
+
+impl Pins {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let client = self.socket.client(Duration::from_secs(30));
+        match self.command {
+            Command::List(list) => list.apply(&client),
+            Command::Diff(OfTool { server, tool }) => {
+                let answer: PinAnswer = decode(&client.raw().pin(&server, &tool)?)?;
+                print(difference(&answer).trim_end())?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Command::Accept(Accept { tool, hash }) => {
+                let request = serde_json::to_vec(&AcceptPin { hash }).map_err(CliError::Answer)?;
+                let OfTool { server, tool } = tool;
+                let body = client.raw().accept_pin(&server, &tool, &request)?;
+                let answer: PinAnswer = decode(&body)?;
+                print(&format!("accepted: {server} {tool} {}", answer.pin.hash))?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+impl List {
+    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let mut query = vec![("changed", self.changed.to_string())];
+        query.extend(self.server.map(|server| ("server", server)));
+        let body = client.raw().pins(&query)?;
+        if self.json {
+            print(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let list: PinList = decode(&body)?;
+        let rows: Vec<_> = list.pins.iter().map(row).collect();
+        print(&table(
+            &["SERVER", "TOOL", "STATUS", "SINCE", "HIDDEN"],
+            &rows,
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(pin: &PinEntry) -> [String; 5] {
+    [
+        pin.server.clone(),
+        visible(&pin.tool),
+        pin.status.clone(),
+        pin.pending_since
+            .as_ref()
+            .unwrap_or(&pin.accepted_at)
+            .clone(),
+        pin.warnings.join("; "),
+    ]
+}
+
+/// What has changed, place by place, with nothing hidden.
+fn difference(answer: &PinAnswer) -> String {
+    let pin = &answer.pin;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let Some(pending) = &pin.pending_hash else {
+        return format!("{} {} is what it was accepted to be", pin.server, pin.tool);
+    };
+    let _ = writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash);
+    let since = pin.pending_since.as_deref().unwrap_or_default();
+    let _ = writeln!(text, "+++ offered since {since}  {pending}");
+    for PinChange {
+        path,
+        before,
+        after,
+    } in &answer.changes
+    {
+        let _ = writeln!(text, "@ {}", visible(path));
+        for (sign, value) in [('-', before), ('+', after)] {
+            for line in value.iter().flat_map(lines) {
+                let _ = writeln!(text, "{sign} {line}");
+            }
+        }
+    }
+    for warning in &pin.warnings {
+        let _ = writeln!(text, "! {warning}");
+    }
+    text
+}
+
+fn lines(value: &Value) -> Vec<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    text.split('\n').map(visible).collect()
+}

@@ -1,0 +1,139 @@
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use tokio::sync::watch;
+
+use super::{Bus, Event, Kept, News};
+
+/// About so many bytes of events go out at once.
+const AT_ONCE: usize = 16 * 1024;
+
+/// The kinds of events that somebody wants; all of them by default.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Types(Option<Vec<&'static str>>);
+
+impl Types {
+    /// Kinds by name, divided by commas; a name's first part stands for all that begin so.
+    /// None if one of them is no kind.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut wanted = Vec::new();
+        for name in text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
+            let is_meant = |kind: &&str| {
+                let group = kind.split_once('.').map(|(group, _)| group);
+                *kind == name || group == Some(name)
+            };
+            let before = wanted.len();
+            wanted.extend(Event::KINDS.into_iter().filter(is_meant));
+            if wanted.len() == before {
+                return None;
+            }
+        }
+        Some(Self((!wanted.is_empty()).then_some(wanted)))
+    }
+
+    fn admit(&self, kind: &str) -> bool {
+        let Self(wanted) = self;
+        wanted.as_ref().is_none_or(|wanted| wanted.contains(&kind))
+    }
+}
+
+/// One that listens. What it has not taken yet is not kept for it.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    bus: Arc<Bus>,
+    types: Types,
+    news: watch::Receiver<News>,
+    /// The number of the event that comes next.
+    next: u64,
+    /// What is said first.
+    greeting: Option<Bytes>,
+}
+
+impl Listener {
+    pub(super) fn new(bus: Arc<Bus>, last: Option<&str>, types: Types) -> Self {
+        let news = bus.news.subscribe();
+        let now = bus.ring.lock().next;
+        let known = last.map(|last| number_of(last, &bus.epoch).filter(|number| *number < now));
+        let (next, greeting) = match known {
+            // The id lets a client come back that has seen no event yet.
+            None => (now, ready(&bus.epoch, now)),
+            Some(Some(number)) => (number + 1, Bytes::from_static(b": again\n\n")),
+            Some(None) => {
+                let first = bus.ring.lock().first();
+                (first, reset(&bus.epoch, first, "unknown"))
+            }
+        };
+        Self {
+            bus,
+            types,
+            news,
+            next,
+            greeting: Some(greeting),
+        }
+    }
+
+    /// The events that are next, as they go out; none at the end. Its future may be dropped, and
+    /// nothing is lost.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        if let Some(greeting) = self.greeting.take() {
+            return Some(greeting);
+        }
+        loop {
+            let seen = *self.news.borrow_and_update();
+            if let Some(events) = self.take() {
+                return Some(events);
+            }
+            if seen.is_closed {
+                return None;
+            }
+            self.news.changed().await.ok()?;
+        }
+    }
+
+    fn take(&mut self) -> Option<Bytes> {
+        let ring = self.bus.ring.lock();
+        let first = ring.first();
+        if self.next < first {
+            let reset = reset(&self.bus.epoch, first, "too_slow");
+            self.next = first;
+            return Some(reset);
+        }
+        let skipped = usize::try_from(self.next - first).unwrap_or(usize::MAX);
+        let mut taken = Vec::new();
+        for Kept { number, kind, text } in ring.events.iter().skip(skipped) {
+            self.next = number + 1;
+            if self.types.admit(kind) {
+                taken.extend_from_slice(text);
+            }
+            if taken.len() > AT_ONCE {
+                break;
+            }
+        }
+        (!taken.is_empty()).then(|| taken.into())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.bus.left();
+    }
+}
+
+fn number_of(id: &str, epoch: &str) -> Option<u64> {
+    id.strip_prefix(epoch)?.strip_prefix('-')?.parse().ok()
+}
+
+fn ready(epoch: &str, next: u64) -> Bytes {
+    let last = next - 1;
+    format!("retry: 2000\nid: {epoch}-{last}\nevent: ready\ndata: {{}}\n\n").into()
+}
+
+/// Says that events are missing, and goes on with the first that there is.
+fn reset(epoch: &str, first: u64, reason: &str) -> Bytes {
+    let last = first - 1;
+    format!("id: {epoch}-{last}\nevent: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
+}

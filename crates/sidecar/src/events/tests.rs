@@ -1,0 +1,116 @@
+use super::*;
+
+fn told(bus: &Bus, count: usize) {
+    for _ in 0..count {
+        bus.tell(&Event::ConfigurationReloaded { error: None });
+    }
+}
+
+async fn next(listener: &mut Listener) -> String {
+    let bytes = tokio::time::timeout(Duration::from_secs(5), listener.next()).await;
+    String::from_utf8(bytes.unwrap().unwrap().to_vec()).unwrap()
+}
+
+fn last_id(text: &str) -> String {
+    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    ids.last().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_listener_goes_on_where_it_was() {
+    let bus = Arc::<Bus>::default();
+    let mut listener = bus.listen(None, Types::default());
+    let hello = next(&mut listener).await;
+    assert!(hello.contains("event: ready"), "{hello}");
+    drop(listener);
+    // Even one that has seen nothing.
+    told(&bus, 2);
+    let mut listener = bus.listen(Some(&last_id(&hello)), Types::default());
+    assert_eq!(next(&mut listener).await, ": again\n\n");
+    let events = next(&mut listener).await;
+    assert_eq!(events.matches("event: configuration.reloaded").count(), 2);
+    drop(listener);
+    told(&bus, 1);
+    let mut listener = bus.listen(Some(&last_id(&events)), Types::default());
+    next(&mut listener).await;
+    let events = next(&mut listener).await;
+    assert_eq!(events.matches("event:").count(), 1);
+}
+
+#[tokio::test]
+async fn one_that_comes_too_late_or_from_elsewhere_is_told() {
+    let bus = Arc::<Bus>::default();
+    let mut listener = bus.listen(None, Types::default());
+    let hello = next(&mut listener).await;
+    told(&bus, MOST_EVENTS + 1);
+    let missed = next(&mut listener).await;
+    assert!(
+        missed.contains("event: reset") && missed.contains("too_slow"),
+        "{missed}"
+    );
+    assert!(
+        next(&mut listener)
+            .await
+            .contains("event: configuration.reloaded")
+    );
+    let mut late = bus.listen(Some(&last_id(&hello)), Types::default());
+    next(&mut late).await;
+    assert!(next(&mut late).await.contains("event: reset"));
+    for stranger in [
+        "deadbeef-3",
+        "nonsense",
+        "",
+        &format!("{}-999999", bus.epoch),
+    ] {
+        let mut listener = bus.listen(Some(stranger), Types::default());
+        assert!(
+            next(&mut listener).await.contains("event: reset"),
+            "{stranger}"
+        );
+    }
+    assert!(bus.ring.lock().bytes <= MOST_BYTES);
+}
+
+#[tokio::test]
+async fn calls_are_kept_for_those_who_may_come_back() {
+    let bus = Arc::<Bus>::default();
+    let call = |bus: &Bus| {
+        let call = ToolCall::new("1", "x", serde_json::Value::Null);
+        bus.started(&call, None, &CallContext::default());
+    };
+    call(&bus);
+    assert!(bus.ring.lock().events.is_empty());
+    let mut listener = bus.listen(None, Types::default());
+    let hello = next(&mut listener).await;
+    drop(listener);
+    call(&bus);
+    let mut listener = bus.listen(Some(&last_id(&hello)), Types::default());
+    next(&mut listener).await;
+    assert!(next(&mut listener).await.contains("event: call.started"));
+    drop(listener);
+    // After a long time nothing is kept, and that is told.
+    bus.last_left.store(0, Ordering::Relaxed);
+    call(&bus);
+    let mut listener = bus.listen(Some(&last_id(&hello)), Types::default());
+    next(&mut listener).await;
+    assert!(next(&mut listener).await.contains("event: reset"));
+}
+
+#[tokio::test]
+async fn kinds_are_chosen_by_name_and_group() {
+    assert!(Types::parse("call,nothing").is_none());
+    let bus = Arc::<Bus>::default();
+    let mut listener = bus.listen(None, Types::parse("server, approval.decided").unwrap());
+    next(&mut listener).await;
+    told(&bus, 3);
+    bus.tell(&Event::ServerStatus {
+        server: "far",
+        status: "connected",
+        error: None,
+    });
+    let events = next(&mut listener).await;
+    assert_eq!(events.matches("event:").count(), 1);
+    assert!(events.contains("event: server.status"), "{events}");
+    bus.close();
+    assert!(listener.next().await.is_none());
+}

@@ -1,0 +1,63 @@
+use pillion_core::digest::sha256_hex;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// The members of an entry of `tools/list` that say what a tool is.
+const MEMBERS: [&str; 6] = [
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+];
+
+/// What a tool is, in one form whatever the order of its members.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Definition {
+    pub(super) name: String,
+    /// JSON with the keys of every object in order, and no white space.
+    pub(super) text: String,
+    /// SHA-256 of it, in hexadecimal digits.
+    pub(super) hash: String,
+}
+
+impl Definition {
+    /// None for an entry without a name, which is no tool.
+    pub(super) fn read(entry: &RawValue) -> Option<Self> {
+        let mut entry: Map<String, Value> = serde_json::from_str(entry.get()).ok()?;
+        entry.retain(|key, value| MEMBERS.contains(&key.as_str()) && !value.is_null());
+        let name = entry.get("name")?.as_str()?.to_owned();
+        let mut whole = Value::Object(entry);
+        whole.sort_all_objects();
+        let text = whole.to_string();
+        let hash = sha256_hex(&text);
+        Some(Self { name, text, hash })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Definition> {
+        Definition::read(&RawValue::from_string(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn the_order_of_members_means_nothing_and_their_values_do() {
+        let one = read(r#"{"name":"a","inputSchema":{"type":"object","x":1},"_meta":{"n":1}}"#);
+        let same =
+            read(r#"{ "inputSchema": {"x":1, "type":"object"}, "name": "a", "title": null }"#);
+        assert_eq!(one, same);
+        for other in [
+            r#"{"name":"a","inputSchema":{"type":"object","x":2}}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","x":1},"description":""}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","x":1},"annotations":{}}"#,
+        ] {
+            assert_ne!(one, read(other), "{other}");
+        }
+        assert_eq!(read("[]"), None);
+        assert_eq!(read("{}"), None);
+    }
+}

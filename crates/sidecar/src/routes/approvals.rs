@@ -1,0 +1,42 @@
+//! Everything under `/api/v1/approvals`: the calls that somebody has to approve (requirements G1
+//! to G3).
+
+pub(super) mod decide;
+pub(super) mod list;
+pub(super) mod show;
+
+use pillion_core::store::{ApprovalRecord, Timestamp};
+use pillion_wire::ApprovalEntry;
+use serde_json::Value;
+
+use crate::moment::text_of;
+
+/// An approval as the API shows it.
+fn entry(record: ApprovalRecord) -> ApprovalEntry {
+    let status = record.status(Timestamp::now()).to_owned();
+    let (decided_by, decided_at, reason) = match record.decision {
+        None => (None, None, None),
+        Some(decision) => (
+            Some(decision.by),
+            Some(text_of(decision.at)),
+            decision.reason,
+        ),
+    };
+    let arguments = serde_json::from_str(&record.arguments);
+    ApprovalEntry {
+        id: record.id,
+        status,
+        tool: record.tool,
+        server: record.server,
+        user: record.user,
+        arguments: Some(arguments.unwrap_or(Value::String(record.arguments))),
+        arguments_hash: record.arguments_hash,
+        call_id: record.call.map(|call| call.to_string()),
+        created_at: text_of(record.created_at),
+        expires_at: text_of(record.expires_at),
+        decided_by,
+        decided_at,
+        reason,
+        used_at: record.used_at.map(text_of),
+    }
+}

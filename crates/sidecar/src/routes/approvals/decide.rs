@@ -1,0 +1,148 @@
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Timestamp, Verdict};
+use pillion_wire::{ApprovalAnswer, DecisionRequest};
+
+use super::entry;
+use crate::access::{Grant, Peer};
+use crate::app::App;
+use crate::moment::text_of;
+use crate::problem::Problem;
+use crate::routes::body::Body;
+use crate::routes::caller::Caller;
+use crate::routes::error::RequestError;
+use crate::routes::store_of;
+
+/// Longest reason, in characters.
+const LONGEST_REASON: usize = 1_000;
+
+/// Whoever decides.
+type Decider = (Extension<Grant>, Option<Extension<Peer>>);
+
+/// Lets a call run, once (G3).
+#[utoipa::path(
+    post,
+    path = "/api/v1/approvals/{id}/approve",
+    tag = "approvals",
+    summary = "Let a call run, once",
+    description = "A caller that waits goes on; another sends the same call again. The first decision counts. Over TCP it needs a token of scope `approve`.",
+    params(
+        ("id" = String, Path, description = "The approval's id"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user who decides, for the record"),
+    ),
+    request_body(content = Option<DecisionRequest>, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The approval as it is now", body = ApprovalAnswer),
+        (status = 400, description = "The body is none", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such approval", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Somebody has decided before, or it has expired", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be written", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::routes) async fn approve(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    decider: Decider,
+    Caller(context): Caller,
+    Body(body): Body,
+) -> Result<Json<ApprovalAnswer>, RequestError> {
+    decide(&app, path, &decider, context.user, &body, Verdict::Approved).await
+}
+
+/// Refuses a call (G3).
+#[utoipa::path(
+    post,
+    path = "/api/v1/approvals/{id}/deny",
+    tag = "approvals",
+    summary = "Refuse a call",
+    description = "The call ends as `denied`, and so does the same call again until the approval expires.",
+    params(
+        ("id" = String, Path, description = "The approval's id"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user who decides, for the record"),
+    ),
+    request_body(content = Option<DecisionRequest>, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The approval as it is now", body = ApprovalAnswer),
+        (status = 400, description = "The body is none", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such approval", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Somebody has decided before, or it has expired", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be written", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::routes) async fn deny(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    decider: Decider,
+    Caller(context): Caller,
+    Body(body): Body,
+) -> Result<Json<ApprovalAnswer>, RequestError> {
+    decide(&app, path, &decider, context.user, &body, Verdict::Denied).await
+}
+
+async fn decide(
+    app: &App,
+    path: Result<Path<String>, PathRejection>,
+    (Extension(grant), peer): &Decider,
+    user: Option<String>,
+    body: &[u8],
+    verdict: Verdict,
+) -> Result<Json<ApprovalAnswer>, RequestError> {
+    let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
+    let reason = reason_of(body)?;
+    let holder = grant.holder(peer.as_ref().map(|Extension(peer)| peer));
+    let decision = ApprovalDecision {
+        verdict,
+        // Who it is we know; for whom they decide, they say.
+        by: match user {
+            Some(user) => format!("{holder} for {user}"),
+            None => holder,
+        },
+        at: Timestamp::now(),
+        reason,
+    };
+    let store = store_of(app)?;
+    let decided = app.approvals().decide(&*store, &id, &decision).await;
+    match decided {
+        Ok(record) => Ok(Json(ApprovalAnswer {
+            success: true,
+            approval: entry(record),
+        })),
+        Err(error) if error.is_not_found() => Err(RequestError::UnknownApproval),
+        Err(error) if error.kind() == StoreErrorKind::Conflict => {
+            let record = store.approval(&id).await?;
+            let record = record.ok_or(RequestError::UnknownApproval)?;
+            Err(RequestError::NotOpen { why: why(&record) })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
+    if body.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let wrong = |_| RequestError::BadParameter { name: "reason" };
+    let value: serde_json::Value =
+        serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;
+    let DecisionRequest { reason } = serde_json::from_value(value).map_err(wrong)?;
+    match reason {
+        Some(reason) if reason.chars().count() > LONGEST_REASON => {
+            Err(RequestError::BadParameter { name: "reason" })
+        }
+        reason => Ok(reason.filter(|reason| !reason.trim().is_empty())),
+    }
+}
+
+/// Why nobody can decide any more.
+fn why(record: &ApprovalRecord) -> String {
+    match &record.decision {
+        Some(decision) => format!(
+            "The call was {} by {} at {}",
+            decision.verdict.as_str(),
+            decision.by,
+            text_of(decision.at)
+        ),
+        None => format!("The approval expired at {}", text_of(record.expires_at)),
+    }
+}

@@ -1,0 +1,98 @@
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use pillion_core::store::{ApprovalFilter, Timestamp, Verdict};
+use pillion_wire::ApprovalList;
+use serde::Deserialize;
+
+use super::entry;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::routes::error::RequestError;
+use crate::routes::page::WantedPage;
+use crate::routes::store_of;
+
+/// Arguments that a list shows, as JSON, in bytes.
+const MOST_SHOWN: usize = 16 * 1024;
+
+/// Which approvals, and which of their pages.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::routes) struct Wanted {
+    /// Only those of this status: `pending`, `approved` (used or not), `denied` or `expired`.
+    #[param(inline, value_type = Option<StatusName>)]
+    status: Option<String>,
+    /// Only those of this tool.
+    tool: Option<String>,
+    /// Only those on behalf of this user.
+    user: Option<String>,
+}
+
+/// How a status is written.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "describes a parameter, and is never made")]
+enum StatusName {
+    Pending,
+    Approved,
+    Denied,
+    Expired,
+}
+
+impl Wanted {
+    fn filter(&self) -> Result<ApprovalFilter, RequestError> {
+        let now = Some(Timestamp::now());
+        let mut filter = ApprovalFilter {
+            tool: self.tool.clone(),
+            user: self.user.clone(),
+            ..ApprovalFilter::default()
+        };
+        match self.status.as_deref() {
+            None => {}
+            Some("pending") => filter.open_at = now,
+            Some("expired") => filter.expired_at = now,
+            Some(name) => {
+                let verdict = Verdict::from_name(name);
+                let wrong = RequestError::BadParameter { name: "status" };
+                filter.verdict = Some(verdict.ok_or(wrong)?);
+            }
+        }
+        Ok(filter)
+    }
+}
+
+/// Lists the calls that wait, or waited, for approval, the newest first (G3).
+#[utoipa::path(
+    get,
+    path = "/api/v1/approvals/",
+    tag = "approvals",
+    summary = "List the calls that wait, or waited, for approval, the newest first",
+    params(Wanted, WantedPage),
+    responses(
+        (status = 200, description = "A page of approvals", body = ApprovalList),
+        (status = 400, description = "A parameter is not what it can be", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::routes) async fn list(
+    State(app): State<App>,
+    query: Result<Query<Wanted>, QueryRejection>,
+    page: WantedPage,
+) -> Result<Json<ApprovalList>, RequestError> {
+    let Query(wanted) = query.map_err(|_| RequestError::BadQuery)?;
+    let filter = wanted.filter()?;
+    let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
+    let approvals = page.items.into_iter().map(|record| {
+        let is_long = record.arguments.len() > MOST_SHOWN;
+        let mut entry = entry(record);
+        if is_long {
+            entry.arguments = None;
+        }
+        entry
+    });
+    Ok(Json(ApprovalList {
+        success: true,
+        approvals: approvals.collect(),
+        next: page.next.map(|cursor| cursor.to_string()),
+    }))
+}

@@ -1,0 +1,36 @@
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use pillion_wire::ApprovalAnswer;
+
+use super::entry;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::routes::error::RequestError;
+use crate::routes::store_of;
+
+/// Shows one call that waits, or waited, for approval (G3).
+#[utoipa::path(
+    get,
+    path = "/api/v1/approvals/{id}",
+    tag = "approvals",
+    summary = "Show one call that waits, or waited, for approval",
+    params(("id" = String, Path, description = "The approval's id, as in a result's `metadata.approval_id`")),
+    responses(
+        (status = 200, description = "The approval", body = ApprovalAnswer),
+        (status = 404, description = "There is no such approval", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Json<ApprovalAnswer>, RequestError> {
+    let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
+    let record = store_of(&app)?.approval(&id).await?;
+    let record = record.ok_or(RequestError::UnknownApproval)?;
+    Ok(Json(ApprovalAnswer {
+        success: true,
+        approval: entry(record),
+    }))
+}

@@ -1,0 +1,79 @@
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use serde::Deserialize;
+
+use super::error::RequestError;
+use crate::app::App;
+use crate::events::{Listener, Types};
+use crate::problem::Problem;
+
+/// How often something is sent where nothing happens: so it is seen when the client has gone.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Which events.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// Only events of these types, divided by commas: `call.started`, `call.ended`,
+    /// `server.status`, `tools.changed`, `approval.requested`, `approval.decided`,
+    /// `configuration.reloaded`; what stands before the dot means all of them.
+    #[param(
+        pattern = "^(call|server|tools|approval|configuration)(,(call|server|tools|approval|configuration))*$"
+    )]
+    types: Option<String>,
+}
+
+/// What happens, as it happens (F4, F5).
+#[utoipa::path(
+    get,
+    path = "/api/v1/events",
+    tag = "events",
+    summary = "Listen to what happens",
+    description = "Server-sent events. The first is `ready`, whose id is a place to come back to. With `Last-Event-ID` the stream goes on after that event; `reset` says that events in between are lost. A comment comes every 15 s where nothing happens.",
+    params(
+        Wanted,
+        ("last-event-id" = Option<String>, Header, description = "The id of the last event that was seen"),
+    ),
+    responses(
+        (status = 200, description = "The events", content_type = "text/event-stream", body = String),
+        (status = 400, description = "There is no such type", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn events(
+    State(app): State<App>,
+    headers: HeaderMap,
+    query: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Response, RequestError> {
+    let Query(wanted) = query.map_err(|_| RequestError::BadQuery)?;
+    let types = Types::parse(wanted.types.as_deref().unwrap_or_default());
+    let types = types.ok_or(RequestError::BadParameter { name: "types" })?;
+    let last = headers.get("last-event-id");
+    // What is no text is nothing that we have sent.
+    let last = last.map(|last| last.to_str().unwrap_or_default());
+    let listener = app.process().events.listen(last, types);
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ];
+    Ok((headers, body(listener)).into_response())
+}
+
+/// The stream takes the next events when the connection has room for them, and not before.
+fn body(listener: Listener) -> Body {
+    let stream = unfold(listener, async |mut listener| {
+        let next = match tokio::time::timeout(HEARTBEAT, listener.next()).await {
+            Ok(next) => next?,
+            Err(_) => Bytes::from_static(b": \n\n"),
+        };
+        Some((Ok::<_, Infallible>(next), listener))
+    });
+    Body::from_stream(Box::pin(stream))
+}

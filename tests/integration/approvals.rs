@@ -1,0 +1,383 @@
+//! Calls that somebody has to approve (G1 to G3), through every door.
+
+#[path = "approvals/asking.rs"]
+mod asking;
+#[path = "approvals/policies.rs"]
+mod policies;
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http::{self, Reply};
+use crate::program::{Daemon, eventually, run, stderr, stdout};
+
+pub const ALWAYS: &str = "[approvals]\npolicy = \"always-ask\"\n";
+
+/// Calls the calculator as a user; what the tool's result is.
+pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Value {
+    let body = json!({"expression": expression}).to_string();
+    let target = format!("/api/v1/tools/execute/calculator{query}");
+    let headers = format!("x-pillion-user: {user}\r\n");
+    let reply = http::send(socket, "POST", &target, &headers, body.as_bytes());
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let answer = reply.json();
+    assert_eq!(answer["success"], true, "{answer}");
+    answer["result"].clone()
+}
+
+/// The id of the approval that a result asks for.
+pub fn asked(result: &Value) -> String {
+    assert_eq!(result["success"], false, "{result}");
+    assert_eq!(result["error_code"], "approval_required", "{result}");
+    let id = result["metadata"]["approval_id"].as_str().unwrap();
+    assert!(result["error"].as_str().unwrap().contains(id), "{result}");
+    id.to_owned()
+}
+
+pub fn decide(socket: &Path, id: &str, verdict: &str) -> Reply {
+    http::post(socket, &format!("/api/v1/approvals/{id}/{verdict}"), "")
+}
+
+fn show(socket: &Path, id: &str) -> Value {
+    let reply = http::get(socket, &format!("/api/v1/approvals/{id}"));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()["approval"].clone()
+}
+
+/// The statuses of the recorded calls, the newest first.
+fn logged(socket: &Path) -> Vec<String> {
+    let answer = http::get(socket, "/api/v1/tool-calls/").json();
+    let calls = answer["calls"].as_array().unwrap().iter();
+    let status = |call: &Value| call["status"].as_str().unwrap().to_owned();
+    calls.map(status).collect()
+}
+
+#[test]
+fn g3_a_call_waits_through_crashes_and_runs_once_when_it_is_approved() {
+    let mut daemon = Daemon::with_config(ALWAYS, &[]);
+    let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    assert_eq!(logged(&daemon.socket), ["pending"]);
+    daemon.kill();
+    let mut daemon = daemon.again();
+    assert_eq!(show(&daemon.socket, &id)["status"], "pending");
+    // The same call again is the same question.
+    let again = calculate(&daemon.socket, "alice", "6 * 7", "");
+    assert_eq!(asked(&again), id);
+    assert_eq!(logged(&daemon.socket), ["pending"]);
+
+    let decided = decide(&daemon.socket, &id, "approve").json()["approval"].clone();
+    assert_eq!(decided["status"], "approved");
+    let uid = nix::unistd::getuid();
+    assert_eq!(decided["decided_by"], format!("uid:{uid}"));
+    assert_eq!(decided["arguments"], json!({"expression": "6 * 7"}));
+    daemon.kill();
+    let daemon = daemon.again();
+    // Other arguments, and another user, are another call.
+    assert_ne!(asked(&calculate(&daemon.socket, "alice", "6 * 8", "")), id);
+    assert_ne!(asked(&calculate(&daemon.socket, "bob", "6 * 7", "")), id);
+    let result = calculate(&daemon.socket, "alice", "6 * 7", "");
+    assert_eq!(result["text"], "42", "{result}");
+    // It is one call in the log, from its question to its end.
+    let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=success").json();
+    assert_eq!(calls["calls"][0]["id"], result["metadata"]["record_id"]);
+    assert_eq!(
+        calls["calls"][0]["id"],
+        show(&daemon.socket, &id)["call_id"]
+    );
+    assert_eq!(show(&daemon.socket, &id)["status"], "used");
+    assert_ne!(asked(&calculate(&daemon.socket, "alice", "6 * 7", "")), id);
+    assert_eq!(
+        logged(&daemon.socket),
+        ["pending", "pending", "pending", "success"]
+    );
+}
+
+#[test]
+fn g3_a_denial_is_told_with_its_reason_and_holds() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = &daemon.socket;
+    let id = asked(&calculate(socket, "alice", "1 + 1", ""));
+    let body = json!({"reason": "not on a Sunday"}).to_string();
+    let target = format!("/api/v1/approvals/{id}/deny");
+    let reply = http::send(
+        socket,
+        "POST",
+        &target,
+        "x-pillion-user: carol\r\n",
+        body.as_bytes(),
+    );
+    let denied = reply.json()["approval"].clone();
+    let by = denied["decided_by"].as_str().unwrap();
+    assert!(by.starts_with("uid:") && by.ends_with(" for carol"), "{by}");
+    assert_eq!(logged(socket), ["denied"]);
+    for _ in 0..2 {
+        let result = calculate(socket, "alice", "1 + 1", "");
+        assert_eq!(result["success"], false);
+        assert_eq!(result["error_code"], "denied");
+        assert_eq!(
+            result["error"],
+            "The call of tool 'calculator' was denied: not on a Sunday"
+        );
+    }
+    assert_eq!(logged(socket), ["denied"]);
+}
+
+#[test]
+fn g3_what_expired_is_asked_again_and_can_be_decided_no_more() {
+    let config = format!("{ALWAYS}expires_after_ms = 300\n");
+    let daemon = Daemon::with_config(&config, &[]);
+    let socket = &daemon.socket;
+    let first = asked(&calculate(socket, "alice", "1 + 1", ""));
+    eventually("it has expired", || {
+        show(socket, &first)["status"] == "expired"
+    });
+    let late = decide(socket, &first, "approve");
+    assert_eq!(late.status, 409);
+    assert!(late.json()["error"].as_str().unwrap().contains("expired"));
+    assert_ne!(asked(&calculate(socket, "alice", "1 + 1", "")), first);
+    // An approval that nobody used in time is none.
+    let second = asked(&calculate(socket, "bob", "1 + 1", ""));
+    assert_eq!(decide(socket, &second, "approve").status, 200);
+    eventually("it has expired", || {
+        show(socket, &second)["status"] == "expired"
+    });
+    assert_ne!(asked(&calculate(socket, "bob", "1 + 1", "")), second);
+    let listed = http::get(socket, "/api/v1/approvals?status=expired&user=alice").json();
+    let listed = listed["approvals"].as_array().unwrap().iter();
+    assert!(
+        listed
+            .into_iter()
+            .any(|approval| approval["id"] == json!(first))
+    );
+}
+
+#[test]
+fn g3_of_two_who_decide_exactly_one_wins_and_of_two_who_call_one_runs() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = &daemon.socket;
+    for round in 0..5 {
+        let expression = format!("{round} + 1");
+        let id = asked(&calculate(socket, "alice", &expression, ""));
+        let verdicts = ["approve", "deny", "approve", "deny"];
+        let statuses: Vec<_> = std::thread::scope(|scope| {
+            let deciders = verdicts.map(|verdict| {
+                let id = &id;
+                scope.spawn(move || decide(socket, id, verdict).status)
+            });
+            deciders.map(|decider| decider.join().unwrap()).into()
+        });
+        let won = statuses.iter().filter(|status| **status == 200).count();
+        let lost = statuses.iter().filter(|status| **status == 409).count();
+        assert_eq!((won, lost), (1, 3), "{statuses:?}");
+        let is_approved = show(socket, &id)["status"] == "approved";
+
+        let ran = std::thread::scope(|scope| {
+            let callers = [(); 4].map(|()| {
+                let expression = &expression;
+                scope.spawn(move || calculate(socket, "alice", expression, ""))
+            });
+            let results = callers.map(|caller| caller.join().unwrap());
+            results
+                .iter()
+                .filter(|result| result["success"] == true)
+                .count()
+        });
+        assert_eq!(ran, usize::from(is_approved));
+    }
+}
+
+#[test]
+fn g3_two_calls_at_the_same_time_are_one_question() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = &daemon.socket;
+    let ids = std::thread::scope(|scope| {
+        let callers = [(); 6].map(|()| scope.spawn(|| asked(&calculate(socket, "a", "2", ""))));
+        callers.map(|caller| caller.join().unwrap())
+    });
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+#[test]
+fn g3_a_caller_may_wait_in_place() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = &daemon.socket;
+    let waiting = |verdict: &str| {
+        std::thread::scope(|scope| {
+            let expression = format!("len_{verdict} + 1");
+            let caller =
+                scope.spawn(move || calculate(socket, "alice", &expression, "?wait_ms=20000"));
+            let mut id = String::new();
+            eventually("the call waits", || {
+                let open = http::get(socket, "/api/v1/approvals?status=pending").json();
+                let first = open["approvals"][0]["id"].as_str();
+                id = first.unwrap_or_default().to_owned();
+                !id.is_empty()
+            });
+            assert_eq!(decide(socket, &id, verdict).status, 200);
+            caller.join().unwrap()
+        })
+    };
+    // The tool runs, and knows no such variable.
+    assert_eq!(waiting("approve")["error_code"], "invalid_input");
+    assert_eq!(waiting("deny")["error_code"], "denied");
+    assert_eq!(logged(socket), ["denied", "error"]);
+    // Nobody decides: it is as if it had not waited.
+    let headers = "x-pillion-approval-wait-ms: 50\r\n";
+    let target = "/api/v1/tools/execute/calculator";
+    let body = b"{\"expression\": \"3\"}";
+    let result = http::send(socket, "POST", target, headers, body).json()["result"].clone();
+    asked(&result);
+    let wrong = http::post(
+        socket,
+        "/api/v1/tools/execute/calculator?wait_ms=soon",
+        "{}",
+    );
+    assert_eq!(wrong.status, 400);
+}
+
+#[test]
+fn g3_a_sidecar_that_stops_lets_go_of_those_who_wait() {
+    let mut daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = daemon.socket.clone();
+    let result = std::thread::scope(|scope| {
+        let caller = scope.spawn(|| calculate(&socket, "alice", "6 * 7", "?wait_ms=25000"));
+        eventually("the call waits", || logged(&socket) == ["pending"]);
+        daemon.signal(nix::sys::signal::Signal::SIGTERM);
+        caller.join().unwrap()
+    });
+    let id = asked(&result);
+    assert!(daemon.wait().success());
+    let daemon = daemon.again();
+    assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
+    assert_eq!(
+        calculate(&daemon.socket, "alice", "6 * 7", "")["text"],
+        "42"
+    );
+}
+
+#[test]
+fn g3_the_command_line_lists_shows_and_decides() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = daemon.socket.to_str().unwrap();
+    let approvals = |arguments: &[&str]| {
+        run(
+            &[&["approvals", "--socket", socket], arguments].concat(),
+            &[],
+        )
+    };
+    let id = asked(&calculate(&daemon.socket, "alice", "2 ** 5", ""));
+    let table = stdout(&approvals(&["list"]));
+    let line = table.lines().nth(1).unwrap();
+    for part in ["pending", "calculator", "alice", &id, "2 ** 5"] {
+        assert!(line.contains(part), "{table}");
+    }
+    let said = stdout(&approvals(&[
+        "approve", &id, "--reason", "fine", "--user", "ops",
+    ]));
+    assert!(
+        said.contains("approved by uid:") && said.contains("for ops"),
+        "{said}"
+    );
+    let shown: Value = serde_json::from_str(&stdout(&approvals(&["show", &id]))).unwrap();
+    assert_eq!(shown["reason"], "fine");
+    assert_eq!(stdout(&approvals(&["list"])).lines().count(), 1);
+    let again = approvals(&["deny", &id]);
+    assert!(!again.status.success());
+    assert!(
+        stderr(&again).contains("was approved by uid:"),
+        "{}",
+        stderr(&again)
+    );
+    assert!(stderr(&approvals(&["show", "nothing"])).contains("not_found"));
+    let call = [
+        "tools",
+        "--socket",
+        socket,
+        "call",
+        "calculator",
+        "{\"expression\": \"2 ** 5\"}",
+    ];
+    let called = run(
+        &[&call[..], &["--user", "alice", "--wait", "1"]].concat(),
+        &[],
+    );
+    assert_eq!(stdout(&called).trim(), "32");
+}
+
+#[test]
+fn g3_lists_come_in_pages_and_nonsense_is_refused() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = &daemon.socket;
+    for number in 0..5 {
+        asked(&calculate(socket, "alice", &number.to_string(), ""));
+    }
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = http::get(socket, &format!("/api/v1/approvals?limit=2{after}")).json();
+        let ids = page["approvals"].as_array().unwrap().iter();
+        seen.extend(ids.map(|approval| approval["id"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
+        after = format!("&after={next}");
+    }
+    assert_eq!(seen.len(), 5);
+    assert!(seen.is_sorted_by(|a, b| a > b), "{seen:?}");
+    for (target, status) in [
+        ("/api/v1/approvals?status=lost", 400),
+        ("/api/v1/approvals?limit=0", 400),
+        ("/api/v1/approvals?after=nonsense", 400),
+        ("/api/v1/approvals/nothing", 404),
+    ] {
+        assert_eq!(http::get(socket, target).status, status, "{target}");
+    }
+    assert_eq!(decide(socket, "nothing", "approve").status, 404);
+    let target = format!("/api/v1/approvals/{}/approve", seen[0]);
+    assert_eq!(http::post(socket, &target, "{\"reason\": 7}").status, 400);
+    assert_eq!(http::post(socket, &target, "{").status, 400);
+    let long = json!({"reason": "x".repeat(1_001)}).to_string();
+    assert_eq!(http::post(socket, &target, long).status, 400);
+}
+
+#[test]
+fn g3_only_so_many_wait() {
+    let config = format!("{ALWAYS}max_pending = 2\n");
+    let daemon = Daemon::with_config(&config, &[]);
+    let first = asked(&calculate(&daemon.socket, "alice", "1", ""));
+    asked(&calculate(&daemon.socket, "alice", "2", ""));
+    let result = calculate(&daemon.socket, "alice", "3", "");
+    assert_eq!(result["error_code"], "unavailable", "{result}");
+    assert_eq!(decide(&daemon.socket, &first, "deny").status, 200);
+    asked(&calculate(&daemon.socket, "alice", "3", ""));
+}
+
+#[test]
+fn g3_a_limit_that_stops_an_approved_call_does_not_use_the_approval_up() {
+    let config = format!("{ALWAYS}[tools.calculator]\nrate_limit = {{ per_minute = 1 }}\n");
+    let daemon = Daemon::with_config(&config, &[]);
+    let socket = &daemon.socket;
+    for expression in ["1", "2"] {
+        let id = asked(&calculate(socket, "alice", expression, ""));
+        assert_eq!(decide(socket, &id, "approve").status, 200);
+    }
+    assert_eq!(calculate(socket, "alice", "1", "")["success"], true);
+    let limited = calculate(socket, "alice", "2", "");
+    assert_eq!(limited["error_code"], "rate_limited");
+    let open = http::get(socket, "/api/v1/approvals?status=approved&limit=1").json();
+    assert_eq!(open["approvals"][0]["status"], "approved");
+    assert_eq!(logged(socket), ["error", "pending", "success"]);
+}
+
+#[test]
+fn l1_who_decides_sees_no_credentials() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let body = json!({"expression": "1", "api_key": "hunter2"}).to_string();
+    let reply = http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
+    let id = asked(&reply.json()["result"]);
+    let shown = show(&daemon.socket, &id);
+    assert_eq!(shown["arguments"]["api_key"], "[redacted]");
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!daemon.log().contains("hunter2"));
+}

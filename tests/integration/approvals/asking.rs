@@ -1,0 +1,234 @@
+//! Calls that come through `/mcp`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::{ALWAYS, asked, calculate, decide};
+use crate::http;
+use crate::program::{Daemon, pillion};
+use crate::routes::mcp::{Session, last, stateless};
+
+fn call(expression: &str) -> Value {
+    json!({"name": "calculator", "arguments": {"expression": expression}})
+}
+
+fn with_id(params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+}
+
+fn status(daemon: &Daemon, id: &str) -> Value {
+    http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json()["approval"].clone()
+}
+
+fn newest(daemon: &Daemon) -> String {
+    let listed = http::get(&daemon.socket, "/api/v1/approvals?limit=1").json();
+    let id = listed["approvals"][0]["id"].as_str();
+    id.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn g3_a_client_that_cannot_ask_is_told_what_to_approve() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
+    assert_eq!(result["isError"], true);
+    assert_eq!(
+        result["structuredContent"]["error"]["code"],
+        "approval_required"
+    );
+    let id = result["_meta"]["pillion/approval_id"].as_str().unwrap();
+    assert!(result["content"][0]["text"].as_str().unwrap().contains(id));
+    decide(&daemon.socket, id, "approve");
+    let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
+    assert_eq!(result["content"][0]["text"], "42", "{result}");
+    // Whoever takes URLs alone takes no forms.
+    let session = Session::open(
+        &daemon.socket,
+        "2025-11-25",
+        json!({"elicitation": {"url": {}}}),
+    );
+    let result = session.ask("tools/call", call("1"))["result"].clone();
+    assert_eq!(result["isError"], true, "{result}");
+}
+
+#[test]
+fn g3_a_client_with_a_session_is_asked_in_place() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
+    let answers = [
+        (
+            json!({"action": "accept", "content": {"decision": "approve"}}),
+            "7",
+            "used",
+        ),
+        (
+            json!({"action": "accept", "content": {"decision": "deny"}}),
+            "was denied",
+            "denied",
+        ),
+        (json!({"action": "decline"}), "was denied", "denied"),
+        (json!({"action": "cancel"}), "needs approval", "pending"),
+    ];
+    for (place, (answer, text, becomes)) in answers.into_iter().enumerate() {
+        let params = call(&format!("7 + {place} - {place}"));
+        let mut stream = session.stream(&with_id(&params));
+        let question = stream.next().unwrap();
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        let message = question["params"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("'calculator'") && message.contains("7 + "),
+            "{message}"
+        );
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
+        assert_eq!(session.send(&answer).status, 202);
+        let result = stream.next().unwrap()["result"].clone();
+        let said = result["content"][0]["text"].as_str().unwrap();
+        assert!(said.contains(text), "{said}");
+        let approval = status(&daemon, &newest(&daemon));
+        assert_eq!(approval["status"], becomes, "{approval}");
+        if becomes != "pending" {
+            let uid = format!("uid:{}", nix::unistd::getuid());
+            assert_eq!(approval["decided_by"], json!(uid));
+        }
+    }
+}
+
+#[test]
+fn g3_a_client_without_one_is_asked_by_a_result_that_wants_input() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let ask = |params: Value| {
+        let (headers, body) = stateless("tools/call", params, json!({"elicitation": {"form": {}}}));
+        let body = body.to_string();
+        last(&http::send(
+            &daemon.socket,
+            "POST",
+            "/mcp",
+            &headers,
+            body.as_bytes(),
+        ))
+    };
+    let question = ask(call("6 * 7"))["result"].clone();
+    assert_eq!(question["resultType"], "input_required", "{question}");
+    let mut next = call("6 * 7");
+    next["requestState"] = question["requestState"].clone();
+    let requests = question["inputRequests"].as_object().unwrap();
+    let (key, request) = requests.iter().next().unwrap();
+    assert_eq!(request["method"], "elicitation/create");
+    next["inputResponses"] = json!({key: {"action": "accept", "content": {"decision": "approve"}}});
+    let result = ask(next)["result"].clone();
+    assert_eq!(result["content"][0]["text"], "42", "{result}");
+    assert_eq!(status(&daemon, &newest(&daemon))["status"], "used");
+}
+
+#[test]
+fn g3_whoever_answers_first_decides() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
+    let mut stream = session.stream(&with_id(&call("6 * 7")));
+    let question = stream.next().unwrap();
+    // Somebody else is quicker than the user before the client.
+    assert_eq!(decide(&daemon.socket, &newest(&daemon), "deny").status, 200);
+    let result = stream.next().unwrap()["result"].clone();
+    assert_eq!(result["structuredContent"]["error"]["code"], "denied");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+        "result": {"action": "accept", "content": {"decision": "approve"}}});
+    assert_eq!(session.send(&answer).status, 202);
+    assert_eq!(status(&daemon, &newest(&daemon))["status"], "denied");
+}
+
+/// One request over TCP with a token; the status and the body.
+fn over_tcp(
+    address: SocketAddr,
+    token: &str,
+    request: &str,
+    headers: &str,
+    body: &str,
+) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let text = format!(
+        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    drop(stream.read_to_string(&mut answer));
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
+}
+
+#[test]
+fn l3_a_token_that_may_call_cannot_approve_nor_is_it_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let (runner, boss) = ("runner-runner-runner-1", "boss-boss-boss-boss-1");
+    let tokens = format!("ci execute {runner}; boss approve {boss}");
+    let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{ALWAYS}");
+    let daemon = Daemon::with_config(&config, &[("TOKENS", &tokens)]);
+    let (_, body) = over_tcp(
+        address,
+        runner,
+        "POST /api/v1/tools/execute/calculator",
+        "",
+        "{\"expression\": \"6 * 7\"}",
+    );
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    let id = asked(&answer["result"]);
+    let approve = format!("POST /api/v1/approvals/{id}/approve");
+    assert_eq!(over_tcp(address, runner, &approve, "", "").0, 403);
+    let (headers, request) = stateless("tools/call", call("1"), json!({"elicitation": {}}));
+    let ask = |token: &str| over_tcp(address, token, "POST /mcp", &headers, &request.to_string()).1;
+    assert!(ask(runner).contains("approval_required"));
+    assert!(ask(boss).contains("input_required"));
+    let (code, body) = over_tcp(address, boss, &approve, "", "");
+    assert_eq!(code, 200, "{body}");
+    assert!(body.contains("\"decided_by\":\"token:boss\""), "{body}");
+    let result = calculate(&daemon.socket, "somebody", "6 * 7", "");
+    asked(&result);
+}
+
+#[test]
+fn g3_a_client_over_standard_streams_is_asked_though_nothing_is_stored() {
+    let child = pillion(&["mcp-stdio"])
+        .env("PILLION__APPROVALS__POLICY", "always-ask")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = child.unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut say = |message: &Value| writeln!(input, "{message}").unwrap();
+    let mut hear = || -> Value {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    say(
+        &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "test", "version": "1"},
+        }}),
+    );
+    assert_eq!(hear()["id"], 0);
+    say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    for (decision, text) in [("approve", "42"), ("deny", "was denied")] {
+        say(&with_id(&call("6 * 7")));
+        let question = hear();
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        say(&json!({"jsonrpc": "2.0", "id": question["id"],
+            "result": {"action": "accept", "content": {"decision": decision}}}));
+        let result = hear()["result"].clone();
+        let said = result["content"][0]["text"].as_str().unwrap();
+        assert!(said.contains(text), "{said}");
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}

@@ -1,0 +1,88 @@
+use serde_json::{Value, json};
+
+use super::{asked, calculate, decide};
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::program::Daemon;
+
+fn roll(daemon: &Daemon, tool: &str) -> Value {
+    let target = format!("/api/v1/tools/execute/{tool}");
+    http::post(&daemon.socket, &target, "{}").json()["result"].clone()
+}
+
+#[test]
+fn g1_trusted_tools_run_and_others_ask() {
+    let config = "[approvals]\npolicy = \"trusted-only\"\ntrusted_tools = [\"get_time\"]\n";
+    let daemon = Daemon::with_config(config, &[]);
+    assert_eq!(roll(&daemon, "get_time")["success"], true);
+    asked(&calculate(&daemon.socket, "alice", "1", ""));
+    // By default nothing asks.
+    let daemon = Daemon::start();
+    assert_eq!(calculate(&daemon.socket, "alice", "1", "")["success"], true);
+}
+
+#[test]
+fn g2_a_server_and_a_tool_say_otherwise_than_the_policy() {
+    let server = McpServer::start(json!([
+        {"name": "echo", "inputSchema": {"type": "object"}},
+        {"name": "wipe", "inputSchema": {"type": "object"}},
+    ]));
+    let entry = |label: &str, approval: &str| {
+        format!(
+            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\nrequire_approval = \"{approval}\"\n",
+            server.url
+        )
+    };
+    let config = format!(
+        "{}[tools.calculator]\nrequire_approval = \"always\"\n[tools.free_wipe]\nrequire_approval = \"always\"\n[tools.strict_echo]\nrequire_approval = \"never\"\n{}{}",
+        "",
+        entry("free", "never"),
+        entry("strict", "prompt")
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    asked(&calculate(&daemon.socket, "alice", "1", ""));
+    assert_eq!(roll(&daemon, "get_time")["success"], true);
+    assert_eq!(roll(&daemon, "free_echo")["success"], true);
+    // The operator's word on a tool beats that on its server.
+    asked(&roll(&daemon, "free_wipe"));
+    let id = asked(&roll(&daemon, "strict_wipe"));
+    assert_eq!(roll(&daemon, "strict_echo")["success"], true);
+    let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
+    assert_eq!(shown["approval"]["server"], "strict");
+    assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
+    // An approval for one server's tool is none for another's.
+    asked(&roll(&daemon, "free_wipe"));
+    assert_eq!(roll(&daemon, "strict_wipe")["success"], true);
+}
+
+#[test]
+fn c1_of_a_batch_each_call_asks_for_itself() {
+    let config = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(config, &[]);
+    let calls = json!({"calls": [
+        {"id": "a", "name": "calculator", "arguments": {"expression": "1"}},
+        {"id": "b", "name": "get_time", "arguments": {}},
+        {"id": "c", "name": "calculator", "arguments": {"expression": "2"}},
+    ]});
+    let send = || {
+        let reply = http::post(
+            &daemon.socket,
+            "/api/v1/tools/batch-execute",
+            calls.to_string(),
+        );
+        let answer = reply.json();
+        let results = answer["results"].as_array().unwrap().iter();
+        results
+            .map(|result| result["result"].clone())
+            .collect::<Vec<_>>()
+    };
+    let results = send();
+    assert_eq!(results[1]["success"], true, "{results:?}");
+    let (first, third) = (asked(&results[0]), asked(&results[2]));
+    assert_ne!(first, third);
+    decide(&daemon.socket, &first, "approve");
+    decide(&daemon.socket, &third, "deny");
+    let results = send();
+    assert_eq!(results[0]["text"], "1");
+    assert_eq!(results[2]["error_code"], "denied");
+}

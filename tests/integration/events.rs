@@ -1,0 +1,278 @@
+//! What happens, as server-sent events (F3 to F5).
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use pillion_client::{Caller, Client};
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{Daemon, eventually, pillion};
+
+/// One that listens.
+struct Listener {
+    lines: BufReader<UnixStream>,
+}
+
+#[derive(Debug)]
+struct Heard {
+    id: String,
+    kind: String,
+    data: Value,
+}
+
+impl Listener {
+    fn open(socket: &Path, query: &str, headers: &str) -> Self {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let patience = Some(Duration::from_secs(20));
+        stream.set_read_timeout(patience).unwrap();
+        // Without chunks, which this version does not know.
+        let request = format!("GET /api/v1/events{query} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream);
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert!(line.contains(" 200 "), "{line}");
+        Self { lines }
+    }
+
+    /// From now on; the id of that place.
+    fn now(socket: &Path, query: &str) -> (Self, String) {
+        let mut listener = Self::open(socket, query, "");
+        let hello = listener.next().unwrap();
+        assert_eq!(hello.kind, "ready", "{hello:?}");
+        (listener, hello.id)
+    }
+
+    fn after(socket: &Path, id: &str) -> Self {
+        Self::open(socket, "", &format!("last-event-id: {id}\r\n"))
+    }
+
+    /// The next event; none at the end.
+    fn next(&mut self) -> Option<Heard> {
+        let (mut id, mut kind) = (String::new(), String::new());
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            let line = line.trim_end();
+            if let Some(text) = line.strip_prefix("id: ") {
+                text.clone_into(&mut id);
+            } else if let Some(text) = line.strip_prefix("event: ") {
+                text.clone_into(&mut kind);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                let data = serde_json::from_str(data).unwrap();
+                return Some(Heard { id, kind, data });
+            }
+        }
+    }
+
+    fn expect(&mut self, kind: &str) -> Heard {
+        let heard = self.next().unwrap();
+        assert_eq!(heard.kind, kind, "{heard:?}");
+        heard
+    }
+}
+
+fn calculate(socket: &Path) {
+    let caller = Caller::default().user("alice");
+    let client = Client::new(socket);
+    client
+        .execute("calculator", &json!({"expression": "1"}), &caller)
+        .unwrap();
+}
+
+#[test]
+fn f4_calls_are_told_as_they_begin_and_end() {
+    let daemon = Daemon::start();
+    let (mut listener, _) = Listener::now(&daemon.socket, "");
+    calculate(&daemon.socket);
+    let begun = listener.expect("call.started").data;
+    assert_eq!(begun["tool"], "calculator");
+    assert_eq!(begun["user"], "alice");
+    let ended = listener.expect("call.ended").data;
+    assert_eq!(ended["call_id"], begun["call_id"]);
+    assert_eq!(ended["success"], true);
+    assert!(ended["record_id"].is_string(), "{ended}");
+    assert!(ended["at"].as_str().unwrap() >= begun["at"].as_str().unwrap());
+    // Neither arguments nor results are told.
+    assert!(!format!("{begun}{ended}").contains("expression"));
+}
+
+#[test]
+fn f3_servers_and_their_tools_are_told_as_they_change() {
+    let echo = json!({"name": "echo", "inputSchema": {"type": "object"}});
+    let server = McpServer::start(json!([echo]));
+    let config = format!(
+        "[mcp]\nretry_after_ms = 50\nrefresh_after_ms = 50\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    let client = Client::new(&daemon.socket);
+    let (mut listener, _) = Listener::now(&daemon.socket, "?types=server,tools");
+    client.list_tools(None).unwrap();
+    for status in ["connecting", "connected"] {
+        let heard = listener.expect("server.status").data;
+        assert_eq!(
+            (&heard["server"], &heard["status"]),
+            (&json!("far"), &json!(status))
+        );
+    }
+    assert_eq!(
+        listener.expect("tools.changed").data["added"],
+        json!(["far_echo"])
+    );
+    let mut changed = echo;
+    changed["description"] = json!("Another");
+    server.set_tools(json!([changed, {"name": "new", "inputSchema": {"type": "object"}}]));
+    let asked = server.count("tools/list");
+    eventually("it is asked again", || {
+        client.list_tools(None).unwrap();
+        server.count("tools/list") > asked
+    });
+    let heard = listener.expect("tools.changed").data;
+    assert_eq!(heard["added"], json!(["far_new"]));
+    assert_eq!(heard["changed"], json!(["far_echo"]));
+    server.set_mood(Mood::Ill);
+    let asked = server.count("tools/list");
+    eventually("it is asked again", || {
+        client.list_tools(None).unwrap();
+        server.count("tools/list") > asked
+    });
+    let heard = listener.expect("server.status").data;
+    assert_eq!(heard["status"], "error");
+    assert!(heard["error"].as_str().unwrap().contains("500"), "{heard}");
+}
+
+#[test]
+fn g3_approvals_and_reloads_are_told() {
+    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
+    let (mut listener, _) = Listener::now(&daemon.socket, "?types=approval,configuration.reloaded");
+    calculate(&daemon.socket);
+    let asked = listener.expect("approval.requested").data;
+    assert_eq!(asked["status"], "pending");
+    let id = asked["id"].as_str().unwrap();
+    http::post(
+        &daemon.socket,
+        &format!("/api/v1/approvals/{id}/deny"),
+        "{\"reason\": \"no\"}",
+    );
+    let decided = listener.expect("approval.decided").data;
+    assert_eq!(decided["id"], id);
+    assert_eq!(decided["reason"], "no");
+    assert!(decided["decided_by"].as_str().unwrap().starts_with("uid:"));
+    let file = daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml");
+    std::fs::write(&file, "nonsense").unwrap();
+    daemon.signal(nix::sys::signal::Signal::SIGHUP);
+    let heard = listener.expect("configuration.reloaded").data;
+    assert_eq!(heard["success"], false);
+}
+
+#[test]
+fn a_listener_goes_on_after_the_last_event_that_it_saw() {
+    let daemon = Daemon::start();
+    let (mut listener, start) = Listener::now(&daemon.socket, "");
+    calculate(&daemon.socket);
+    let first = listener.expect("call.started");
+    drop(listener);
+    calculate(&daemon.socket);
+    let mut listener = Listener::after(&daemon.socket, &first.id);
+    let ended = listener.expect("call.ended");
+    assert_eq!(ended.data["call_id"], first.data["call_id"]);
+    assert_ne!(
+        listener.expect("call.started").data["call_id"],
+        first.data["call_id"]
+    );
+    // Even one that had seen nothing.
+    let mut listener = Listener::after(&daemon.socket, &start);
+    assert_eq!(listener.expect("call.started").id, first.id);
+}
+
+#[test]
+fn what_is_gone_is_told_as_gone() {
+    let mut daemon = Daemon::start();
+    let (_listener, start) = Listener::now(&daemon.socket, "");
+    daemon.kill();
+    let daemon = daemon.again();
+    let mut listener = Listener::after(&daemon.socket, &start);
+    assert_eq!(listener.expect("reset").data["reason"], "unknown");
+    calculate(&daemon.socket);
+    listener.expect("call.started");
+}
+
+#[test]
+fn f5_a_listener_that_never_reads_is_cut_off_and_holds_nobody_up() {
+    let daemon = Daemon::with_config("[http]\nwrite_timeout_ms = 300\n", &[]);
+    let mut silent = UnixStream::connect(&daemon.socket).unwrap();
+    let request = "GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n";
+    silent.write_all(request.as_bytes()).unwrap();
+    let client = Client::new(&daemon.socket);
+    let caller = Caller::default().user("u".repeat(256));
+    let call = || {
+        client
+            .execute("calculator", &json!({"expression": "1"}), &caller)
+            .unwrap()
+    };
+    let connections = || client.status().unwrap().connections;
+    let before = connections();
+    eventually("the silent one is cut off", || {
+        for _ in 0..50 {
+            assert!(call().is_success());
+        }
+        connections() < before
+    });
+    let (mut listener, _) = Listener::now(&daemon.socket, "");
+    call();
+    listener.expect("call.started");
+}
+
+#[test]
+fn types_that_are_none_are_refused_and_the_end_is_an_end() {
+    let mut daemon = Daemon::start();
+    for query in ["?types=call,nonsense", "?types=call.begun"] {
+        assert_eq!(
+            http::get(&daemon.socket, &format!("/api/v1/events{query}")).status,
+            400
+        );
+    }
+    let (mut listener, _) = Listener::now(&daemon.socket, "");
+    daemon.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(listener.next().is_none());
+    assert!(daemon.wait().success());
+}
+
+#[test]
+fn the_command_line_shows_what_happens() {
+    let daemon = Daemon::start();
+    let socket = daemon.socket.to_str().unwrap();
+    let child = pillion(&[
+        "events",
+        "--socket",
+        socket,
+        "--types",
+        "call.ended",
+        "--json",
+    ])
+    .stdout(std::process::Stdio::piped())
+    .spawn();
+    let mut child = child.unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("\"type\":\"ready\""), "{line}");
+    calculate(&daemon.socket);
+    line.clear();
+    lines.read_line(&mut line).unwrap();
+    let event: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(event["type"], "call.ended");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
