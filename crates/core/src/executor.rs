@@ -285,35 +285,35 @@ impl Executor {
         }
         limiter.admit(&tool, context.user.as_deref())?;
         let limit = config.timeout_of(tool.name().as_str());
+        let deadline = Instant::now() + limit;
+        let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
+        let bound = spill::Bound::of(config, &tool, &context);
         let request = granted
             .as_ref()
             .and_then(|granted| granted.request.as_ref());
         let ready = Ready {
             tool: &tool,
-            arguments: &arguments,
-            context: &context,
+            arguments,
+            context,
             approval: approver.zip(request),
             limit,
-            deadline: Instant::now() + limit,
+            deadline,
         };
-        let request = cache::Request {
-            config: &config.cache,
-            tool: &tool,
-            arguments: &arguments,
-            context: &context,
-            limit,
-            deadline: ready.deadline,
+        let run = self.run_tool(ready, entry, tool_began);
+        let output = match asked {
+            Some(asked) => cache.pass(asked, limit, run).await?,
+            None => run.await?,
         };
-        let run = self.run_tool(&ready, entry, tool_began);
-        let output = cache.pass(request, run).await?;
-        let most = config.max_result_bytes_of(tool.name().as_str());
-        spill::pass(hooks.spill.as_deref(), most, &tool, &context, output).await
+        match bound {
+            Some(bound) => bound.pass(hooks.spill.as_deref(), &tool, output).await,
+            None => Ok(output),
+        }
     }
 
     /// The stages of a call that no kept result answers.
     async fn run_tool(
         &self,
-        ready: &Ready<'_>,
+        ready: Ready<'_>,
         entry: Option<&mut journal::Entry>,
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
@@ -336,8 +336,8 @@ impl Executor {
 /// A call that may run.
 struct Ready<'a> {
     tool: &'a RegisteredTool,
-    arguments: &'a JsonObject,
-    context: &'a CallContext,
+    arguments: JsonObject,
+    context: CallContext,
     /// The approval that it uses up, if it needs one.
     approval: Option<(&'a dyn Approver, &'a ApprovalRequest)>,
     /// How long it may take, from here on, and when that is over.

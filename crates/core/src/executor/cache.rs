@@ -96,18 +96,63 @@ struct State {
 
 /// A call that may be answered from the cache.
 pub(super) struct Request<'a> {
-    pub(super) config: &'a CacheConfig,
-    pub(super) tool: &'a RegisteredTool,
-    pub(super) arguments: &'a JsonObject,
-    pub(super) context: &'a CallContext,
-    /// How long the call may take, and when it is over.
-    pub(super) limit: Duration,
-    pub(super) deadline: Instant,
+    config: &'a CacheConfig,
+    tool: &'a RegisteredTool,
+    arguments: JsonObject,
+    user: Option<String>,
+    rule: Option<CacheRule>,
+    deadline: Instant,
+}
+
+impl<'a> Request<'a> {
+    /// None if the tool's results are never kept.
+    pub(super) fn of(
+        config: &'a CacheConfig,
+        tool: &'a RegisteredTool,
+        arguments: &JsonObject,
+        context: &CallContext,
+        deadline: Instant,
+    ) -> Option<Self> {
+        let rule = config.tools.get(tool.name().as_str()).copied();
+        let may_be_kept = rule.is_some() || (config.heed_servers && tool.origin().is_mcp());
+        may_be_kept.then(|| Self {
+            config,
+            tool,
+            arguments: arguments.clone(),
+            user: context.user.clone(),
+            rule,
+            deadline,
+        })
+    }
+
+    /// What two calls have in common that may have one result: SHA-256 of tool, server,
+    /// canonical arguments and, unless the result is everybody's, user.
+    fn key(&self, scope: CacheScope) -> String {
+        let server = match self.tool.origin() {
+            ToolOrigin::Mcp {
+                server_label,
+                server_url,
+            } => Some((server_label, server_url)),
+            ToolOrigin::Native => None,
+        };
+        let user = match scope {
+            CacheScope::Private => json!({"name": self.user}),
+            CacheScope::Public => json!(null),
+        };
+        let mut call = json!({
+            "arguments": self.arguments,
+            "server": server,
+            "tool": self.tool.name().as_str(),
+            "user": user,
+        });
+        call.sort_all_objects();
+        sha256_hex(&call.to_string())
+    }
 }
 
 /// What a call with a rule finds.
 enum Turn<'a> {
-    Kept(Arc<ToolOutput>),
+    Kept(ToolOutput),
     /// The same call runs already.
     Follow(watch::Receiver<Option<Arc<ToolOutput>>>),
     /// It runs first, and others may wait for it.
@@ -137,15 +182,12 @@ impl ResultCache {
     pub(super) async fn pass(
         &self,
         request: Request<'_>,
+        limit: Duration,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
-        let config = request.config;
-        match config.tools.get(request.tool.name().as_str()) {
-            Some(rule) => self.by_rule(&request, *rule, run).await,
-            None if config.heed_servers && request.tool.origin().is_mcp() => {
-                self.by_hints(&request, run).await
-            }
-            None => run.await,
+        match request.rule {
+            Some(rule) => self.by_rule(&request, rule, limit, run).await,
+            None => self.by_hints(&request, run).await,
         }
     }
 
@@ -153,12 +195,13 @@ impl ResultCache {
         &self,
         request: &Request<'_>,
         rule: CacheRule,
+        limit: Duration,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
-        let key = key_of(request, rule.scope);
+        let key = request.key(rule.scope);
         loop {
             let mut leading = match self.turn(&key, rule.ttl) {
-                Turn::Kept(output) => return Ok(marked(&output)),
+                Turn::Kept(output) => return Ok(output),
                 Turn::Lead(leader) => {
                     let output = run.await?;
                     leader.land(&output, rule.ttl, request.config);
@@ -171,21 +214,21 @@ impl ResultCache {
                 Ok(Ok(output)) => {
                     if let Some(output) = output.as_deref() {
                         self.state.lock().hits += 1;
-                        return Ok(marked(output));
+                        return Ok(marked(output, Duration::ZERO));
                     }
                 }
                 // It failed, or was given up, which says nothing of this call.
                 Ok(Err(_)) => {}
-                Err(_) => return Err(run::timed_out(request.tool, request.limit)),
+                Err(_) => return Err(run::timed_out(request.tool, limit)),
             }
         }
     }
 
     fn turn(&self, key: &str, ttl: Duration) -> Turn<'_> {
         let mut state = self.state.lock();
-        if let Some(output) = state.kept.get(key, Some(ttl)) {
+        if let Some((output, age)) = state.kept.get(key, Some(ttl)) {
             state.hits += 1;
-            return Turn::Kept(output);
+            return Turn::Kept(marked(&output, age));
         }
         if let Some(leading) = state.flights.get(key) {
             return Turn::Follow(leading.clone());
@@ -210,17 +253,17 @@ impl ResultCache {
         let is_empty = self.state.lock().kept.len() == 0;
         if !is_empty {
             for scope in [CacheScope::Private, CacheScope::Public] {
-                let key = key_of(request, scope);
+                let key = request.key(scope);
                 let mut state = self.state.lock();
-                if let Some(output) = state.kept.get(&key, None) {
+                if let Some((output, age)) = state.kept.get(&key, None) {
                     state.hits += 1;
-                    return Ok(marked(&output));
+                    return Ok(marked(&output, age));
                 }
             }
         }
         let output = run.await?;
         if let Some(rule) = hints::of(&output) {
-            let key = key_of(request, rule.scope);
+            let key = request.key(rule.scope);
             let mut state = self.state.lock();
             state
                 .kept
@@ -247,31 +290,13 @@ impl Drop for Leader<'_> {
     }
 }
 
-/// What two calls have in common that may have one result: SHA-256 of tool, server, canonical
-/// arguments and, unless the result is everybody's, user.
-fn key_of(request: &Request<'_>, scope: CacheScope) -> String {
-    let server = match request.tool.origin() {
-        ToolOrigin::Mcp {
-            server_label,
-            server_url,
-        } => Some((server_label, server_url)),
-        ToolOrigin::Native => None,
-    };
-    let user = match scope {
-        CacheScope::Private => json!({"name": request.context.user}),
-        CacheScope::Public => json!(null),
-    };
-    let mut call = json!({
-        "arguments": request.arguments,
-        "server": server,
-        "tool": request.tool.name().as_str(),
-        "user": user,
-    });
-    call.sort_all_objects();
-    sha256_hex(&call.to_string())
-}
-
-/// The result says where it comes from.
-fn marked(output: &ToolOutput) -> ToolOutput {
-    output.clone().with_metadata("cached", json!(true))
+/// The result says where it comes from; what it says of how long it is good is shorter by its
+/// age.
+fn marked(output: &ToolOutput, age: Duration) -> ToolOutput {
+    let mut output = output.clone().with_metadata("cached", json!(true));
+    if let Some(ttl) = output.result.get_mut("ttlMs") {
+        let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        *ttl = json!(ttl.as_u64().unwrap_or(0).saturating_sub(age));
+    }
+    output
 }

@@ -12,15 +12,21 @@ use crate::tool::{ErrorCode, ToolFailure, ToolOutput};
 ///
 /// The task is aborted when that time is over or the caller goes away. A panic ends the
 /// task, and with it this call, and nothing else.
-pub(super) async fn until(ready: &Ready<'_>) -> Result<ToolOutput, ToolFailure> {
-    let name = ready.tool.name();
-    let handler = Arc::clone(ready.tool.tool());
-    let (arguments, context) = (ready.arguments.clone(), ready.context.clone());
+pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
+    let Ready {
+        tool,
+        arguments,
+        context,
+        limit,
+        deadline,
+    } = ready;
+    let name = tool.name();
+    let handler = Arc::clone(tool.tool());
     // The call itself is made inside the task: it may panic before there is a future.
     let run = async move { handler.call(arguments, context).await };
     // Its log lines are those of the call.
     let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
-    match tokio::time::timeout_at(ready.deadline, task).await {
+    match tokio::time::timeout_at(deadline, task).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(join_error)) if join_error.is_panic() => {
             tracing::error!(tool.name = %name, "Tool `{name}` panicked");
@@ -32,7 +38,7 @@ pub(super) async fn until(ready: &Ready<'_>) -> Result<ToolOutput, ToolFailure> 
             ErrorCode::Cancelled,
             format!("Tool '{name}' was cancelled"),
         )),
-        Err(_) => Err(timed_out(ready.tool, ready.limit)),
+        Err(_) => Err(timed_out(tool, limit)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::output;
+use super::{ExecutorConfig, output};
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ToolFailure, ToolOutput, reading_of};
 
@@ -51,52 +51,68 @@ pub trait Spill: Send + Sync + 'static {
     fn put(&self, result: BigResult) -> SpillFuture;
 }
 
-/// An output as it is, or the beginning of one that is larger than `most`, with `spilled` in its
-/// metadata, which says where the whole is.
-pub(super) async fn pass(
-    spill: Option<&dyn Spill>,
-    most: Option<usize>,
-    tool: &Arc<RegisteredTool>,
-    context: &CallContext,
-    output: ToolOutput,
-) -> Result<ToolOutput, ToolFailure> {
-    let size = output::size(&output);
-    let Some(most) = most.filter(|most| size > *most) else {
-        return Ok(output);
-    };
-    let beginning = beginning_of(&output.result, most.min(PREVIEW));
-    let Some(spill) = spill else {
-        let message = format!(
-            "Tool '{}' returned {size} bytes; the limit is {most}",
-            tool.name()
+/// The bound on the result of a call that has one.
+pub(super) struct Bound {
+    most: usize,
+    context: CallContext,
+}
+
+impl Bound {
+    pub(super) fn of(
+        config: &ExecutorConfig,
+        tool: &RegisteredTool,
+        context: &CallContext,
+    ) -> Option<Self> {
+        let most = config.max_result_bytes_of(tool.name().as_str())?;
+        let context = context.clone();
+        Some(Self { most, context })
+    }
+
+    /// An output as it is, or the beginning of one that is larger, with `spilled` in its
+    /// metadata, which says where the whole is.
+    pub(super) async fn pass(
+        self,
+        spill: Option<&dyn Spill>,
+        tool: &Arc<RegisteredTool>,
+        output: ToolOutput,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Self { most, context } = self;
+        let size = output::size(&output);
+        if size <= most {
+            return Ok(output);
+        }
+        let beginning = beginning_of(&output.result, most.min(PREVIEW));
+        let Some(spill) = spill else {
+            let name = tool.name();
+            let message = format!("Tool '{name}' returned {size} bytes; the limit is {most}");
+            return Err(cut(ToolFailure::internal(message), beginning));
+        };
+        let metadata = output.metadata.clone();
+        let result = BigResult {
+            tool: Arc::clone(tool),
+            context,
+            output,
+        };
+        let spilled = match spill.put(result).await {
+            Ok(spilled) => spilled,
+            Err(failure) => return Err(cut(failure, beginning)),
+        };
+        let text = format!(
+            "{beginning}\n[The beginning of a result of {} bytes. The whole: {}]",
+            spilled.bytes, spilled.url
         );
-        return Err(cut(ToolFailure::internal(message), beginning));
-    };
-    let metadata = output.metadata.clone();
-    let result = BigResult {
-        tool: Arc::clone(tool),
-        context: context.clone(),
-        output,
-    };
-    let spilled = match spill.put(result).await {
-        Ok(spilled) => spilled,
-        Err(failure) => return Err(cut(failure, beginning)),
-    };
-    let text = format!(
-        "{beginning}\n[The beginning of a result of {} bytes. The whole: {}]",
-        spilled.bytes, spilled.url
-    );
-    let place = json!({
-        "id": spilled.id,
-        "bytes": spilled.bytes,
-        "mediaType": spilled.media_type,
-        "url": spilled.url,
-    });
-    let preview = ToolOutput {
-        metadata,
-        ..ToolOutput::text(text)
-    };
-    Ok(preview.with_metadata("spilled", place))
+        let place = json!({
+            "id": spilled.id,
+            "bytes": spilled.bytes,
+            "mediaType": spilled.media_type,
+            "url": spilled.url,
+        });
+        let preview = ToolOutput {
+            metadata,
+            ..ToolOutput::text(text)
+        };
+        Ok(preview.with_metadata("spilled", place))
+    }
 }
 
 /// A failure whose result is the beginning of one that is lost.

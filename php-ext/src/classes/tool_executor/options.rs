@@ -138,6 +138,7 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
             .unwrap_or(defaults.max_output_bytes),
         rate_limits: options.rate_limits.into(),
         approvals: options.approvals.into(),
+        ..defaults
     })
 }
 

@@ -38,11 +38,16 @@ impl Kept {
         self.bytes
     }
 
-    /// The result of that key, if it is still good, and no older than `ttl`.
-    pub(super) fn get(&mut self, key: &str, ttl: Option<Duration>) -> Option<Arc<ToolOutput>> {
+    /// The result of that key and its age, if it is still good, and no older than `ttl`.
+    pub(super) fn get(
+        &mut self,
+        key: &str,
+        ttl: Option<Duration>,
+    ) -> Option<(Arc<ToolOutput>, Duration)> {
         let entry = self.entries.get_mut(key)?;
         let good = ttl.map_or(entry.ttl, |ttl| ttl.min(entry.ttl));
-        if entry.since.elapsed() >= good {
+        let age = entry.since.elapsed();
+        if age >= good {
             self.remove(key);
             return None;
         }
@@ -51,7 +56,7 @@ impl Kept {
             self.by_use.insert(self.uses, key);
         }
         entry.last_use = self.uses;
-        Some(Arc::clone(&entry.output))
+        Some((Arc::clone(&entry.output), age))
     }
 
     /// Keeps a result in the place of the one before; others go where there is no room. One

@@ -243,3 +243,17 @@ async fn an_mcp_server_says_itself_how_long_its_result_is_good() {
         assert!(!is_cached(&ask(&executor, "alice", arguments).await));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kept_result_does_not_say_that_it_is_good_for_longer_than_it_is() {
+    let far = ToolOrigin::Mcp {
+        server_label: "far".to_owned(),
+        server_url: "http://far/mcp".to_owned(),
+    };
+    let (executor, _) = answering(CacheConfig::default(), far);
+    let arguments = json!({"answer": {"ttlMs": 5000}});
+    ask(&executor, "alice", arguments.clone()).await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let kept = ask(&executor, "alice", arguments).await;
+    assert_eq!(kept.result["ttlMs"].as_u64(), Some(3000));
+}
