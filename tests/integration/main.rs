@@ -16,6 +16,7 @@ mod peers;
 mod program;
 mod reload;
 mod routes;
+mod servers;
 mod shutdown;
 mod sidecar;
 mod socket;

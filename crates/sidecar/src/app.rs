@@ -15,6 +15,7 @@ use crate::config::{Config, HttpSection};
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
 use crate::process::Process;
+use crate::servers::Servers;
 use crate::state::State;
 use crate::upstream::{ServerReport, Upstreams};
 
@@ -65,7 +66,12 @@ impl Config {
     ) -> App {
         let process = Arc::<Process>::default();
         let hooks = self.hooks(state.as_ref(), &process);
-        let upstreams = Upstreams::new(&self.mcp_servers, self.mcp.clone(), Arc::clone(&registry));
+        let upstreams = Upstreams::new(
+            &self.mcp_servers,
+            self.mcp.clone(),
+            Arc::clone(&registry),
+            process.connections.clone(),
+        );
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
             executor,
@@ -138,11 +144,12 @@ impl App {
         let mut used = shared.used.subscribe();
         let upstreams = Arc::clone(&shared.upstreams);
         let gone = upstreams.without(&successor.shared.upstreams);
+        let connections = shared.process.connections.clone();
         async move {
             drop((shared, upstreams));
             // Nothing is ever sent: this ends when the last holder is gone.
             while used.changed().await.is_ok() {}
-            gone.disconnect().await;
+            gone.disconnect(&connections).await;
         }
     }
 
@@ -167,6 +174,11 @@ impl App {
     /// What is kept, if anything is.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.state.as_ref().map(State::store)
+    }
+
+    /// The MCP servers that may be added and changed, if anything is kept.
+    pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
+        self.shared.state.as_ref()?.servers()
     }
 
     /// The MCP servers whose tools are offered.

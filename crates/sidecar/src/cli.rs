@@ -4,19 +4,24 @@
 //! Exit codes: 0 when all went well, 1 when something failed, 2 when the command line or
 //! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
+mod auth;
 mod calls;
 mod completions;
 mod error;
 mod mcp;
 mod mcp_stdio;
+mod operator;
 mod report;
 mod serve;
+mod servers;
 mod status;
 mod store;
 mod table;
+mod tokens;
 mod tools;
 mod top;
 mod usage;
+mod vault;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -49,6 +54,14 @@ enum Command {
     Tools(tools::Tools),
     /// Shows what a running sidecar has recorded of its calls
     Calls(calls::Calls),
+    /// Shows, adds, changes and removes the MCP servers of a running sidecar
+    Servers(Box<servers::Servers>),
+    /// Asks for authorizations with MCP servers, for a sidecar that has nobody to ask
+    Auth(auth::Auth),
+    /// Makes, lists and revokes the tokens that let requests over TCP in
+    Tokens(tokens::Tokens),
+    /// Changes the key that stored credentials are encrypted with
+    Vault(vault::Vault),
     /// Serves one MCP client over standard input and output, without a sidecar
     McpStdio(mcp_stdio::McpStdio),
     /// Shows how a running sidecar is doing
@@ -103,6 +116,10 @@ pub fn run() -> ExitCode {
         Command::Serve(serve) => serve.apply(),
         Command::Tools(tools) => tools.apply(),
         Command::Calls(calls) => calls.apply(),
+        Command::Servers(servers) => servers.apply(),
+        Command::Auth(auth) => auth.apply(),
+        Command::Tokens(tokens) => tokens.apply(),
+        Command::Vault(vault) => vault.apply(),
         Command::McpStdio(stdio) => stdio.apply(),
         Command::Status(status) => status.apply(),
         Command::Top(top) => top.apply(),

@@ -35,8 +35,10 @@ mod servers;
 mod shutdown;
 mod socket;
 mod store;
+mod stored_servers;
 mod tcp;
 mod user;
+mod vault;
 
 use std::collections::BTreeMap;
 
@@ -55,8 +57,10 @@ pub use mcp_server::McpServerSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
+pub use stored_servers::StoredServersSection;
 pub use tcp::TcpSection;
 pub use user::User;
+pub use vault::VaultSection;
 
 /// Everything `pillion serve` can be told.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -78,8 +82,12 @@ pub struct Config {
     /// in an entry names its key.
     #[serde(skip)]
     pub mcp_servers: Vec<McpServerSection>,
+    /// What holds for the MCP servers that are added while the sidecar runs.
+    pub servers: StoredServersSection,
     /// Where the sidecar keeps what must outlive it.
     pub store: StoreSection,
+    /// The key of the credentials there.
+    pub vault: VaultSection,
     /// What is kept of the calls.
     pub call_log: CallLogSection,
     /// The models that clients of the MCP server may name, and what each may see (H2):

@@ -6,12 +6,15 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
+use crate::connections::Connections;
 use crate::metrics::Metrics;
 
 /// Shared by every state that the process has had.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) metrics: Arc<Metrics>,
+    /// What becomes of the connections with MCP servers.
+    pub(crate) connections: Connections,
     is_draining: AtomicBool,
     last_reload: Mutex<Option<Reload>>,
 }

@@ -11,6 +11,7 @@ mod openapi;
 mod page;
 mod ready;
 mod request_log;
+mod servers;
 mod status;
 mod timestamp;
 mod tool_calls;
@@ -59,7 +60,8 @@ pub fn router(app: App) -> Router {
         (route::OPENAPI, get(openapi::openapi)),
     ];
     let mut router = Router::new();
-    for (path, methods) in routes {
+    let routes = routes.map(|(path, methods)| (path.to_owned(), methods));
+    for (path, methods) in routes.into_iter().chain(servers::routes()) {
         let path = path.trim_end_matches('/');
         router = router
             .route(path, methods.clone())

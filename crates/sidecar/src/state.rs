@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::servers::Servers;
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
@@ -22,6 +23,7 @@ pub struct State {
     store: Arc<SqlStore>,
     process: ProcessLife,
     clean_up: Arc<AbortOnDropHandle<()>>,
+    servers: Option<Arc<Servers>>,
 }
 
 impl State {
@@ -59,7 +61,19 @@ impl State {
             store,
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
+            servers: None,
         })
+    }
+
+    /// With the MCP servers that may be added and changed.
+    #[must_use]
+    pub(crate) fn with_servers(mut self, servers: Arc<Servers>) -> Self {
+        self.servers = Some(servers);
+        self
+    }
+
+    pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
+        self.servers.as_ref()
     }
 
     /// This life of the sidecar, as the call log knows it.

@@ -18,17 +18,22 @@ use indexmap::IndexMap;
 use parking_lot::RwLock;
 use pillion_core::mcp::{LogLevel, McpClient};
 use pillion_core::registry::ToolRegistry;
+use pillion_core::store::Timestamp;
 use pillion_core::tool::ToolName;
 use pillion_wire::UnavailableServer;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{McpSection, McpServerSection};
+use crate::connections::{ConnectionStatus, Connections};
 use desk::Desk;
 pub(crate) use tool::UpstreamTool;
 
 /// The longest that a server which fails again and again is left alone.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// How long to wait before a server is asked again at once; twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// Every enabled server of the configuration.
 #[derive(Debug)]
@@ -42,6 +47,7 @@ pub(crate) struct Upstreams {
     states: Mutex<Vec<State>>,
     registry: Arc<ToolRegistry>,
     times: McpSection,
+    connections: Connections,
     /// Whether every server was asked at least once.
     was_tried: AtomicBool,
 }
@@ -72,6 +78,22 @@ pub(crate) struct ServerReport {
     pub(crate) tools: usize,
     /// Why the last try failed.
     pub(crate) error: Option<String>,
+    /// Whether it is being asked now.
+    pub(crate) is_asked: bool,
+    /// When it last answered.
+    pub(crate) connected_at: Option<Timestamp>,
+}
+
+impl ServerReport {
+    /// How it stands with the server (F3).
+    pub(crate) fn status(&self) -> ConnectionStatus {
+        match (self.was_asked, &self.error) {
+            (_, Some(_)) => ConnectionStatus::Error,
+            (true, None) => ConnectionStatus::Connected,
+            (false, None) if self.is_asked => ConnectionStatus::Connecting,
+            (false, None) => ConnectionStatus::Disconnected,
+        }
+    }
 }
 
 /// What is known of one server.
@@ -98,6 +120,7 @@ impl Upstreams {
         servers: &[McpServerSection],
         times: McpSection,
         registry: Arc<ToolRegistry>,
+        connections: Connections,
     ) -> Self {
         let servers = servers.iter().filter(|server| server.enabled);
         let servers: Vec<_> = servers
@@ -112,6 +135,7 @@ impl Upstreams {
             log_level: AtomicU8::new(u8::MAX),
             registry,
             times,
+            connections,
         }
     }
 
@@ -207,6 +231,7 @@ impl Upstreams {
             log_level: AtomicU8::new(u8::MAX),
             registry: Arc::clone(&self.registry),
             times,
+            connections: self.connections.clone(),
         }
     }
 
@@ -234,7 +259,7 @@ impl Upstreams {
             let limit = self.times.discovery_timeout;
             async move {
                 if server.is_stale.swap(false, Ordering::Relaxed) || state.is_due() {
-                    Some(server.list(limit).await)
+                    Some(server.list(limit, &self.connections).await)
                 } else {
                     None
                 }
@@ -260,6 +285,15 @@ impl Upstreams {
                 })
             })
             .collect()
+    }
+
+    /// Asks those that failed once more at the next look.
+    pub(crate) fn expire_failed(&self) {
+        for server in &self.servers {
+            if server.report.read().error.is_some() {
+                server.expire();
+            }
+        }
     }
 
     /// What stands before the names of a server's tools; nothing for a label that is not known.
@@ -311,12 +345,15 @@ impl Upstreams {
             failures: 0,
         };
         let tools = state.tools.len();
-        *server.report.write() = ServerReport {
-            label: server.label.clone(),
-            was_asked: true,
-            tools,
-            error: None,
-        };
+        {
+            let mut report = server.report.write();
+            report.was_asked = true;
+            report.tools = tools;
+            report.error = None;
+            report.connected_at = Some(Timestamp::now());
+        }
+        self.connections
+            .tell(&server.label, ConnectionStatus::Connected);
         tracing::info!(
             server.label = server.label,
             tools,
@@ -340,6 +377,8 @@ impl Upstreams {
             report.was_asked = true;
             report.error = Some(error.clone());
         }
+        self.connections
+            .tell(&server.label, ConnectionStatus::Error);
         state.error = Some(error);
         state.failures += 1;
         state.next = Some(Next::At(Instant::now() + pause));
@@ -352,8 +391,11 @@ pub(crate) struct Gone(Vec<Arc<Server>>);
 
 impl Gone {
     /// Ends the sessions with them.
-    pub(crate) async fn disconnect(&self) {
+    pub(crate) async fn disconnect(&self, connections: &Connections) {
         join_all(self.0.iter().map(|server| server.client.disconnect())).await;
+        for server in &self.0 {
+            connections.tell(&server.label, ConnectionStatus::Disconnected);
+        }
     }
 }
 
@@ -405,14 +447,57 @@ impl Server {
         self.desk.during(link, passing).await
     }
 
-    async fn list(&self, limit: Duration) -> Result<Vec<offer::RawTool>, String> {
-        match timeout(limit, self.client.list_tools()).await {
-            Ok(Ok(tools)) => Ok(tools),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!(
+    /// Asks for the tools, again where that is configured, all within `limit`.
+    async fn list(
+        &self,
+        limit: Duration,
+        connections: &Connections,
+    ) -> Result<Vec<offer::RawTool>, String> {
+        let _asking = Asking::begin(self, connections);
+        let mut wait = FIRST_WAIT;
+        let mut error = None;
+        let tried = timeout(limit, async {
+            for attempt in 0..=self.section.retry_attempts {
+                if attempt > 0 {
+                    tokio::time::sleep(wait).await;
+                    wait *= 2;
+                }
+                match self.client.list_tools().await {
+                    Ok(tools) => return Some(tools),
+                    Err(failure) => error = Some(failure.to_string()),
+                }
+            }
+            None
+        })
+        .await;
+        match (tried, error) {
+            (Ok(Some(tools)), _) => Ok(tools),
+            (_, Some(error)) => Err(error),
+            (_, None) => Err(format!(
                 "the server did not list its tools within {:.1}s",
                 limit.as_secs_f64()
             )),
         }
+    }
+}
+
+/// A server is being asked, until this is dropped.
+struct Asking<'a>(&'a Server);
+
+impl<'a> Asking<'a> {
+    fn begin(server: &'a Server, connections: &Connections) -> Self {
+        let mut report = server.report.write();
+        report.is_asked = true;
+        if report.status() == ConnectionStatus::Connecting {
+            connections.tell(&server.label, ConnectionStatus::Connecting);
+        }
+        drop(report);
+        Self(server)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.report.write().is_asked = false;
     }
 }

@@ -32,6 +32,7 @@ mod failure;
 mod health;
 mod listing;
 pub mod route;
+mod servers;
 mod status;
 mod tool_calls;
 
@@ -41,6 +42,9 @@ pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;
 pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
+pub use servers::{
+    ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRemoved, ServerTrial,
+};
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,
 };

@@ -25,6 +25,9 @@ pub struct McpServerSection {
     /// The rate limit of all the server's tools together, beside that of each (C7).
     /// Default none.
     pub rate_limit: Option<RateLimitSection>,
+    /// How often a server that does not list its tools is asked again at once, within
+    /// `mcp.discovery_timeout_ms`. Only servers of the store have this (F1). Default 0.
+    pub retry_attempts: u8,
     /// The server itself.
     pub server: ServerConfig,
     /// What the entry said, to see whether another says the same.
@@ -73,6 +76,7 @@ impl OwnKeys {
             enabled: self.enabled.unwrap_or(true),
             tool_prefix: self.tool_prefix,
             rate_limit: self.rate_limit,
+            retry_attempts: 0,
             server,
             digest,
         }
@@ -80,6 +84,24 @@ impl OwnKeys {
 }
 
 impl McpServerSection {
+    /// A server of the store. Two are the same where `said` is: all that it is made of, its
+    /// credentials included.
+    pub(crate) fn of_store(
+        server: ServerConfig,
+        tool_prefix: Option<String>,
+        retry_attempts: u8,
+        said: &str,
+    ) -> Self {
+        Self {
+            enabled: true,
+            tool_prefix,
+            rate_limit: None,
+            retry_attempts,
+            server,
+            digest: EntryDigest(Sha256::digest(said.as_bytes()).into()),
+        }
+    }
+
     /// The server's label.
     #[must_use]
     pub fn label(&self) -> &str {

@@ -6,6 +6,7 @@ use pillion_core::tool::ErrorCode;
 
 use crate::echo::shortened;
 use crate::problem::Problem;
+use crate::servers::ServerError;
 
 /// Why a request was refused before any tool ran.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,8 @@ pub(super) enum RequestError {
     NoStore,
     #[error("{0}")]
     Store(#[source] StoreError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
     #[error("There is no route {}", shortened(path))]
     UnknownRoute { path: String },
     #[error("The method {method} is not allowed here")]
@@ -64,6 +67,7 @@ impl RequestError {
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
+            Self::Server(error) => error.translate(),
             Self::Store(error) => (status_of(error), error.code()),
             Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
             Self::UnknownRoute { .. } | Self::UnknownCall => (StatusCode::NOT_FOUND, NotFound),

@@ -6,7 +6,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use super::{health, metrics, ready, status, tool_calls, tools};
+use super::{health, metrics, ready, servers, status, tool_calls, tools};
 use crate::problem::Problem;
 
 /// The description of the API (requirement I5).
@@ -24,6 +24,19 @@ use crate::problem::Problem;
         tool_calls::list::list,
         tool_calls::statistics::statistics,
         tool_calls::show::show,
+        servers::list::list,
+        servers::add::add,
+        servers::test::test_unsaved,
+        servers::refresh::refresh,
+        servers::show::show,
+        servers::change::replace,
+        servers::change::patch,
+        servers::remove::remove,
+        servers::change::enable,
+        servers::change::disable,
+        servers::tools::tools,
+        servers::test::test,
+        servers::refresh::rotate,
         health::health,
         ready::ready,
         metrics::metrics,
@@ -34,6 +47,7 @@ use crate::problem::Problem;
     tags(
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
+        (name = "servers", description = "The MCP servers whose tools are offered"),
         (name = "operations", description = "Running the sidecar itself")
     )
 )]

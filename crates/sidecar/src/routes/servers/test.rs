@@ -1,0 +1,51 @@
+use axum::Json;
+use axum::extract::State;
+use pillion_wire::{Failure, ServerInput, ServerTrial};
+
+use super::{Keys, ServerKey, servers_of};
+use crate::app::App;
+use crate::routes::error::RequestError;
+
+/// Asks a server for its tools before it is added.
+#[utoipa::path(
+    post,
+    path = "/api/v1/servers/test",
+    tag = "servers",
+    summary = "Ask a server for its tools before it is added",
+    description = "Nothing is kept, and no program is started. The name may be missing. The status is 200 also when the server fails: `reachable` says so.",
+    request_body(content = ServerInput, content_type = "application/json"),
+    responses(
+        (status = 200, description = "How it went", body = ServerTrial),
+        (status = 400, description = "A key is not what it can be", body = Failure),
+        (status = 403, description = "It is a program", body = Failure),
+        (status = 503, description = "This sidecar keeps no servers", body = Failure),
+    )
+)]
+pub(in crate::routes) async fn test_unsaved(
+    State(app): State<App>,
+    Keys(keys): Keys,
+) -> Result<Json<ServerTrial>, RequestError> {
+    Ok(Json(servers_of(&app)?.try_unsaved(keys).await?))
+}
+
+/// Asks a server for its tools over a session of its own.
+#[utoipa::path(
+    post,
+    path = "/api/v1/servers/{id}/test",
+    tag = "servers",
+    summary = "Ask a server for its tools over a session of its own",
+    description = "A program is started only where it is in use anyway. The status is 200 also when the server fails: `reachable` says so.",
+    params(("id" = String, Path, description = "The server's id or name")),
+    responses(
+        (status = 200, description = "How it went", body = ServerTrial),
+        (status = 403, description = "It is a program that is not in use", body = Failure),
+        (status = 404, description = "Server not found", body = Failure),
+        (status = 503, description = "This sidecar keeps no servers", body = Failure),
+    )
+)]
+pub(in crate::routes) async fn test(
+    State(app): State<App>,
+    ServerKey(key): ServerKey,
+) -> Result<Json<ServerTrial>, RequestError> {
+    Ok(Json(servers_of(&app)?.try_known(&key).await?))
+}
