@@ -11,6 +11,7 @@ mod error;
 mod trial;
 mod view;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
@@ -46,6 +47,8 @@ pub(crate) struct Servers {
     base: Mutex<Config>,
     vault: RwLock<Option<Arc<Vault>>>,
     all: RwLock<Arc<Vec<Server>>>,
+    /// How often somebody wanted to begin anew with a server.
+    beginnings: parking_lot::Mutex<HashMap<String, u64>>,
 }
 
 impl Servers {
@@ -71,6 +74,7 @@ impl Servers {
             base: Mutex::new(config.clone()),
             vault: RwLock::new(vault),
             all: RwLock::default(),
+            beginnings: parking_lot::Mutex::default(),
         };
         servers.store.servers().await?;
         Ok(Arc::new(servers))
@@ -140,6 +144,12 @@ impl Servers {
             all.push(Server::OfStore(known, problem));
         }
         *self.all.write() = Arc::new(all);
+        let beginnings = self.beginnings.lock();
+        for section in &mut config.mcp_servers {
+            if let Some(beginning) = beginnings.get(section.label()) {
+                section.begin_anew(*beginning);
+            }
+        }
         config
     }
 
@@ -179,10 +189,19 @@ impl Servers {
         let vault = open_vault(&self.store, &base).await?;
         *self.vault.write() = vault;
         self.put_in_force(&base, None).await;
-        if let Some(live) = self.live() {
-            // What they failed for may be there now, such as an authorization.
-            live.app().upstreams().expire_failed();
-        }
+        Ok(())
+    }
+
+    /// Begins anew with the server of that id or name: its session ends when the calls have
+    /// that run, and with it what the client knows, such as an authorization.
+    ///
+    /// # Errors
+    /// [`ServerError::NotFound`].
+    pub(crate) async fn reconnect(&self, key: &str) -> Result<(), ServerError> {
+        let base = self.base.lock().await;
+        let name = self.find(key)?.0.name().to_owned();
+        *self.beginnings.lock().entry(name).or_default() += 1;
+        self.put_in_force(&base, None).await;
         Ok(())
     }
 

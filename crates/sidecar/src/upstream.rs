@@ -287,15 +287,6 @@ impl Upstreams {
             .collect()
     }
 
-    /// Asks those that failed once more at the next look.
-    pub(crate) fn expire_failed(&self) {
-        for server in &self.servers {
-            if server.report.read().error.is_some() {
-                server.expire();
-            }
-        }
-    }
-
     /// What stands before the names of a server's tools; nothing for a label that is not known.
     pub(crate) fn tool_prefix(&self, label: &str) -> &str {
         let server = self.servers.iter().find(|server| server.label == label);

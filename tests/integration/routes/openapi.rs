@@ -29,6 +29,7 @@ fn i5_the_document_describes_every_route() {
         ("/api/v1/servers/{id}", "delete"),
         ("/api/v1/servers/{id}/enable", "post"),
         ("/api/v1/servers/{id}/disable", "post"),
+        ("/api/v1/servers/{id}/reconnect", "post"),
         ("/api/v1/servers/{id}/tools", "get"),
         ("/api/v1/servers/{id}/test", "post"),
         ("/api/v1/vault/rotate", "post"),

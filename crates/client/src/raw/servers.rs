@@ -48,6 +48,15 @@ impl Raw<'_> {
         self.ask("DELETE", &path_of(id, ""), None)
     }
 
+    /// `POST /api/v1/servers/{id}/reconnect`, as a
+    /// [`ServerAnswer`](pillion_wire::ServerAnswer).
+    ///
+    /// # Errors
+    /// As for [`server`](Self::server).
+    pub fn reconnect_server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        self.ask("POST", &path_of(id, "/reconnect"), Some(b""))
+    }
+
     /// `GET /api/v1/servers/{id}/tools`, as a [`ToolList`](pillion_wire::ToolList).
     ///
     /// # Errors

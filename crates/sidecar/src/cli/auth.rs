@@ -96,9 +96,9 @@ fn asked_of_people(authentication: &Authentication) -> Option<&OAuthConfig> {
     }
 }
 
-/// A sidecar that runs asks the server again at the next look.
-fn tell(client: &pillion_client::Client) -> Result<(), CliError> {
-    match client.raw().refresh_servers() {
+/// A sidecar that runs begins anew with the server.
+fn tell(client: &pillion_client::Client, server: &str) -> Result<(), CliError> {
+    match client.raw().reconnect_server(server) {
         Err(error) if !error.is_not_running() => Err(error.into()),
         _ => Ok(()),
     }

@@ -102,6 +102,13 @@ impl McpServerSection {
         }
     }
 
+    /// Differs from the entry that says the same with another number.
+    pub(crate) fn begin_anew(&mut self, number: u64) {
+        let mut hash = Sha256::new_with_prefix(self.digest.0);
+        hash.update(number.to_be_bytes());
+        self.digest = EntryDigest(hash.finalize().into());
+    }
+
     /// The server's label.
     #[must_use]
     pub fn label(&self) -> &str {

@@ -34,6 +34,7 @@ use crate::problem::Problem;
         servers::remove::remove,
         servers::change::enable,
         servers::change::disable,
+        servers::change::reconnect,
         servers::tools::tools,
         servers::test::test,
         servers::refresh::rotate,

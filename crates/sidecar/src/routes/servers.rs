@@ -42,6 +42,7 @@ pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {
         ),
         (format!("{one}/enable"), post(change::enable)),
         (format!("{one}/disable"), post(change::disable)),
+        (format!("{one}/reconnect"), post(change::reconnect)),
         (format!("{one}/tools"), get(tools::tools)),
         (format!("{one}/test"), post(test::test)),
     ]

@@ -26,7 +26,7 @@ impl Login {
         logged_in.map_err(CliError::Mcp)?;
         let kept = operator.run(account.tokens.load(&account.key));
         let kept = kept.map_err(|error| CliError::Usage(error.to_string()))?;
-        tell(client)?;
+        tell(client, &self.server)?;
         print(&match kept {
             Some(_) => format!("{}: authorized; the sidecar has it", self.server),
             None => format!("{}: the server wanted no authorization", self.server),

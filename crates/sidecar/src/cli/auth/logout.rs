@@ -18,7 +18,7 @@ impl Logout {
         let account = Account::of(operator, &self.server)?;
         let cleared = operator.run(account.tokens.clear(&account.key));
         cleared.map_err(|error| CliError::Usage(error.to_string()))?;
-        tell(client)?;
+        tell(client, &self.server)?;
         print(&format!("{}: forgotten", self.server))?;
         Ok(ExitCode::SUCCESS)
     }

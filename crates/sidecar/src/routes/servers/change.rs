@@ -104,6 +104,30 @@ pub(in crate::routes) async fn disable(
     change(&app, key, enabled(false), How::Patch).await
 }
 
+/// Begins anew with an MCP server.
+#[utoipa::path(
+    post,
+    path = "/api/v1/servers/{id}/reconnect",
+    tag = "servers",
+    summary = "Begin anew with an MCP server",
+    description = "Its session ends when the calls have that run; the next that needs the server connects, with the authorization that there is then.",
+    params(("id" = String, Path, description = "The server's id or name")),
+    responses(
+        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 404, description = "Server not found", body = Failure),
+        (status = 503, description = "This sidecar keeps no servers", body = Failure),
+    )
+)]
+pub(in crate::routes) async fn reconnect(
+    State(app): State<App>,
+    ServerKey(key): ServerKey,
+) -> Result<Json<ServerAnswer>, RequestError> {
+    let servers = servers_of(&app)?;
+    let (changed, name) = (std::sync::Arc::clone(&servers), key.clone());
+    to_the_end(async move { changed.reconnect(&name).await }).await?;
+    answer_of(&app, &servers, &key)
+}
+
 fn enabled(enabled: bool) -> Map<String, Value> {
     Map::from_iter([("enabled".to_owned(), Value::Bool(enabled))])
 }
