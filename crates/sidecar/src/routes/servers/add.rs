@@ -2,10 +2,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
-use pillion_wire::{Failure, ServerAnswer, ServerInput, route};
+use pillion_wire::{ServerAnswer, ServerInput, route};
 
 use super::{Keys, answer_of, servers_of, to_the_end};
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Adds an MCP server (F1, F2).
@@ -18,10 +19,10 @@ use crate::routes::error::RequestError;
     request_body(content = ServerInput, content_type = "application/json"),
     responses(
         (status = 201, description = "The server", body = ServerAnswer),
-        (status = 400, description = "A key is not what it can be", body = Failure),
-        (status = 403, description = "A program, or a credential where there is no key to encrypt it with", body = Failure),
-        (status = 409, description = "There is a server of that name", body = Failure),
-        (status = 503, description = "The store cannot be written to", body = Failure),
+        (status = 400, description = "A key is not what it can be", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "A program, or a credential where there is no key to encrypt it with", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "There is a server of that name", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be written to", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn add(

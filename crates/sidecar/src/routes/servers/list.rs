@@ -2,11 +2,12 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use pillion_wire::{Failure, ServerList};
+use pillion_wire::ServerList;
 use sha2::{Digest, Sha256};
 
 use super::servers_of;
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::servers::ServerError;
 
@@ -21,7 +22,7 @@ use crate::servers::ServerError;
     responses(
         (status = 200, description = "The servers", body = ServerList),
         (status = 304, description = "The list is the same"),
-        (status = 503, description = "This sidecar keeps no servers", body = Failure),
+        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn list(

@@ -1,9 +1,10 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{Failure, ServerAnswer};
+use pillion_wire::ServerAnswer;
 
 use super::{ServerKey, answer_of, servers_of};
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Shows one MCP server.
@@ -15,8 +16,8 @@ use crate::routes::error::RequestError;
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 404, description = "Server not found", body = Failure),
-        (status = 503, description = "This sidecar keeps no servers", body = Failure),
+        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn show(

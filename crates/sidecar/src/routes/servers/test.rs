@@ -1,9 +1,10 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{Failure, ServerInput, ServerTrial};
+use pillion_wire::{ServerInput, ServerTrial};
 
 use super::{Keys, ServerKey, servers_of};
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Asks a server for its tools before it is added.
@@ -16,9 +17,9 @@ use crate::routes::error::RequestError;
     request_body(content = ServerInput, content_type = "application/json"),
     responses(
         (status = 200, description = "How it went", body = ServerTrial),
-        (status = 400, description = "A key is not what it can be", body = Failure),
-        (status = 403, description = "It is a program", body = Failure),
-        (status = 503, description = "This sidecar keeps no servers", body = Failure),
+        (status = 400, description = "A key is not what it can be", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "It is a program", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn test_unsaved(
@@ -38,9 +39,9 @@ pub(in crate::routes) async fn test_unsaved(
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "How it went", body = ServerTrial),
-        (status = 403, description = "It is a program that is not in use", body = Failure),
-        (status = 404, description = "Server not found", body = Failure),
-        (status = 503, description = "This sidecar keeps no servers", body = Failure),
+        (status = 403, description = "It is a program that is not in use", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn test(

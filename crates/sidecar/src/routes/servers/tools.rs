@@ -1,9 +1,10 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{Failure, ToolList, UnavailableServer};
+use pillion_wire::{ToolList, UnavailableServer};
 
 use super::{ServerKey, servers_of};
 use crate::app::App;
+use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::routes::tools::list::summary;
 use crate::servers::ServerError;
@@ -18,8 +19,8 @@ use crate::servers::ServerError;
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "Its tools", body = ToolList),
-        (status = 404, description = "Server not found", body = Failure),
-        (status = 503, description = "This sidecar keeps no servers", body = Failure),
+        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::routes) async fn tools(
