@@ -92,6 +92,7 @@ impl Daemon {
         let app = config.build_with(registry, Some(state.clone()), access);
         let live = Live::new(app);
         servers.attach(&live);
+        let caught_up = Arc::clone(&servers);
         let grace = self.config.shutdown.grace;
         let reloader = Reloader {
             source: self.source,
@@ -109,6 +110,7 @@ impl Daemon {
             Some(confirmation) => {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
                 service_manager::ready_in_place_of_another();
+                tokio::spawn(catch_up(caught_up));
             }
             None => service_manager::ready(),
         }
@@ -135,5 +137,15 @@ impl Daemon {
         }
         tracing::info!(cut_off = drained.cut_off, "Stopped");
         Ok(())
+    }
+}
+
+/// Puts in force what the sidecar before was asked to change until its last request.
+async fn catch_up(servers: Arc<Servers>) {
+    for wait in [Duration::ZERO, LAST_REQUESTS + LAST_REQUESTS_BEFORE_RESTART] {
+        tokio::time::sleep(wait).await;
+        if let Err(error) = servers.refresh().await {
+            tracing::warn!(%error, "Cannot look for servers that were added meanwhile");
+        }
     }
 }

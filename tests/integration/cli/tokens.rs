@@ -99,7 +99,18 @@ fn l3_a_token_lets_in_within_its_scope_until_it_is_revoked() {
     });
     assert_eq!(all(&admin), [200, 200, 200]);
     assert_eq!(status(address, &runner, LIST), 401);
-    drop(daemon);
+    // A changed file changes nothing about them, unless it says so.
+    let file = daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}[executor]\nmax_concurrent = 2\n")).unwrap();
+    eventually("the file is taken up", || {
+        daemon.log().contains("Reloaded the configuration")
+    });
+    assert_eq!(all(&admin), [200, 200, 200]);
 }
 
 #[test]

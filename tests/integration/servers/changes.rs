@@ -1,4 +1,6 @@
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
@@ -219,4 +221,75 @@ fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
     });
     assert!(call(&daemon, "far_echo"));
     assert_eq!(far.count("initialize"), 1);
+}
+
+#[test]
+fn f2_a_successor_has_the_servers_of_the_sidecar_before() {
+    let far = echo();
+    let daemon = Daemon::start();
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let next = daemon.successor();
+    assert!(call(&next, "far_echo"));
+    assert_eq!(names(&next), ["far"]);
+    add(&next, &json!({"name": "other", "url": far.url}));
+    assert!(call(&next, "other_echo"));
+}
+
+/// Adds servers, changes each and removes every third, until the sidecar is gone. What was
+/// acknowledged: the name, and the timeout that it was changed to; no timeout for one that was
+/// removed. And the name of the last, of which nothing is known.
+fn change_until_killed(socket: &Path, round: usize) -> (Vec<(String, Option<u64>)>, String) {
+    let client = Client::new(socket);
+    let raw = client.raw();
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        let name = format!("r{round}n{number}");
+        let server = json!({"name": name, "url": "http://127.0.0.1:9/mcp"}).to_string();
+        let changed = raw
+            .add_server(server.as_bytes())
+            .and_then(|_| raw.change_server(&name, b"{\"timeout\": 5000}"))
+            .and_then(|_| match number % 3 {
+                0 => raw.remove_server(&name).map(|_| None),
+                _ => Ok(Some(5_000)),
+            });
+        match changed {
+            Ok(timeout) => acknowledged.push((name, timeout)),
+            Err(_) => return (acknowledged, name),
+        }
+    }
+    unreachable!("the sidecar is killed")
+}
+
+#[test]
+fn f2_what_was_acknowledged_outlives_a_kill_and_nothing_is_there_twice() {
+    let mut daemon = Daemon::start();
+    let mut expected = std::collections::BTreeMap::new();
+    let mut total = 0;
+    for round in 0..8 {
+        let socket = daemon.socket.clone();
+        let changing = std::thread::spawn(move || change_until_killed(&socket, round));
+        let moment = 60 + u64::try_from(round).unwrap() * 37;
+        std::thread::sleep(Duration::from_millis(moment));
+        daemon.kill();
+        let (acknowledged, unknown) = changing.join().unwrap();
+        total += acknowledged.len();
+        expected.extend(acknowledged);
+        daemon = daemon.again();
+        let mut found = std::collections::BTreeMap::new();
+        for server in servers(&daemon) {
+            let name = server["name"].as_str().unwrap().to_owned();
+            if name == unknown {
+                ask(&daemon, "DELETE", &format!("/{name}"), &Value::Null);
+                continue;
+            }
+            let before = found.insert(name, server["timeout"].as_u64());
+            assert_eq!(before, None);
+        }
+        let kept = expected.iter().filter(|(_, timeout)| timeout.is_some());
+        let kept: std::collections::BTreeMap<_, _> = kept
+            .map(|(name, timeout)| (name.clone(), *timeout))
+            .collect();
+        assert_eq!(found, kept);
+    }
+    assert!(total > 8, "{total}");
 }

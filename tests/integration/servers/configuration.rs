@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::{add, ask, echo, names, refusal, servers};
 use crate::http;
 use crate::program::Daemon;
+use crate::sidecar::Sidecar;
 
 #[test]
 fn f1_a_new_server_has_the_defaults_and_an_id_that_stays() {
@@ -279,4 +280,20 @@ fn i4_a_list_that_is_the_same_is_not_sent_again() {
         &json!({"name": "far", "url": "http://127.0.0.1:9/mcp"}),
     );
     assert_eq!(list(&tag).status, 200);
+}
+
+#[test]
+fn i4_a_sidecar_without_a_store_says_that_it_keeps_no_servers() {
+    let sidecar = Sidecar::start();
+    for (method, path) in [
+        ("GET", ""),
+        ("POST", ""),
+        ("DELETE", "/far"),
+        ("POST", "/refresh"),
+    ] {
+        let path = format!("{}{path}", super::SERVERS);
+        let reply = http::send(&sidecar.socket, method, &path, "", b"{}");
+        assert_eq!(reply.status, 503);
+        assert_eq!(reply.json()["error_code"], "unavailable");
+    }
 }

@@ -16,7 +16,11 @@ use crate::routes::error::RequestError;
     tag = "servers",
     summary = "Add an MCP server",
     description = "It is there for requests from now on, and asked when somebody needs its tools. A server that is a program is refused: the operator adds those.",
-    request_body(content = ServerInput, content_type = "application/json"),
+    request_body(
+        content = ServerInput,
+        content_type = "application/json",
+        example = json!({"name": "weather", "url": "https://mcp.example.com/mcp", "timeout": 10_000})
+    ),
     responses(
         (status = 201, description = "The server", body = ServerAnswer),
         (status = 400, description = "A key is not what it can be", body = Problem, content_type = "application/problem+json"),

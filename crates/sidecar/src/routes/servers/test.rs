@@ -14,7 +14,11 @@ use crate::routes::error::RequestError;
     tag = "servers",
     summary = "Ask a server for its tools before it is added",
     description = "Nothing is kept, and no program is started. The name may be missing. The status is 200 also when the server fails: `reachable` says so.",
-    request_body(content = ServerInput, content_type = "application/json"),
+    request_body(
+        content = ServerInput,
+        content_type = "application/json",
+        example = json!({"url": "http://127.0.0.1:8000/mcp", "timeout": 1_000})
+    ),
     responses(
         (status = 200, description = "How it went", body = ServerTrial),
         (status = 400, description = "A key is not what it can be", body = Problem, content_type = "application/problem+json"),
