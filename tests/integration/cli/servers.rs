@@ -7,7 +7,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::mcp_server::McpServer;
-use crate::program::{Daemon, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, pillion, stderr, stdout};
 
 fn config(daemon: &Daemon) -> PathBuf {
     let directory = daemon.socket.parent().unwrap();
@@ -230,6 +230,15 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
     assert!(called.contains("15"), "{called}");
     let store = std::fs::read(config(&daemon).with_file_name("pillion.db")).unwrap();
     assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
+    // Its session ends with it, and so does the program.
+    let id = pillion_client::Client::new(&daemon.socket)
+        .status()
+        .unwrap()
+        .pid;
+    assert!(!children(id).is_empty());
+    well(&daemon, &["servers", "disable", "near"]);
+    eventually("the program has ended", || children(id).is_empty());
+    well(&daemon, &["servers", "enable", "near"]);
     // Also while no sidecar runs.
     daemon.kill();
     let output = run(&daemon, &["servers", "disable", "near"]);
@@ -242,6 +251,19 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
     let daemon = daemon.again();
     assert!(well(&daemon, &["servers", "list"]).contains("near  disabled"));
     well(&daemon, &["servers", "remove", "near"]);
+}
+
+/// The processes that a process has started.
+fn children(id: u32) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    processes
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
+        .filter(|stat| {
+            // After the name, which may hold anything: the state, then the parent.
+            let rest = stat.rsplit(')').next().unwrap_or_default();
+            rest.split_whitespace().nth(1) == Some(id.to_string().as_str())
+        })
+        .collect()
 }
 
 #[test]
