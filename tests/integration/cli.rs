@@ -3,5 +3,7 @@ mod mcp;
 mod mcp_stdio;
 mod operations;
 mod serve;
+mod servers;
 mod store;
+mod tokens;
 mod tools;

@@ -22,6 +22,7 @@ mod pins;
 mod program;
 mod reload;
 mod routes;
+mod servers;
 mod shutdown;
 mod sidecar;
 mod socket;

@@ -120,8 +120,22 @@ impl Client {
         body: Option<&[u8]>,
         caller: &Caller,
     ) -> Result<(u16, Vec<u8>), ClientError> {
+        let method = if body.is_some() { "POST" } else { "GET" };
+        self.send_as(method, path, body, caller)
+    }
+
+    /// Sends one request with that method.
+    pub(crate) fn send_as(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        caller: &Caller,
+    ) -> Result<(u16, Vec<u8>), ClientError> {
         let agent = self.agent();
-        let mut request = Request::builder().uri(format!("{HOST}{path}"));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{HOST}{path}"));
         for (header, value) in caller.headers() {
             let value = HeaderValue::from_bytes(value.as_bytes())
                 .map_err(|_| ClientError::InvalidHeader { header })?;
@@ -129,7 +143,6 @@ impl Client {
         }
         let response = match body {
             Some(body) => request
-                .method("POST")
                 .header("content-type", "application/json")
                 .body(body)
                 .map_err(ureq::Error::from)

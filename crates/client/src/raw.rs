@@ -1,3 +1,5 @@
+mod servers;
+
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use pillion_wire::{Failure, route};
 
@@ -6,7 +8,7 @@ use crate::{Caller, Client, ClientError};
 /// The calls of a [`Client`] without the decoding: bodies are JSON as bytes, both ways.
 /// Made by [`Client::raw`].
 ///
-/// A body that comes back is that of an answer with HTTP status 200; every other status is
+/// A body that comes back is that of an answer with an HTTP status of success; every other status is
 /// a [`ClientError::Status`]. Each method fails as the client's method of that name does,
 /// but for [`ClientError::Decode`].
 #[derive(Debug, Clone, Copy)]
@@ -220,7 +222,7 @@ fn with_query(path: &str, query: &[(&str, String)]) -> String {
 }
 
 fn body_of(status: u16, body: Vec<u8>) -> Result<Vec<u8>, ClientError> {
-    if status == 200 {
+    if (200..300).contains(&status) {
         return Ok(body);
     }
     match serde_json::from_slice::<Failure>(&body) {

@@ -3,6 +3,7 @@
 mod grant;
 mod peer;
 mod rules;
+mod stored_tokens;
 mod token;
 mod token_list;
 
@@ -11,8 +12,11 @@ use std::sync::Arc;
 pub use grant::{Grant, Scope};
 pub use peer::Peer;
 pub use rules::{PeerRules, RuleError};
+pub(crate) use stored_tokens::{NewToken, StoredTokens};
 pub use token::{CheckFuture, TokenCheck, TokenCheckError};
 pub use token_list::{TokenList, TokenListError};
+
+use pillion_core::store::AccessTokenStore;
 
 use crate::config::{Config, TcpSection};
 use crate::tcp::Gate;
@@ -41,13 +45,15 @@ pub enum AccessError {
 }
 
 impl Access {
-    /// Looks up and reads what `config` names; `variable` is the environment.
+    /// Looks up and reads what `config` names; `variable` is the environment. With
+    /// `tcp.tokens_store` the tokens of `store` count as well.
     ///
     /// # Errors
     /// [`AccessError`]: a user or a group does not exist, or there are no tokens to check.
     pub fn resolve(
         config: &Config,
         variable: impl Fn(&str) -> Option<String>,
+        store: Option<&Arc<dyn AccessTokenStore>>,
     ) -> Result<Self, AccessError> {
         let peers = PeerRules::resolve(&config.socket)?;
         let gate = match &config.tcp {
@@ -56,10 +62,17 @@ impl Access {
                 ..
             } => {
                 let tokens = TokenList::read(&config.tcp, variable)?;
-                Some(Arc::new(Gate::new(&config.tcp, *listen, Arc::new(tokens))))
+                Some((*listen, tokens))
             }
             _ => None,
         };
+        let gate = gate.map(|(listen, tokens)| match store {
+            Some(store) if config.tcp.tokens_store => {
+                let tokens = StoredTokens::new(tokens, Arc::clone(store));
+                Arc::new(Gate::new(&config.tcp, listen, Arc::new(tokens)))
+            }
+            _ => Arc::new(Gate::new(&config.tcp, listen, Arc::new(tokens))),
+        });
         Ok(Self { peers, gate })
     }
 }

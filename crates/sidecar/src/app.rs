@@ -19,8 +19,9 @@ use crate::metrics::{Metrics, Scrape, System};
 use crate::pins::Pins;
 use crate::process::Process;
 use crate::results::Results;
+use crate::servers::Servers;
 use crate::state::State;
-use crate::upstream::{ServerReport, Upstreams};
+use crate::upstream::{Listeners, ServerReport, Upstreams};
 use crate::workers::Workers;
 
 /// How long the sessions with MCP servers may take to end.
@@ -79,7 +80,10 @@ impl Config {
             &self.mcp_servers,
             self.mcp.clone(),
             Arc::clone(&registry),
-            Arc::clone(&process.events),
+            Listeners {
+                events: Arc::clone(&process.events),
+                connections: process.connections.clone(),
+            },
             Pins::new(state.as_ref().map(State::store)),
         );
         let mcp = Arc::new(McpServer::new(&self.models));
@@ -216,6 +220,11 @@ impl App {
     /// What is kept, if anything is.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.state.as_ref().map(State::store)
+    }
+
+    /// The MCP servers that may be added and changed, if anything is kept.
+    pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
+        self.shared.state.as_ref()?.servers()
     }
 
     /// The MCP servers whose tools are offered.

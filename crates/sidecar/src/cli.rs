@@ -5,21 +5,26 @@
 //! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
 mod approvals;
+mod auth;
 mod calls;
 mod completions;
 mod error;
 mod events;
 mod mcp;
 mod mcp_stdio;
+mod operator;
 mod pins;
 mod report;
 mod serve;
+mod servers;
 mod status;
 mod store;
 mod table;
+mod tokens;
 mod tools;
 mod top;
 mod usage;
+mod vault;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -58,6 +63,14 @@ enum Command {
     Events(events::Events),
     /// Shows which tools of MCP servers have changed, and accepts them
     Pins(pins::Pins),
+    /// Shows, adds, changes and removes the MCP servers of a running sidecar
+    Servers(Box<servers::Servers>),
+    /// Asks for authorizations with MCP servers, for a sidecar that has nobody to ask
+    Auth(auth::Auth),
+    /// Makes, lists and revokes the tokens that let requests over TCP in
+    Tokens(tokens::Tokens),
+    /// Changes the key that stored credentials are encrypted with
+    Vault(vault::Vault),
     /// Serves one MCP client over standard input and output, without a sidecar
     McpStdio(mcp_stdio::McpStdio),
     /// Shows how a running sidecar is doing
@@ -115,6 +128,10 @@ pub fn run() -> ExitCode {
         Command::Approvals(approvals) => approvals.apply(),
         Command::Events(events) => events.apply(),
         Command::Pins(pins) => pins.apply(),
+        Command::Servers(servers) => servers.apply(),
+        Command::Auth(auth) => auth.apply(),
+        Command::Tokens(tokens) => tokens.apply(),
+        Command::Vault(vault) => vault.apply(),
         Command::McpStdio(stdio) => stdio.apply(),
         Command::Status(status) => status.apply(),
         Command::Top(top) => top.apply(),

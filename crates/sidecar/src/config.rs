@@ -38,8 +38,10 @@ mod servers;
 mod shutdown;
 mod socket;
 mod store;
+mod stored_servers;
 mod tcp;
 mod user;
+mod vault;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -63,8 +65,10 @@ pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
+pub use stored_servers::StoredServersSection;
 pub use tcp::TcpSection;
 pub use user::User;
+pub use vault::VaultSection;
 pub use workers::WorkersSection;
 
 /// Everything `pillion serve` can be told.
@@ -91,12 +95,16 @@ pub struct Config {
     /// in an entry names its key.
     #[serde(skip)]
     pub mcp_servers: Vec<McpServerSection>,
+    /// What holds for the MCP servers that are added while the sidecar runs.
+    pub servers: StoredServersSection,
     /// Where the sidecar keeps what must outlive it.
     pub store: StoreSection,
     /// Processes that offer tools of their own.
     pub workers: WorkersSection,
     /// Results that are too large to be handed over at once.
     pub results: ResultsSection,
+    /// The key of the credentials there.
+    pub vault: VaultSection,
     /// What is kept of the calls.
     pub call_log: CallLogSection,
     /// The models that clients of the MCP server may name, and what each may see (H2):

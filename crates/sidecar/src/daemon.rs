@@ -4,6 +4,7 @@ mod signals;
 mod sockets;
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pillion_core::registry::RegistryError;
@@ -18,6 +19,7 @@ use crate::live::Live;
 use crate::logging::LogControl;
 use crate::reload::{Reloader, Source, access_of};
 use crate::server::{self, Stop};
+use crate::servers::Servers;
 use crate::socket::SocketError;
 use crate::state::State;
 use crate::{service_manager, tools};
@@ -42,6 +44,9 @@ pub enum DaemonError {
     /// The store cannot be opened.
     #[error("the store: {0}")]
     Store(#[from] StoreError),
+    /// The servers of the store cannot be read, or their vault not opened.
+    #[error(transparent)]
+    Servers(Box<dyn std::error::Error + Send + Sync>),
     /// The rules for those who connect cannot be put to use.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -70,7 +75,8 @@ impl Daemon {
     pub(crate) async fn run(self) -> Result<(), DaemonError> {
         let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
-        let access = access_of(&self.config)?;
+        // What is wrong with the rules is said before anything is opened.
+        access_of(&self.config, None)?;
         let (mut sockets, listeners) = Sockets::open(&self.config, self.take_over).await?;
         // With the socket: no two sidecars have one, and what is unfinished on it is the last's.
         let state = State::open(&self.config, &sockets.path, &sockets.predecessors).await?;
@@ -80,10 +86,15 @@ impl Daemon {
         lives.drain(..old);
         lives.push(state.life().to_owned());
         let registry = tools::registry()?;
-        let app = self
-            .config
-            .build_with(registry, Some(state.clone()), access);
+        let servers = Servers::open(state.store(), &self.config).await;
+        let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
+        let state = state.with_servers(Arc::clone(&servers));
+        let access = access_of(&self.config, Some(&(state.store() as _)))?;
+        let config = servers.merged(&self.config).await;
+        let app = config.build_with(registry, Some(state.clone()), access);
         let live = Live::new(app);
+        servers.attach(&live);
+        let caught_up = Arc::clone(&servers);
         let mut past_calls = PastCalls::new(state.clone(), live.clone());
         let counted = past_calls.count().await?;
         if counted > 0 {
@@ -93,6 +104,7 @@ impl Daemon {
         let reloader = Reloader {
             source: self.source,
             live: live.clone(),
+            servers,
             config: self.config,
             log: self.log,
         };
@@ -107,6 +119,7 @@ impl Daemon {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
                 service_manager::ready_in_place_of_another();
                 following = Some(AbortOnDropHandle::new(tokio::spawn(past_calls.follow())));
+                tokio::spawn(catch_up(caught_up));
             }
             None => service_manager::ready(),
         }
@@ -140,5 +153,15 @@ impl Daemon {
         }
         tracing::info!(cut_off = drained.cut_off, "Stopped");
         Ok(())
+    }
+}
+
+/// Puts in force what the sidecar before was asked to change until its last request.
+async fn catch_up(servers: Arc<Servers>) {
+    for wait in [Duration::ZERO, LAST_REQUESTS + LAST_REQUESTS_BEFORE_RESTART] {
+        tokio::time::sleep(wait).await;
+        if let Err(error) = servers.refresh().await {
+            tracing::warn!(%error, "Cannot look for servers that were added meanwhile");
+        }
     }
 }

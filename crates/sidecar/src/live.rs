@@ -1,6 +1,6 @@
 //! The state that new requests are served with, and how another takes its place.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -50,9 +50,25 @@ impl Live {
         self.current.load().router.clone()
     }
 
+    /// The same, for what must not keep it alive.
+    pub(crate) fn downgrade(&self) -> WeakLive {
+        WeakLive(Arc::downgrade(&self.current))
+    }
+
     /// From now on requests have this state. Returns the one that they had, for
     /// [`App::retire`].
     pub fn replace(&self, app: App) -> App {
         self.current.swap(Generation::of(app)).app.clone()
+    }
+}
+
+/// A [`Live`] that may be gone.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakLive(Weak<ArcSwap<Generation>>);
+
+impl WeakLive {
+    pub(crate) fn upgrade(&self) -> Option<Live> {
+        let current = self.0.upgrade()?;
+        Some(Live { current })
     }
 }

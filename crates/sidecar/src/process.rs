@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::approvals::Desk;
+use crate::connections::Connections;
 use crate::events::{Bus, Event};
 use crate::metrics::Metrics;
 
@@ -21,6 +22,8 @@ pub(crate) struct Process {
     pub(crate) calls: TaskTracker,
     /// Tells whoever listens what happens.
     pub(crate) events: Arc<Bus>,
+    /// What becomes of the connections with MCP servers.
+    pub(crate) connections: Connections,
     /// Where those meet who wait for approvals and those who give them.
     pub(crate) desk: Arc<Desk>,
     is_draining: watch::Sender<bool>,

@@ -8,8 +8,10 @@ mod stamp;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_core::store::AccessTokenStore;
 use tokio::signal::unix::Signal;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -17,6 +19,8 @@ use crate::access::{Access, AccessError};
 use crate::config::{Config, ConfigError};
 use crate::live::Live;
 use crate::logging::LogControl;
+use crate::process::Process;
+use crate::servers::{ServerError, Servers};
 use crate::service_manager;
 use stamp::Stamps;
 
@@ -55,22 +59,29 @@ impl Source {
     }
 
     /// Reads it and what it names: users, groups, tokens.
-    fn load_with_access(&self) -> Result<(Config, Access), ReloadError> {
+    fn load_with_access(
+        &self,
+        store: &Arc<dyn AccessTokenStore>,
+    ) -> Result<(Config, Access), ReloadError> {
         let config = self.load()?;
-        let access = access_of(&config)?;
+        let access = access_of(&config, Some(store))?;
         Ok((config, access))
     }
 }
 
 /// Looks up and reads what the configuration names, in this process' environment.
-pub(crate) fn access_of(config: &Config) -> Result<Access, AccessError> {
-    Access::resolve(config, |name| std::env::var(name).ok())
+pub(crate) fn access_of(
+    config: &Config,
+    store: Option<&Arc<dyn AccessTokenStore>>,
+) -> Result<Access, AccessError> {
+    Access::resolve(config, |name| std::env::var(name).ok(), store)
 }
 
 /// Watches for a reason to reload.
 pub(crate) struct Reloader {
     pub(crate) source: Source,
     pub(crate) live: Live,
+    pub(crate) servers: Arc<Servers>,
     /// What is in force.
     pub(crate) config: Config,
     pub(crate) log: LogControl,
@@ -108,36 +119,41 @@ impl Reloader {
     async fn reload(&mut self) {
         service_manager::reloading();
         let source = self.source.clone();
+        let store = self.servers.store() as _;
         // Files are read and users looked up: perhaps over a network.
-        let loaded = tokio::task::spawn_blocking(move || source.load_with_access()).await;
+        let loaded = tokio::task::spawn_blocking(move || source.load_with_access(&store)).await;
         let loaded = loaded.unwrap_or(Err(ReloadError::Panicked));
         let process = self.live.app().process().clone();
         match loaded {
-            Ok((config, access)) => {
-                self.put_in_force(config, access).await;
-                process.reloaded(None);
-                tracing::info!("Reloaded the configuration");
-                service_manager::ready();
-            }
-            Err(error) => {
-                let error = error.to_string();
-                tracing::error!(%error, "The configuration is refused; what held before still does");
-                service_manager::reload_failed(&error);
-                process.reloaded(Some(error));
-            }
+            Ok((config, access)) => match self.put_in_force(config, access).await {
+                Ok(()) => {
+                    process.reloaded(None);
+                    tracing::info!("Reloaded the configuration");
+                    service_manager::ready();
+                }
+                Err(error) => refuse(&process, &error),
+            },
+            Err(error) => refuse(&process, &error),
         }
     }
 
-    async fn put_in_force(&mut self, config: Config, access: Access) {
+    async fn put_in_force(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
+        self.servers.reconfigure(&config, access).await?;
         for key in needing_a_restart(&self.config, &config) {
             tracing::warn!(key, "{key} has changed; it takes effect at the next start");
         }
         self.log.set_filter(&config.log.filter);
-        let app = self.live.app().succeeded_by(&config, access).await;
-        let old = self.live.replace(app.clone());
-        tokio::spawn(old.retire(&app));
         self.config = config;
+        Ok(())
     }
+}
+
+/// Says why nothing has changed.
+fn refuse(process: &Process, error: &dyn std::fmt::Display) {
+    let error = error.to_string();
+    tracing::error!(%error, "The configuration is refused; what held before still does");
+    service_manager::reload_failed(&error);
+    process.reloaded(Some(error));
 }
 
 /// The settings that hold for as long as the process does, where they differ.

@@ -15,6 +15,7 @@ mod pins;
 mod ready;
 mod request_log;
 mod results;
+mod servers;
 mod status;
 mod timestamp;
 mod tool_calls;
@@ -81,7 +82,10 @@ pub fn router(app: App) -> Router {
         (route::OPENAPI, get(openapi::openapi)),
     ];
     let mut router = Router::new();
-    for (path, methods) in routes {
+    let routes = routes
+        .into_iter()
+        .map(|(path, methods)| (path.to_owned(), methods));
+    for (path, methods) in routes.into_iter().chain(servers::routes()) {
         let path = path.trim_end_matches('/');
         router = router
             .route(path, methods.clone())

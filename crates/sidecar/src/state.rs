@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::idempotency::KeyLedger;
 use crate::results::{ResultDirectory, Results};
+use crate::servers::Servers;
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
@@ -31,6 +32,7 @@ pub struct State {
     keys: Arc<KeyLedger>,
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
+    servers: Option<Arc<Servers>>,
 }
 
 impl State {
@@ -79,7 +81,19 @@ impl State {
             store,
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
+            servers: None,
         })
+    }
+
+    /// With the MCP servers that may be added and changed.
+    #[must_use]
+    pub(crate) fn with_servers(mut self, servers: Arc<Servers>) -> Self {
+        self.servers = Some(servers);
+        self
+    }
+
+    pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
+        self.servers.as_ref()
     }
 
     /// This life of the sidecar, as the call log knows it.

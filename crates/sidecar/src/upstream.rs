@@ -19,12 +19,14 @@ use indexmap::IndexMap;
 use parking_lot::RwLock;
 use pillion_core::mcp::{LogLevel, McpClient};
 use pillion_core::registry::ToolRegistry;
+use pillion_core::store::Timestamp;
 use pillion_core::tool::{ToolName, ToolOrigin};
 use pillion_wire::UnavailableServer;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{McpSection, McpServerSection};
+use crate::connections::{ConnectionStatus, Connections};
 use crate::events::{Bus, Event};
 use crate::pins::Pins;
 use desk::Desk;
@@ -32,6 +34,16 @@ pub(crate) use tool::UpstreamTool;
 
 /// The longest that a server which fails again and again is left alone.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// How long to wait before a server is asked again at once; twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// Who hears of what becomes of the servers.
+#[derive(Debug, Clone)]
+pub(crate) struct Listeners {
+    pub(crate) events: Arc<Bus>,
+    pub(crate) connections: Connections,
+}
 
 /// Every enabled server of the configuration.
 #[derive(Debug)]
@@ -45,7 +57,7 @@ pub(crate) struct Upstreams {
     states: Mutex<Vec<State>>,
     registry: Arc<ToolRegistry>,
     times: McpSection,
-    events: Arc<Bus>,
+    listeners: Listeners,
     pins: Pins,
     /// Tools that are not offered because they have changed, by the names that they would have.
     blocked: RwLock<IndexMap<String, Blocked>>,
@@ -107,6 +119,22 @@ pub(crate) struct ServerReport {
     pub(crate) tools: usize,
     /// Why the last try failed.
     pub(crate) error: Option<String>,
+    /// Whether it is being asked now.
+    pub(crate) is_asked: bool,
+    /// When it last answered.
+    pub(crate) connected_at: Option<Timestamp>,
+}
+
+impl ServerReport {
+    /// How it stands with the server (F3).
+    pub(crate) fn status(&self) -> ConnectionStatus {
+        match (self.was_asked, &self.error) {
+            (_, Some(_)) => ConnectionStatus::Error,
+            (true, None) => ConnectionStatus::Connected,
+            (false, None) if self.is_asked => ConnectionStatus::Connecting,
+            (false, None) => ConnectionStatus::Disconnected,
+        }
+    }
 }
 
 /// What is known of one server.
@@ -135,7 +163,7 @@ impl Upstreams {
         servers: &[McpServerSection],
         times: McpSection,
         registry: Arc<ToolRegistry>,
-        events: Arc<Bus>,
+        listeners: Listeners,
         pins: Pins,
     ) -> Self {
         let servers = servers.iter().filter(|server| server.enabled);
@@ -151,7 +179,7 @@ impl Upstreams {
             log_level: AtomicU8::new(u8::MAX),
             registry,
             times,
-            events,
+            listeners,
             pins,
             blocked: RwLock::default(),
         }
@@ -246,7 +274,7 @@ impl Upstreams {
             }
         }
         for (server, state) in known {
-            self.tell_status(server, "disconnected", None);
+            self.tell_status(server, ConnectionStatus::Disconnected, None);
             for gone in state.tools.drain(..) {
                 self.registry.unregister(gone.as_str());
             }
@@ -280,7 +308,7 @@ impl Upstreams {
             log_level: AtomicU8::new(u8::MAX),
             registry: Arc::clone(&self.registry),
             times,
-            events: Arc::clone(&self.events),
+            listeners: self.listeners.clone(),
             pins: self.pins.clone(),
             blocked: RwLock::new(blocked),
         }
@@ -311,7 +339,7 @@ impl Upstreams {
             async move {
                 if server.is_stale.swap(false, Ordering::Relaxed) || state.is_due() {
                     if !state.is_connected {
-                        self.tell_status(server, "connecting", None);
+                        self.tell_status(server, ConnectionStatus::Connecting, None);
                     }
                     Some(server.list(limit).await)
                 } else {
@@ -375,10 +403,11 @@ impl Upstreams {
         )
     }
 
-    fn tell_status(&self, server: &Server, status: &'static str, error: Option<&str>) {
-        self.events.tell(&Event::ServerStatus {
+    fn tell_status(&self, server: &Server, status: ConnectionStatus, error: Option<&str>) {
+        self.listeners.connections.tell(&server.label, status);
+        self.listeners.events.tell(&Event::ServerStatus {
             server: &server.label,
-            status,
+            status: status.as_str(),
             error,
         });
     }
@@ -418,7 +447,7 @@ impl Upstreams {
         if added.is_empty() && removed.is_empty() && changed.is_empty() {
             return;
         }
-        self.events.tell(&Event::ToolsChanged {
+        self.listeners.events.tell(&Event::ToolsChanged {
             server: &server.label,
             added,
             removed,
@@ -434,7 +463,7 @@ impl Upstreams {
         blocked: &HashSet<String>,
     ) {
         if !state.is_connected {
-            self.tell_status(server, "connected", None);
+            self.tell_status(server, ConnectionStatus::Connected, None);
         }
         let offer = offer::Offer { server };
         let refresh_after = self.times.refresh_after;
@@ -467,12 +496,13 @@ impl Upstreams {
             is_connected: true,
         };
         let tools = state.tools.len();
-        *server.report.write() = ServerReport {
-            label: server.label.clone(),
-            was_asked: true,
-            tools,
-            error: None,
-        };
+        {
+            let mut report = server.report.write();
+            report.was_asked = true;
+            report.tools = tools;
+            report.error = None;
+            report.connected_at = Some(Timestamp::now());
+        }
         tracing::info!(
             server.label = server.label,
             tools,
@@ -484,7 +514,7 @@ impl Upstreams {
     fn give_up(&self, server: &Server, state: &mut State, error: String) {
         // Once for each reason, not once for each try.
         if state.error.as_ref() != Some(&error) {
-            self.tell_status(server, "error", Some(&error));
+            self.tell_status(server, ConnectionStatus::Error, Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
         }
         let pause = self
@@ -563,14 +593,48 @@ impl Server {
         self.desk.during(link, passing).await
     }
 
+    /// Asks for the tools, again where that is configured, all within `limit`.
     async fn list(&self, limit: Duration) -> Result<Vec<offer::RawTool>, String> {
-        match timeout(limit, self.client.list_tools()).await {
-            Ok(Ok(tools)) => Ok(tools),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!(
+        let _asking = Asking::begin(self);
+        let mut wait = FIRST_WAIT;
+        let mut error = None;
+        let tried = timeout(limit, async {
+            for attempt in 0..=self.section.retry_attempts {
+                if attempt > 0 {
+                    tokio::time::sleep(wait).await;
+                    wait *= 2;
+                }
+                match self.client.list_tools().await {
+                    Ok(tools) => return Some(tools),
+                    Err(failure) => error = Some(failure.to_string()),
+                }
+            }
+            None
+        })
+        .await;
+        match (tried, error) {
+            (Ok(Some(tools)), _) => Ok(tools),
+            (_, Some(error)) => Err(error),
+            (_, None) => Err(format!(
                 "the server did not list its tools within {:.1}s",
                 limit.as_secs_f64()
             )),
         }
+    }
+}
+
+/// A server is being asked, until this is dropped.
+struct Asking<'a>(&'a Server);
+
+impl<'a> Asking<'a> {
+    fn begin(server: &'a Server) -> Self {
+        server.report.write().is_asked = true;
+        Self(server)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.report.write().is_asked = false;
     }
 }

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use pillion_core::store::{ServerRecord, ServerStore, StoreError, Timestamp};
 
-use crate::database::Row;
+use crate::database::{Row, Transaction};
 use crate::sql_store::SqlStore;
 
 #[async_trait]
@@ -34,8 +34,24 @@ impl ServerStore for SqlStore {
             server.last_connected_at.into(),
             server.updated_at.into(),
         ];
-        let changed = self.database.write(sql, values).await;
-        found(changed.map_err(name_taken)?)
+        let mut transaction = self.database.begin().await?;
+        let before = name_of(&mut transaction, &server.id).await?;
+        let changed = transaction.write(sql, values).await;
+        found(changed.map_err(name_taken)?)?;
+        if let Some(before) = before.filter(|before| *before != server.name) {
+            // What is left of another server that had this name is not this one's.
+            let sql = "DELETE FROM tool_pins WHERE server = $1";
+            transaction.write(sql, vec![(&server.name).into()]).await?;
+            for sql in [
+                "UPDATE tool_calls SET server = $2 WHERE server = $1",
+                "UPDATE tool_pins SET server = $2 WHERE server = $1",
+                "UPDATE approvals SET server = $2 WHERE server = $1",
+            ] {
+                let values = vec![(&before).into(), (&server.name).into()];
+                transaction.write(sql, values).await?;
+            }
+        }
+        transaction.commit().await
     }
 
     async fn server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
@@ -46,13 +62,15 @@ impl ServerStore for SqlStore {
 
     async fn remove_server(&self, id: &str) -> Result<(), StoreError> {
         let mut transaction = self.database.begin().await?;
+        let name = name_of(&mut transaction, id).await?.unwrap_or_default();
         let sql = "DELETE FROM servers WHERE id = $1";
         found(transaction.write(sql, vec![id.into()]).await?)?;
         for sql in [
-            "DELETE FROM tool_calls WHERE server = $1",
-            "DELETE FROM tool_pins WHERE server = $1",
+            "DELETE FROM tool_calls WHERE server IN ($1, $2)",
+            "DELETE FROM tool_pins WHERE server IN ($1, $2)",
         ] {
-            transaction.write(sql, vec![id.into()]).await?;
+            let values = vec![id.into(), (&name).into()];
+            transaction.write(sql, values).await?;
         }
         transaction.commit().await
     }
@@ -86,6 +104,13 @@ fn read(row: &Row) -> Result<ServerRecord, StoreError> {
         created_at: row.moment("created_at")?,
         updated_at: row.moment("updated_at")?,
     })
+}
+
+/// What the server of that id is called; the records of its calls go by the name.
+async fn name_of(transaction: &mut Transaction, id: &str) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT name FROM servers WHERE id = $1";
+    let rows = transaction.read(sql, vec![id.into()]).await?;
+    rows.first().map(|row| row.text("name")).transpose()
 }
 
 fn found(changed: u64) -> Result<(), StoreError> {

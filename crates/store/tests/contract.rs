@@ -25,6 +25,7 @@ pub const CASES: [(&str, Case); 25] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
+    servers::f2_records_go_by_the_name_that_a_server_has,
     calls::f4_a_call_is_stored_at_each_step,
     calls::f4_a_call_that_ended_does_not_change,
     calls::f4_many_at_once_are_all_stored,

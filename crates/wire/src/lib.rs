@@ -34,6 +34,7 @@ mod health;
 mod listing;
 mod pins;
 pub mod route;
+mod servers;
 mod status;
 mod tool_calls;
 mod workers;
@@ -49,6 +50,9 @@ pub use failure::Failure;
 pub use health::Health;
 pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
+pub use servers::{
+    ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRemoved, ServerTrial,
+};
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,
 };

@@ -61,3 +61,18 @@ pub const EVENTS: &str = "/api/v1/events";
 /// With a server's label and a tool's name there appended: that one and what is otherwise, as a
 /// [`PinAnswer`](crate::PinAnswer); with `/accept` after it, `POST`: what is otherwise is accepted.
 pub const PINS: &str = "/api/v1/pins/";
+
+/// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the one of a
+/// [`ServerInput`](crate::ServerInput). With an id or a name appended: `GET`, `PUT`, `PATCH`
+/// and `DELETE` of that server; and after it `/enable`, `/disable`, `/tools`, `/test`.
+pub const SERVERS: &str = "/api/v1/servers/";
+
+/// `POST`: asks the server of a [`ServerInput`](crate::ServerInput) for its tools without
+/// keeping it, and answers with a [`ServerTrial`](crate::ServerTrial).
+pub const SERVER_TEST: &str = "/api/v1/servers/test";
+
+/// `POST`: looks at the store again, which somebody else may have changed.
+pub const SERVER_REFRESH: &str = "/api/v1/servers/refresh";
+
+/// `POST`: encrypts every credential anew, under the key in the file beside the vault's.
+pub const VAULT_ROTATE: &str = "/api/v1/vault/rotate";

@@ -19,6 +19,7 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
         context,
         limit,
         deadline,
+        ..
     } = ready;
     let name = tool.name();
     let handler = Arc::clone(tool.tool());

@@ -31,7 +31,8 @@ pub trait ServerStore: Send + Sync {
     /// `conflict` when there is one of that id or name.
     async fn insert_server(&self, server: &ServerRecord) -> Result<(), StoreError>;
 
-    /// Changes everything but `id` and `created_at`.
+    /// Changes everything but `id` and `created_at`. Where the name changes, recorded calls,
+    /// approvals and pins of the server's tools go by the new one from then on.
     ///
     /// # Errors
     /// `not_found`; `conflict` when another server has that name.

@@ -44,7 +44,7 @@ struct Entry {
 #[non_exhaustive]
 pub enum TokenListError {
     /// TCP is on, and the configuration names no tokens.
-    #[error("tcp.listen needs tokens: set tcp.tokens_env or tcp.tokens_file")]
+    #[error("tcp.listen needs tokens: set tcp.tokens_env or tcp.tokens_file, or tcp.tokens_store")]
     NoneNamed,
     /// The variable is not set.
     #[error("tcp.tokens_env: the environment variable {0} is not set")]
@@ -94,7 +94,7 @@ impl TokenList {
             let name = path.display().to_string();
             entries.extend(Self::from_file(&text, &name)?.entries);
         }
-        if tcp.tokens_env.is_none() && tcp.tokens_file.is_none() {
+        if tcp.tokens_env.is_none() && tcp.tokens_file.is_none() && !tcp.tokens_store {
             return Err(TokenListError::NoneNamed);
         }
         Ok(Self { entries })

@@ -4,8 +4,11 @@ use std::process::ExitCode;
 use pillion_client::ClientError;
 use pillion_core::store::StoreError;
 
+use super::operator::OperatorError;
+
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
+use crate::servers::ServerError;
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +33,14 @@ pub(super) enum CliError {
     Model(String),
     #[error("standard input or output broke: {0}")]
     Streams(#[source] io::Error),
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    #[error("{0}")]
+    Servers(#[from] ServerError),
+    #[error("the access tokens: {0}")]
+    Tokens(#[source] StoreError),
+    #[error("{0}")]
+    Usage(String),
     #[error("{}", .0.line())]
     Mcp(super::mcp::McpCommandError),
 }
@@ -37,10 +48,10 @@ pub(super) enum CliError {
 impl CliError {
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) | Self::Model(_) => ExitCode::from(2),
+            Self::Config(_) | Self::Model(_) | Self::Usage(_) => ExitCode::from(2),
             Self::Mcp(error) => error.exit_code(),
             // What rules and tokens name is configuration as well.
-            Self::Daemon(DaemonError::Access(_)) => ExitCode::from(2),
+            Self::Daemon(DaemonError::Access(_) | DaemonError::Servers(_)) => ExitCode::from(2),
             Self::Daemon(_)
             | Self::Store(_)
             | Self::Runtime(_)
@@ -48,6 +59,9 @@ impl CliError {
             | Self::Input(_)
             | Self::Output(_)
             | Self::Answer(_)
+            | Self::Operator(_)
+            | Self::Servers(_)
+            | Self::Tokens(_)
             | Self::Streams(_) => ExitCode::FAILURE,
         }
     }

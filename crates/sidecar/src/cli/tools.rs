@@ -48,7 +48,7 @@ impl Tools {
 }
 
 /// Names the MCP servers whose tools are missing.
-fn warn_of(unavailable: &[pillion_wire::UnavailableServer]) {
+pub(super) fn warn_of(unavailable: &[pillion_wire::UnavailableServer]) {
     for server in unavailable {
         complain(&format!(
             "MCP server '{}' is unavailable: {}",

@@ -109,6 +109,7 @@ fn read(
     for (section, fault) in [
         ("socket", config.socket.fault()),
         ("tcp", config.tcp.fault()),
+        ("vault", config.vault.fault()),
     ] {
         if let Some((key, message)) = fault {
             let key = KeyPath::from_names([section, key]);

@@ -31,6 +31,9 @@ pub struct McpServerSection {
     pub require_approval: Option<ApprovalPolicy>,
     /// What becomes of its tools that change. Default what `mcp.pin` says.
     pub pin: Option<PinPolicy>,
+    /// How often a server that does not list its tools is asked again at once, within
+    /// `mcp.discovery_timeout_ms`. Only servers of the store have this (F1). Default 0.
+    pub retry_attempts: u8,
     /// The server itself.
     pub server: ServerConfig,
     /// What the entry said, to see whether another says the same.
@@ -89,6 +92,7 @@ impl OwnKeys {
             rate_limit: self.rate_limit,
             require_approval: self.require_approval,
             pin: self.pin,
+            retry_attempts: 0,
             server,
             digest,
         }
@@ -96,6 +100,33 @@ impl OwnKeys {
 }
 
 impl McpServerSection {
+    /// A server of the store. Two are the same where `said` is: all that it is made of, its
+    /// credentials included.
+    pub(crate) fn of_store(
+        server: ServerConfig,
+        tool_prefix: Option<String>,
+        retry_attempts: u8,
+        said: &str,
+    ) -> Self {
+        Self {
+            enabled: true,
+            tool_prefix,
+            rate_limit: None,
+            require_approval: None,
+            pin: None,
+            retry_attempts,
+            server,
+            digest: EntryDigest(Sha256::digest(said.as_bytes()).into()),
+        }
+    }
+
+    /// Differs from the entry that says the same with another number.
+    pub(crate) fn begin_anew(&mut self, number: u64) {
+        let mut hash = Sha256::new_with_prefix(self.digest.0);
+        hash.update(number.to_be_bytes());
+        self.digest = EntryDigest(hash.finalize().into());
+    }
+
     /// The server's label.
     #[must_use]
     pub fn label(&self) -> &str {

@@ -20,6 +20,9 @@ pub struct TcpSection {
     /// A file with tokens, a line each: `NAME SCOPE sha256:HEX`. `PILLION__TCP__TOKENS_FILE`.
     /// Default none.
     pub tokens_file: Option<PathBuf>,
+    /// Whether the tokens count that `pillion tokens create` makes. `PILLION__TCP__TOKENS_STORE`.
+    /// Default false.
+    pub tokens_store: bool,
     /// Names beside those of this machine's loopback, and the address of `listen`, that the
     /// header `Host` may have. `PILLION__TCP__ALLOWED_HOSTS`. Default none.
     #[serde(deserialize_with = "hosts")]
@@ -39,6 +42,7 @@ impl Default for TcpSection {
             allow_remote: false,
             tokens_env: None,
             tokens_file: None,
+            tokens_store: false,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             max_connections: NonZeroUsize::new(128).unwrap_or(NonZeroUsize::MIN),
@@ -57,10 +61,10 @@ impl TcpSection {
                  tcp.allow_remote",
             ));
         }
-        if self.tokens_env.is_none() && self.tokens_file.is_none() {
+        if self.tokens_env.is_none() && self.tokens_file.is_none() && !self.tokens_store {
             return Some((
                 "listen",
-                "TCP needs tokens: set tcp.tokens_env or tcp.tokens_file",
+                "TCP needs tokens: set tcp.tokens_env or tcp.tokens_file, or tcp.tokens_store",
             ));
         }
         None

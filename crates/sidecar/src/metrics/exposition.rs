@@ -313,6 +313,7 @@ mod tests {
                 was_asked: true,
                 tools: 2,
                 error: Some("no".to_owned()),
+                ..ServerReport::default()
             }],
             system: System::look(),
             tools: 3,

@@ -7,6 +7,7 @@ use pillion_core::tool::ErrorCode;
 
 use crate::echo::shortened;
 use crate::problem::Problem;
+use crate::servers::ServerError;
 use crate::workers::WorkerRefusal;
 
 /// Why a request was refused before any tool ran.
@@ -69,6 +70,8 @@ pub(super) enum RequestError {
     NoStore,
     #[error("{0}")]
     Store(#[source] StoreError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
     #[error("There is no route {}", shortened(path))]
     UnknownRoute { path: String },
     #[error("The method {method} is not allowed here")]
@@ -95,6 +98,7 @@ impl RequestError {
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
+            Self::Server(error) => error.translate(),
             Self::Store(error) => (status_of(error), error.code()),
             Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
             Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),

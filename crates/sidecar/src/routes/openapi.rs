@@ -7,7 +7,8 @@ use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, events, health, metrics, pins, ready, results, status, tool_calls, tools, workers,
+    approvals, events, health, metrics, pins, ready, results, servers, status, tool_calls, tools,
+    workers,
 };
 use crate::problem::Problem;
 
@@ -37,6 +38,20 @@ use crate::problem::Problem;
         pins::list,
         pins::show,
         pins::accept,
+        servers::list::list,
+        servers::add::add,
+        servers::test::test_unsaved,
+        servers::refresh::refresh,
+        servers::show::show,
+        servers::change::replace,
+        servers::change::patch,
+        servers::remove::remove,
+        servers::change::enable,
+        servers::change::disable,
+        servers::change::reconnect,
+        servers::tools::tools,
+        servers::test::test,
+        servers::refresh::rotate,
         health::health,
         ready::ready,
         metrics::metrics,
@@ -51,6 +66,7 @@ use crate::problem::Problem;
         (name = "pins", description = "What the tools of MCP servers are accepted to be"),
         (name = "events", description = "What happens, as it happens"),
         (name = "workers", description = "Processes that offer tools of their own"),
+        (name = "servers", description = "The MCP servers whose tools are offered"),
         (name = "operations", description = "Running the sidecar itself")
     )
 )]

@@ -81,3 +81,39 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
     let servers: Vec<_> = left.iter().map(|call| call.server.as_deref()).collect();
     assert_eq!(servers, [Some("2")]);
 }
+
+pub async fn f2_records_go_by_the_name_that_a_server_has(store: Arc<dyn Store>) {
+    let mut dice = server("1", "dice");
+    store.insert_server(&dice).await.unwrap();
+    let pin = |server: &str, hash: &str| ToolPin {
+        server: server.to_owned(),
+        tool: "roll".to_owned(),
+        hash: hash.to_owned(),
+        definition: "{}".to_owned(),
+        accepted_at: at(1),
+        pending: None,
+    };
+    for name in ["dice", "cards"] {
+        let mut call = running("roll");
+        call.server = Some(name.to_owned());
+        store.record_call(call).await.unwrap();
+    }
+    store.insert_pin(&pin("dice", "own")).await.unwrap();
+    // Of a server that is gone.
+    store.insert_pin(&pin("dice two", "stale")).await.unwrap();
+    dice.name = "dice two".to_owned();
+    store.update_server(&dice).await.unwrap();
+    let calls = async || {
+        let calls = store.calls(&Default::default(), &Default::default()).await;
+        let calls = calls.unwrap().items.into_iter();
+        let mut servers: Vec<_> = calls.filter_map(|call| call.server).collect();
+        servers.sort();
+        servers
+    };
+    assert_eq!(calls().await, ["cards", "dice two"]);
+    assert!(store.pins("dice").await.unwrap().is_empty());
+    assert_eq!(store.pins("dice two").await.unwrap()[0].hash, "own");
+    store.remove_server("1").await.unwrap();
+    assert_eq!(calls().await, ["cards"]);
+    assert!(store.pins("dice two").await.unwrap().is_empty());
+}

@@ -3,6 +3,7 @@
 mod answers;
 mod clients;
 mod command_line;
+mod login;
 mod peers;
 mod strays;
 

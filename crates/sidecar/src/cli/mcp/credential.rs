@@ -58,7 +58,7 @@ fn pair<'a>(
     Ok((name.trim(), value.trim()))
 }
 
-pub(super) fn from_variable(name: &str) -> Result<SecretString, McpCommandError> {
+pub(in crate::cli) fn from_variable(name: &str) -> Result<SecretString, McpCommandError> {
     match std::env::var(name) {
         Ok(value) if !value.is_empty() => Ok(value.into()),
         _ => Err(McpCommandError::Variable {
@@ -68,7 +68,7 @@ pub(super) fn from_variable(name: &str) -> Result<SecretString, McpCommandError>
 }
 
 /// The text of a file without the white space around it.
-fn from_file(path: &Path) -> Result<SecretString, McpCommandError> {
+pub(in crate::cli) fn from_file(path: &Path) -> Result<SecretString, McpCommandError> {
     let mut text = String::new();
     let read =
         std::fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));

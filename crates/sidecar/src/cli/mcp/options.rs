@@ -6,7 +6,7 @@ use pillion_core::mcp::{ProtocolVersion, TransportKind};
 use serde_json::Value;
 
 /// What every command of `pillion mcp` takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Server")]
 pub(super) struct Options {
     /// Takes the server of this name from the configuration

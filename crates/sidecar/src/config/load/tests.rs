@@ -352,3 +352,16 @@ fn l1_secrets_come_from_variables_and_are_never_shown() {
         assert!(!error.contains("hunter"), "{error}");
     }
 }
+
+#[test]
+fn l1_the_vault_has_one_key() {
+    let both = "[vault]\nkey_file = \"/a\"\nkey_env = \"B\"";
+    let error = message(both, &[]);
+    assert!(
+        error.starts_with("pillion.toml:3: vault.key_env: "),
+        "{error}"
+    );
+    let config = with_variables("", &[("PILLION__VAULT__KEY_FILE", "/a")]).unwrap();
+    assert_eq!(config.vault.key_file, Some("/a".into()));
+    assert_eq!(config.vault.key_env, None);
+}

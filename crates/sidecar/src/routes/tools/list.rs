@@ -42,7 +42,8 @@ pub(in crate::routes) async fn list(State(app): State<App>, filter: Filter) -> J
     })
 }
 
-fn summary(app: &App, tool: &RegisteredTool) -> ToolSummary {
+/// A tool as the API shows it.
+pub(in crate::routes) fn summary(app: &App, tool: &RegisteredTool) -> ToolSummary {
     let definition = tool.definition();
     let name = definition.name().to_string();
     let (label, url) = match tool.origin() {

@@ -1,0 +1,111 @@
+use percent_encoding::utf8_percent_encode;
+use pillion_wire::route;
+
+use super::{Raw, SEGMENT, body_of};
+use crate::{Caller, ClientError};
+
+/// The MCP servers of the sidecar, and its vault.
+impl Raw<'_> {
+    /// `GET /api/v1/servers/`, as a [`ServerList`](pillion_wire::ServerList).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `unavailable` where the sidecar keeps no servers.
+    pub fn servers(&self) -> Result<Vec<u8>, ClientError> {
+        self.get(route::SERVERS)
+    }
+
+    /// `GET /api/v1/servers/{id}`, as a [`ServerAnswer`](pillion_wire::ServerAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such server.
+    pub fn server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        self.get(&path_of(id, ""))
+    }
+
+    /// `POST /api/v1/servers/`; the body is a [`ServerInput`](pillion_wire::ServerInput) as
+    /// JSON, the answer a [`ServerAnswer`](pillion_wire::ServerAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `invalid_input`, also where there is a server of that name; `denied`
+    /// for a program, and for credentials without a key.
+    pub fn add_server(&self, server: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.ask("POST", route::SERVERS, Some(server))
+    }
+
+    /// `PATCH /api/v1/servers/{id}`: what the body does not say stays.
+    ///
+    /// # Errors
+    /// As for [`add_server`](Self::add_server), and `not_found`.
+    pub fn change_server(&self, id: &str, change: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.ask("PATCH", &path_of(id, ""), Some(change))
+    }
+
+    /// `DELETE /api/v1/servers/{id}`, as a [`ServerRemoved`](pillion_wire::ServerRemoved).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found`; `denied` for a server of the configuration file.
+    pub fn remove_server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        self.ask("DELETE", &path_of(id, ""), None)
+    }
+
+    /// `POST /api/v1/servers/{id}/reconnect`, as a
+    /// [`ServerAnswer`](pillion_wire::ServerAnswer).
+    ///
+    /// # Errors
+    /// As for [`server`](Self::server).
+    pub fn reconnect_server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        self.ask("POST", &path_of(id, "/reconnect"), Some(b""))
+    }
+
+    /// `GET /api/v1/servers/{id}/tools`, as a [`ToolList`](pillion_wire::ToolList).
+    ///
+    /// # Errors
+    /// As for [`server`](Self::server).
+    pub fn server_tools(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        self.get(&path_of(id, "/tools"))
+    }
+
+    /// `POST /api/v1/servers/{id}/test`, as a [`ServerTrial`](pillion_wire::ServerTrial).
+    ///
+    /// # Errors
+    /// As for [`server`](Self::server), and `denied` for a program that is not in use.
+    pub fn test_server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        self.ask("POST", &path_of(id, "/test"), Some(b""))
+    }
+
+    /// `POST /api/v1/servers/test`: as [`add_server`](Self::add_server), but nothing is kept
+    /// and the answer is a [`ServerTrial`](pillion_wire::ServerTrial).
+    ///
+    /// # Errors
+    /// As for [`add_server`](Self::add_server).
+    pub fn test_unsaved_server(&self, server: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.ask("POST", route::SERVER_TEST, Some(server))
+    }
+
+    /// `POST /api/v1/servers/refresh`, as a [`ServerList`](pillion_wire::ServerList).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `unavailable` where the store is.
+    pub fn refresh_servers(&self) -> Result<Vec<u8>, ClientError> {
+        self.ask("POST", route::SERVER_REFRESH, Some(b""))
+    }
+
+    /// `POST /api/v1/vault/rotate`.
+    ///
+    /// # Errors
+    /// [`ClientError`]: `denied` where there is no next key beside the vault's.
+    pub fn rotate_vault(&self) -> Result<Vec<u8>, ClientError> {
+        self.ask("POST", route::VAULT_ROTATE, Some(b""))
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>, ClientError> {
+        let caller = Caller::default();
+        let (status, body) = self.client.send_as(method, path, body, &caller)?;
+        body_of(status, body)
+    }
+}
+
+fn path_of(id: &str, rest: &str) -> String {
+    let id = utf8_percent_encode(id, SEGMENT);
+    format!("{}{id}{rest}", route::SERVERS)
+}

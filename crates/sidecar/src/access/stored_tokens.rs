@@ -1,0 +1,124 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
+use pillion_core::store::{AccessTokenStore, Timestamp};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::{CheckFuture, Grant, Scope, TokenCheck, TokenCheckError, TokenList};
+
+/// How often it is written down that a token was used.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+
+/// What a token begins with, so that whoever finds one knows what it is.
+const PREFIX: &str = "pln_";
+
+/// A token that was just made; shown once and kept nowhere.
+pub(crate) struct NewToken(String);
+
+impl NewToken {
+    /// 244 bits by chance.
+    pub(crate) fn generate() -> Self {
+        let mut bytes = Vec::with_capacity(32);
+        bytes.extend_from_slice(Uuid::new_v4().as_bytes());
+        bytes.extend_from_slice(Uuid::new_v4().as_bytes());
+        Self(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// The token.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// What is kept of it.
+    pub(crate) fn hash(&self) -> String {
+        hash_of(&self.0)
+    }
+}
+
+/// The tokens of the store, beside those of the configuration.
+///
+/// A token is looked up by its hash, whose order in the index tells nothing of a token. One
+/// that is revoked lets nobody in from the next request on.
+pub(crate) struct StoredTokens {
+    list: TokenList,
+    store: Arc<dyn AccessTokenStore>,
+    /// When each token's use was last written down.
+    noted: Mutex<HashMap<String, Timestamp>>,
+}
+
+impl StoredTokens {
+    pub(crate) fn new(list: TokenList, store: Arc<dyn AccessTokenStore>) -> Self {
+        Self {
+            list,
+            store,
+            noted: Mutex::default(),
+        }
+    }
+
+    async fn find(&self, token: &str) -> Result<Option<Grant>, TokenCheckError> {
+        let hash = hash_of(token);
+        let found = self.store.access_token(&hash).await;
+        let found = found.map_err(|error| TokenCheckError(Box::new(error)))?;
+        let now = Timestamp::now();
+        let Some(found) = found.filter(|token| {
+            token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > now)
+        }) else {
+            return Ok(None);
+        };
+        let scopes = found.scopes.iter().filter_map(|name| Scope::parse(name));
+        let Some(scope) = scopes.max() else {
+            return Ok(None);
+        };
+        if self.is_to_be_noted(&hash, now)
+            && let Err(error) = self.store.access_token_used(&hash, now).await
+        {
+            tracing::debug!(%error, "Cannot note that a token was used");
+        }
+        Ok(Some(Grant {
+            name: found.name,
+            scope,
+        }))
+    }
+
+    fn is_to_be_noted(&self, hash: &str, now: Timestamp) -> bool {
+        let mut noted = self.noted.lock();
+        match noted.get(hash) {
+            Some(last) if last.plus(NOTE_EVERY) > now => false,
+            _ => {
+                // As many as there are tokens.
+                noted.insert(hash.to_owned(), now);
+                true
+            }
+        }
+    }
+}
+
+impl TokenCheck for StoredTokens {
+    fn check<'a>(&'a self, token: &'a str) -> CheckFuture<'a> {
+        Box::pin(async move {
+            match self.list.check(token).await? {
+                Some(grant) => Ok(Some(grant)),
+                None => self.find(token).await,
+            }
+        })
+    }
+}
+
+impl fmt::Debug for StoredTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredTokens")
+            .field("list", &self.list)
+            .finish_non_exhaustive()
+    }
+}
+
+fn hash_of(token: &str) -> String {
+    let hash = Sha256::digest(token.as_bytes());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

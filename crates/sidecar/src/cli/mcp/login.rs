@@ -1,0 +1,32 @@
+//! What `pillion auth login` has in common with `pillion mcp --oauth`.
+
+use pillion_core::mcp::ServerConfig;
+
+use super::error::McpCommandError;
+use super::log;
+use super::options::Options;
+use super::server::Server;
+
+/// Connects to a server and lists its tools, and asks the user for an authorization where the
+/// server wants one; what comes of that is in the token store of `server`.
+pub(in crate::cli) async fn log_in(
+    server: ServerConfig,
+    port: Option<u16>,
+) -> Result<(), McpCommandError> {
+    log(false);
+    let options = Options {
+        oauth: true,
+        oauth_port: port,
+        ..Options::default()
+    };
+    let server = Server::new(server, &options).await?;
+    let work = async {
+        server.connect().await?;
+        let listed = server
+            .past_authorization(|| server.client.list_tools())
+            .await;
+        listed.map_err(|error| server.failed(error, Vec::new()))?;
+        Ok(())
+    };
+    server.during(work).await
+}

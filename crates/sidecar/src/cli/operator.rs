@@ -1,0 +1,134 @@
+//! What the operator does on the store itself, whether or not the sidecar runs.
+//!
+//! Whoever can open the store is the sidecar's user, or root in its place: nobody has to be
+//! asked who they are, and no request can pretend.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::geteuid;
+use pillion_core::store::{Store, StoreError};
+use pillion_store::{SqlStore, StoreLocation};
+use tokio::runtime::Runtime;
+
+use super::CliError;
+use crate::config::Config;
+use crate::servers::{Catalog, ServerError, Who, open_vault};
+
+/// Why the store cannot be worked on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OperatorError {
+    #[error("{0}")]
+    Runtime(#[source] io::Error),
+    #[error("the store: {0}")]
+    Store(#[source] StoreError),
+    #[error(
+        "this user has no directory for a store: name the sidecar's configuration with --config"
+    )]
+    NoStore,
+    #[error(
+        "the store is in the sidecar's memory (store.location): it has to be in a file, or in Postgres"
+    )]
+    Memory,
+    #[error("{} belongs to another user: run this as the sidecar's (number {owner})", path.display())]
+    OfAnother { path: PathBuf, owner: u32 },
+    #[error("{}: {source}", path.display())]
+    Directory { path: PathBuf, source: io::Error },
+}
+
+/// The store of a configuration, opened by its operator.
+pub(super) struct Operator {
+    runtime: Runtime,
+    store: Arc<SqlStore>,
+    pub(super) config: Config,
+}
+
+impl Operator {
+    /// Opens the store that the configuration names.
+    pub(super) fn open(file: Option<&Path>) -> Result<Self, CliError> {
+        // Before there is any other thread: what is made is this user's alone.
+        umask(Mode::from_bits_truncate(0o077));
+        let config = Config::load(file, std::env::vars_os())?;
+        let options = config.store.options().ok_or(OperatorError::NoStore)?;
+        match &options.location {
+            StoreLocation::Memory => return Err(OperatorError::Memory.into()),
+            StoreLocation::File(path) => check_owner(path)?,
+            _ => {}
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(OperatorError::Runtime)?;
+        let store = runtime.block_on(SqlStore::open(&options));
+        let store = Arc::new(store.map_err(OperatorError::Store)?);
+        Ok(Self {
+            runtime,
+            store,
+            config,
+        })
+    }
+
+    pub(super) fn store(&self) -> Arc<dyn Store> {
+        Arc::<SqlStore>::clone(&self.store)
+    }
+
+    /// The servers of the store, changed by their operator.
+    pub(super) fn catalog(&self) -> Result<Catalog, CliError> {
+        let store = self.store();
+        let vault = self.run(open_vault(&store, &self.config))?;
+        Ok(Catalog {
+            store,
+            vault,
+            egress: self.config.servers.egress.clone(),
+            who: Who::Operator,
+        })
+    }
+
+    /// A name that the configuration file has is not the store's.
+    pub(super) fn check_name(&self, name: &str) -> Result<(), CliError> {
+        let servers = &self.config.mcp_servers;
+        if servers.iter().any(|server| server.label() == name) {
+            let name = name.to_owned();
+            return Err(ServerError::NameTaken { name }.into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.store.close());
+    }
+}
+
+/// A file that another user makes, or files beside it, would be closed to the sidecar.
+fn check_owner(path: &Path) -> Result<(), OperatorError> {
+    let directory = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let checked = if path.exists() {
+        path.to_owned()
+    } else {
+        directory(path)
+    };
+    let found = std::fs::metadata(&checked).map_err(|source| OperatorError::Directory {
+        path: checked.clone(),
+        source,
+    })?;
+    if found.uid() != geteuid().as_raw() {
+        return Err(OperatorError::OfAnother {
+            path: checked,
+            owner: found.uid(),
+        });
+    }
+    Ok(())
+}

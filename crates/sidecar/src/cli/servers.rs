@@ -1,0 +1,152 @@
+mod change;
+mod given;
+mod list;
+mod remove;
+mod show;
+mod test;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pillion_client::Client;
+use pillion_wire::{ServerEntry, ServerList};
+
+use super::operator::Operator;
+use super::{CliError, SocketOption, complain, decode};
+
+/// `pillion servers`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pillion servers add weather --url https://mcp.example.com/mcp --bearer-env WEATHER_TOKEN
+  pillion servers add notes --config /etc/pillion/pillion.toml --command npx -- -y notes-server
+  pillion servers list
+  pillion servers update weather --timeout-ms 5000
+  pillion servers disable weather
+
+A server that is a program is added, changed and enabled on the store itself: run these as the
+sidecar's user, with its configuration.")]
+pub(super) struct Servers {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+struct Common {
+    #[command(flatten)]
+    socket: SocketOption,
+    /// The sidecar's configuration file, for what is done on its store: servers that are
+    /// programs
+    #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Adds a server
+    Add(change::Add),
+    /// Lists the servers, and how it stands with each
+    List,
+    /// Shows one server
+    Show(Named),
+    /// Changes a server; what is not named stays
+    Update(change::Update),
+    /// Removes a server with its credentials and its recorded calls
+    Remove(Named),
+    /// Uses a server again
+    Enable(Named),
+    /// Stops using a server
+    Disable(Named),
+    /// Asks a server for its tools, also one that is not added
+    Test(test::Test),
+    /// Lists the tools of a server
+    Tools(Named),
+}
+
+/// Which server.
+#[derive(Debug, Args)]
+struct Named {
+    /// The server's name or id
+    #[arg(value_name = "SERVER")]
+    name: String,
+}
+
+/// What a command works with.
+struct Context {
+    client: Client,
+    config: Option<PathBuf>,
+    json: bool,
+}
+
+impl Servers {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let context = Context {
+            // A change waits for servers that are being asked, a trial for its server.
+            client: self.common.socket.client(Duration::from_secs(330)),
+            config: self.common.config,
+            json: self.common.json,
+        };
+        match self.command {
+            Command::Add(add) => add.apply(&context),
+            Command::List => list::apply(&context),
+            Command::Show(named) => show::apply(&context, &named.name),
+            Command::Update(update) => update.apply(&context),
+            Command::Remove(named) => remove::apply(&context, &named.name),
+            Command::Enable(named) => change::enable(&context, &named.name, true),
+            Command::Disable(named) => change::enable(&context, &named.name, false),
+            Command::Test(test) => test.apply(&context),
+            Command::Tools(named) => tools::apply(&context, &named.name),
+        }
+    }
+}
+
+impl Context {
+    /// The server of that name or id, with the sidecar's words where there is none.
+    fn find(&self, name: &str) -> Result<ServerEntry, CliError> {
+        let list: ServerList = decode(&self.client.raw().servers()?)?;
+        let find = |is_it: fn(&ServerEntry, &str) -> bool| {
+            list.servers
+                .iter()
+                .find(|server| is_it(server, name))
+                .cloned()
+        };
+        find(|server, name| server.id == name)
+            .or_else(|| find(|server, name| server.name == name))
+            .ok_or_else(|| CliError::Servers(crate::servers::ServerError::NotFound))
+    }
+
+    /// The operator of the sidecar's store.
+    fn operator(&self) -> Result<Operator, CliError> {
+        Operator::open(self.config.as_deref())
+    }
+
+    /// Tells a sidecar that runs what was changed on its store.
+    fn refresh(&self, id: &str) -> Result<Option<ServerEntry>, CliError> {
+        let body = match self.client.raw().refresh_servers() {
+            Ok(body) => body,
+            Err(error) if error.is_not_running() => {
+                complain("no sidecar runs here; the change takes effect when it starts");
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let list: ServerList = decode(&body)?;
+        let found = list.servers.into_iter().find(|server| server.id == id);
+        if found.is_none() {
+            complain(
+                "the change is stored, but the sidecar that runs here has another store: name its \
+                 configuration with --config",
+            );
+        }
+        Ok(found)
+    }
+}

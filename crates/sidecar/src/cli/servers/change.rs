@@ -1,0 +1,132 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_wire::{ServerAnswer, ServerEntry};
+use serde_json::{Map, Value, json};
+
+use super::super::{CliError, decode, print};
+use super::Context;
+use super::given::Given;
+use super::show::line_of;
+use crate::servers::{How, ServerError};
+
+/// `pillion servers add`
+#[derive(Debug, Args)]
+pub(super) struct Add {
+    /// The server's name, 1 to 100 characters
+    name: String,
+    #[command(flatten)]
+    given: Given,
+    /// Keep it, but do not use it yet
+    #[arg(long)]
+    disabled: bool,
+}
+
+/// `pillion servers update`
+#[derive(Debug, Args)]
+pub(super) struct Update {
+    /// The server's name or id
+    #[arg(value_name = "SERVER")]
+    server: String,
+    /// Calls it so from now on
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    given: Given,
+}
+
+impl Add {
+    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+        let is_program = self.given.command.is_some();
+        let mut keys = self.given.keys()?;
+        keys.insert("name".to_owned(), json!(self.name));
+        if self.disabled {
+            keys.insert("enabled".to_owned(), json!(false));
+        }
+        if !is_program {
+            let body = context.client.raw().add_server(&bytes_of(keys))?;
+            return told(context, &body);
+        }
+        let operator = context.operator()?;
+        operator.check_name(&self.name)?;
+        let record = operator.run(operator.catalog()?.add(keys))?;
+        drop(operator);
+        let server = context.refresh(&record.id)?;
+        done(context, server.as_ref(), &record.name)
+    }
+}
+
+impl Update {
+    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+        let mut keys = self.given.keys()?;
+        if let Some(name) = self.name {
+            keys.insert("name".to_owned(), json!(name));
+        }
+        if keys.is_empty() {
+            return Err(CliError::Usage("nothing to change is named".to_owned()));
+        }
+        change(context, &self.server, keys)
+    }
+}
+
+/// `pillion servers enable` and `disable`
+pub(super) fn enable(context: &Context, name: &str, enabled: bool) -> Result<ExitCode, CliError> {
+    let keys = Map::from_iter([("enabled".to_owned(), json!(enabled))]);
+    change(context, name, keys)
+}
+
+/// Changes a server: over the socket, or on the store if it is a program or becomes one.
+fn change(context: &Context, name: &str, keys: Map<String, Value>) -> Result<ExitCode, CliError> {
+    // Programs can be changed also while no sidecar runs.
+    let found = match context.find(name) {
+        Ok(found) => Some(found),
+        Err(CliError::Client(error)) if error.is_not_running() => None,
+        Err(error) => return Err(error),
+    };
+    let is_program = found.as_ref().is_none_or(|found| found.command.is_some());
+    let is_of_store = found.as_ref().is_none_or(|found| found.origin == "store");
+    if !is_of_store || !(is_program || keys.contains_key("command")) {
+        let id = found.map_or_else(|| name.to_owned(), |found| found.id);
+        let body = context.client.raw().change_server(&id, &bytes_of(keys))?;
+        return told(context, &body);
+    }
+    let operator = context.operator()?;
+    if let Some(name) = keys.get("name").and_then(Value::as_str) {
+        operator.check_name(name)?;
+    }
+    let catalog = operator.catalog()?;
+    let record = operator.run(async {
+        let store = &catalog.store;
+        let record = match store.server(name).await? {
+            Some(record) => Some(record),
+            None => store.server_named(name).await?,
+        };
+        let record = record.ok_or(ServerError::NotFound)?;
+        catalog.change(&record, keys, How::Patch).await
+    })?;
+    drop(catalog);
+    drop(operator);
+    let server = context.refresh(&record.id)?;
+    done(context, server.as_ref(), &record.name)
+}
+
+fn bytes_of(keys: Map<String, Value>) -> Vec<u8> {
+    Value::Object(keys).to_string().into_bytes()
+}
+
+/// Shows what the sidecar answered.
+fn told(context: &Context, body: &[u8]) -> Result<ExitCode, CliError> {
+    let answer: ServerAnswer = decode(body)?;
+    done(context, Some(&answer.server), "")
+}
+
+fn done(context: &Context, server: Option<&ServerEntry>, name: &str) -> Result<ExitCode, CliError> {
+    match server {
+        Some(server) if context.json => {
+            print(&serde_json::to_string_pretty(server).map_err(CliError::Answer)?)?;
+        }
+        Some(server) => print(&line_of(server))?,
+        None => print(&format!("{name}: stored"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,144 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+
+use super::super::CliError;
+use super::super::mcp::credential::{from_file, from_variable};
+
+/// What a server may be told to be.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+pub(super) struct Given {
+    /// Where the server is
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+    /// The program that the server is; its arguments stand after --
+    #[arg(long, value_name = "PROGRAM")]
+    pub(super) command: Option<String>,
+    /// The program's arguments
+    #[arg(last = true, value_name = "ARGUMENT", requires = "command")]
+    arguments: Vec<String>,
+    /// Sets a variable of the program; kept encrypted
+    #[arg(long, value_name = "NAME=VALUE", requires = "command")]
+    env: Vec<String>,
+    /// Sets a variable of the program to the value that this variable has here; kept encrypted
+    #[arg(long, value_name = "NAME", requires = "command")]
+    env_from: Vec<String>,
+    /// The program sees this variable of the sidecar's environment
+    #[arg(long, value_name = "NAME", requires = "command")]
+    inherit_env: Vec<String>,
+    /// The directory that the program is started in
+    #[arg(long, value_name = "DIRECTORY", requires = "command")]
+    cwd: Option<String>,
+    /// What the server is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// How to speak to it: auto, streamable_http, sse, post_sse, get_sse, http, websocket
+    #[arg(long, value_name = "TRANSPORT")]
+    transport: Option<String>,
+    /// Sends the bearer token in this environment variable; kept encrypted
+    #[arg(long, value_name = "VARIABLE", conflicts_with = "bearer_file")]
+    bearer_env: Option<String>,
+    /// Sends the bearer token in this file; kept encrypted
+    #[arg(long, value_name = "FILE")]
+    bearer_file: Option<PathBuf>,
+    /// Sends no credential any more
+    #[arg(long, conflicts_with_all = ["bearer_env", "bearer_file"])]
+    no_authentication: bool,
+    /// Sends a header with every request; kept encrypted. For a secret, take --header-env
+    #[arg(long = "header", value_name = "NAME:VALUE")]
+    headers: Vec<String>,
+    /// Sends a header with the value of an environment variable; kept encrypted
+    #[arg(long = "header-env", value_name = "NAME:VARIABLE")]
+    headers_env: Vec<String>,
+    /// How long one operation may take: 1000 to 300000
+    #[arg(long, value_name = "MS")]
+    timeout_ms: Option<u64>,
+    /// How often it is asked again at once when it does not list its tools: 0 to 5
+    #[arg(long, value_name = "N")]
+    retry_attempts: Option<u64>,
+    /// What stands before the names of its tools
+    #[arg(long, value_name = "PREFIX")]
+    tool_prefix: Option<String>,
+}
+
+impl Given {
+    pub(super) fn names_place(&self) -> bool {
+        self.url.is_some() || self.command.is_some()
+    }
+
+    /// As the keys of a request.
+    pub(super) fn keys(self) -> Result<Map<String, Value>, CliError> {
+        let mut keys = Map::new();
+        let mut insert = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                keys.insert(key.to_owned(), value);
+            }
+        };
+        let list = |list: Vec<String>| (!list.is_empty()).then(|| json!(list));
+        insert("authentication", self.authentication()?);
+        insert("headers", self.headers()?);
+        insert("env", self.environment()?);
+        insert("url", self.url.map(Into::into));
+        insert("command", self.command.map(Into::into));
+        insert("args", list(self.arguments));
+        insert("inheritEnv", list(self.inherit_env));
+        insert("cwd", self.cwd.map(Into::into));
+        insert("description", self.description.map(Into::into));
+        insert("transport", self.transport.map(Into::into));
+        insert("timeout", self.timeout_ms.map(Into::into));
+        insert("retryAttempts", self.retry_attempts.map(Into::into));
+        insert("toolPrefix", self.tool_prefix.map(Into::into));
+        Ok(keys)
+    }
+
+    fn authentication(&self) -> Result<Option<Value>, CliError> {
+        let token = match (&self.bearer_env, &self.bearer_file) {
+            (Some(variable), _) => from_variable(variable),
+            (None, Some(path)) => from_file(path),
+            (None, None) => {
+                return Ok(self.no_authentication.then(|| json!({"type": "none"})));
+            }
+        };
+        let token = token.map_err(CliError::Mcp)?;
+        Ok(Some(
+            json!({"type": "bearer", "token": token.expose_secret()}),
+        ))
+    }
+
+    fn headers(&self) -> Result<Option<Value>, CliError> {
+        let mut headers = Map::new();
+        for header in &self.headers {
+            let (name, value) = pair(header, ':', "--header NAME:VALUE")?;
+            headers.insert(name, value.into());
+        }
+        for header in &self.headers_env {
+            let (name, variable) = pair(header, ':', "--header-env NAME:VARIABLE")?;
+            let value = from_variable(&variable).map_err(CliError::Mcp)?;
+            headers.insert(name, value.expose_secret().into());
+        }
+        Ok((!headers.is_empty()).then(|| headers.into()))
+    }
+
+    fn environment(&self) -> Result<Option<Value>, CliError> {
+        let mut variables = Map::new();
+        for variable in &self.env {
+            let (name, value) = pair(variable, '=', "--env NAME=VALUE")?;
+            variables.insert(name, value.into());
+        }
+        for name in &self.env_from {
+            let value = from_variable(name).map_err(CliError::Mcp)?;
+            variables.insert(name.clone(), value.expose_secret().into());
+        }
+        Ok((!variables.is_empty()).then(|| variables.into()))
+    }
+}
+
+/// Never repeats the text: it may be a secret.
+fn pair(text: &str, between: char, form: &str) -> Result<(String, String), CliError> {
+    let pair = text.split_once(between);
+    let (name, value) = pair.ok_or_else(|| CliError::Usage(format!("expected {form}")))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}

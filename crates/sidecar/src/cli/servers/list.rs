@@ -1,0 +1,48 @@
+use std::process::ExitCode;
+
+use pillion_wire::{ServerEntry, ServerList};
+
+use super::super::table::table;
+use super::super::{CliError, decode, print};
+use super::Context;
+
+/// `pillion servers list`
+pub(super) fn apply(context: &Context) -> Result<ExitCode, CliError> {
+    let body = context.client.raw().servers()?;
+    if context.json {
+        print(&String::from_utf8_lossy(&body))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let list: ServerList = decode(&body)?;
+    let rows: Vec<_> = list.servers.iter().map(row).collect();
+    let heads = [
+        "NAME", "STATUS", "TOOLS", "CALLS", "FAILED", "FROM", "WHERE", "ERROR",
+    ];
+    print(&table(&heads, &rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(server: &ServerEntry) -> [String; 8] {
+    let status = if server.enabled {
+        server.status.clone()
+    } else {
+        "disabled".to_owned()
+    };
+    let error = server.error.as_deref().unwrap_or_default();
+    [
+        server.name.clone(),
+        status,
+        server.tool_count.to_string(),
+        server.calls.total.to_string(),
+        server.calls.failed.to_string(),
+        server.origin.clone(),
+        place_of(server),
+        error.lines().next().unwrap_or_default().to_owned(),
+    ]
+}
+
+/// The URL, or the program.
+pub(super) fn place_of(server: &ServerEntry) -> String {
+    let command = server.command.as_ref().map(|it| format!("program {it}"));
+    command.or_else(|| server.url.clone()).unwrap_or_default()
+}

@@ -1,0 +1,64 @@
+use std::process::ExitCode;
+
+use pillion_wire::ServerEntry;
+
+use super::super::{CliError, print};
+use super::Context;
+use super::list::place_of;
+
+/// `pillion servers show`
+pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError> {
+    let server = context.find(name)?;
+    if context.json {
+        print(&serde_json::to_string_pretty(&server).map_err(CliError::Answer)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let none = || "-".to_owned();
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(none);
+    let headers = if server.headers.is_empty() {
+        none()
+    } else {
+        server.headers.join(", ")
+    };
+    let lines = [
+        ("name", server.name.clone()),
+        ("id", server.id.clone()),
+        ("description", text(&server.description)),
+        ("from", server.origin.clone()),
+        ("where", place_of(&server)),
+        ("transport", server.transport.clone()),
+        ("authentication", server.authentication.clone()),
+        ("headers", headers),
+        ("timeout", format!("{} ms", server.timeout)),
+        ("retry attempts", server.retry_attempts.to_string()),
+        ("tool prefix", server.tool_prefix.clone()),
+        ("enabled", server.enabled.to_string()),
+        ("status", server.status.clone()),
+        ("error", text(&server.error)),
+        ("tools", server.tool_count.to_string()),
+        (
+            "calls",
+            format!("{}, {} failed", server.calls.total, server.calls.failed),
+        ),
+        ("last connected", text(&server.last_connected_at)),
+        ("created", text(&server.created_at)),
+        ("updated", text(&server.updated_at)),
+    ];
+    let lines: Vec<_> = lines
+        .into_iter()
+        .map(|(name, value)| format!("{name:<15} {}", value.replace(char::is_control, " ")))
+        .collect();
+    print(&lines.join("\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A server in a line.
+pub(super) fn line_of(server: &ServerEntry) -> String {
+    let state = if server.enabled {
+        "enabled"
+    } else {
+        "disabled"
+    };
+    let name = server.name.replace(char::is_control, " ");
+    format!("{name}: {state}, {}, id {}", place_of(server), server.id)
+}

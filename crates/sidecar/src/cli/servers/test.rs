@@ -1,0 +1,54 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_wire::ServerTrial;
+use serde_json::Value;
+
+use super::super::{CliError, complain, decode, print};
+use super::Context;
+use super::given::Given;
+
+/// `pillion servers test`
+#[derive(Debug, Args)]
+pub(super) struct Test {
+    /// The server's name or id; without one, say what the server is
+    #[arg(value_name = "SERVER", conflicts_with_all = ["url", "command"])]
+    server: Option<String>,
+    #[command(flatten)]
+    given: Given,
+}
+
+impl Test {
+    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+        let raw = context.client.raw();
+        let body = match self.server {
+            Some(name) => raw.test_server(&context.find(&name)?.id)?,
+            None if !self.given.names_place() => {
+                return Err(CliError::Usage("name a server, or its --url".to_owned()));
+            }
+            None => {
+                let keys = Value::Object(self.given.keys()?);
+                raw.test_unsaved_server(keys.to_string().as_bytes())?
+            }
+        };
+        let trial: ServerTrial = decode(&body)?;
+        if context.json {
+            print(&String::from_utf8_lossy(&body))?;
+        } else if trial.reachable {
+            let server = trial.server.unwrap_or_else(|| "the server".to_owned());
+            let server = server.replace(char::is_control, " ");
+            let (tools, ms) = (trial.tools.len(), trial.duration_ms);
+            print(&format!("{server} lists {tools} tools, after {ms} ms"))?;
+            for tool in &trial.tools {
+                print(&format!("  {}", tool.replace(char::is_control, " ")))?;
+            }
+        } else {
+            complain(&trial.error.unwrap_or_default());
+        }
+        Ok(if trial.reachable {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}

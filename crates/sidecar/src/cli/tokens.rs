@@ -1,0 +1,53 @@
+mod create;
+mod list;
+mod revoke;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::operator::Operator;
+use super::{CliError, print};
+
+/// `pillion tokens`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+These work on the sidecar's store, whether or not it runs: run them as its user. With
+tcp.tokens_store = true in the configuration, the sidecar lets in whoever brings such a token.
+
+Examples:
+  pillion tokens create ci --scope execute --expires-days 90
+  pillion tokens list
+  pillion tokens revoke ci")]
+pub(super) struct Tokens {
+    /// The sidecar's configuration file
+    #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Makes a token and prints it; it cannot be shown again
+    Create(create::Create),
+    /// Lists the tokens, without what they are
+    List,
+    /// Revokes a token at once
+    Revoke(revoke::Revoke),
+}
+
+impl Tokens {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let operator = Operator::open(self.config.as_deref())?;
+        match self.command {
+            Command::Create(create) => create.apply(&operator, self.json),
+            Command::List => list::apply(&operator, self.json),
+            Command::Revoke(revoke) => revoke.apply(&operator),
+        }
+    }
+}

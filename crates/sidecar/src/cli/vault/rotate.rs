@@ -1,0 +1,118 @@
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use pillion_store::{MasterKey, Vault, VaultError};
+use secrecy::ExposeSecret;
+
+use super::super::operator::Operator;
+use super::super::{CliError, SocketOption, print};
+use crate::config::Config;
+use crate::servers::{ServerError, next_key_file};
+
+/// `pillion vault rotate`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The key is the one in vault.key_file. The next one stands beside it while the store changes; a
+rotation that was cut off is completed by running this once more. The key before stays as
+KEYFILE.old: backups of the store need it.")]
+pub(in crate::cli) struct Rotate {
+    #[command(flatten)]
+    socket: SocketOption,
+    /// The sidecar's configuration file
+    #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Rotate {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
+        let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
+        let next = next_key_file(&file);
+        make_next(&file, &next).map_err(|error| failed(&next, &error))?;
+        // Whoever has the vault open changes its key, so that nothing is written with the old.
+        let client = self.socket.client(Duration::from_secs(120));
+        match client.raw().rotate_vault() {
+            Ok(_) => {}
+            Err(error) if error.is_not_running() => {
+                rotate_store(self.config.as_deref(), &file, &next)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let old = with_suffix(&file, ".old");
+        put_in_place(&file, &next, &old).map_err(|error| failed(&file, &error))?;
+        print(&format!(
+            "{} has the new key; backups from before need {}",
+            file.display(),
+            old.display()
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Encrypts the secrets of a store that nobody else has open.
+fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), CliError> {
+    let operator = Operator::open(config)?;
+    let key = |path| MasterKey::from_file(path).map_err(ServerError::NextKey);
+    let (key, next) = (key(file)?, key(next)?);
+    operator
+        .run(async {
+            let store = || operator.store() as _;
+            match Vault::open(store(), key).await {
+                Ok(vault) => vault.rotate(next).await.map(drop),
+                // The last rotation came so far.
+                Err(VaultError::WrongKey { .. }) => Vault::open(store(), next).await.map(drop),
+                Err(error) => Err(error),
+            }
+        })
+        .map_err(ServerError::from)?;
+    Ok(())
+}
+
+/// Makes the next key, unless an earlier rotation has left one. It belongs to whom the key
+/// belongs to.
+fn make_next(file: &Path, next: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut new = match options.write(true).create_new(true).mode(0o600).open(next) {
+        Ok(new) => new,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let made = (|| {
+        let owner = fs::metadata(file)?;
+        std::os::unix::fs::fchown(&new, Some(owner.uid()), Some(owner.gid()))?;
+        let key = MasterKey::generate();
+        writeln!(new, "{}", key.to_base64().expose_secret())?;
+        new.sync_all()
+    })();
+    if made.is_err() {
+        drop(fs::remove_file(next));
+    }
+    made
+}
+
+/// Puts the next key in the place of the one before, in one step.
+fn put_in_place(file: &Path, next: &Path, old: &Path) -> io::Result<()> {
+    match fs::remove_file(old) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::hard_link(file, old)?;
+    fs::rename(next, file)?;
+    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn failed(path: &Path, error: &io::Error) -> CliError {
+    CliError::Usage(format!("{}: {error}", path.display()))
+}

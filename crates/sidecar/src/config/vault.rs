@@ -1,0 +1,37 @@
+use std::path::PathBuf;
+
+use pillion_store::{MasterKey, MasterKeyError};
+use serde::Deserialize;
+
+/// `[vault]`: the key that credentials in the store are encrypted with (L1). Without one the
+/// store keeps no credentials.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VaultSection {
+    /// A file of mode 0600 with the key: 32 bytes, or the same in base64.
+    /// `PILLION__VAULT__KEY_FILE`. Default none.
+    pub key_file: Option<PathBuf>,
+    /// A variable of the environment with the key in base64. `PILLION__VAULT__KEY_ENV`.
+    /// Default none.
+    pub key_env: Option<String>,
+}
+
+impl VaultSection {
+    /// The key, if the configuration names one.
+    pub(crate) fn key(&self) -> Result<Option<MasterKey>, MasterKeyError> {
+        match (&self.key_file, &self.key_env) {
+            (Some(path), _) => MasterKey::from_file(path).map(Some),
+            (None, Some(name)) => MasterKey::from_environment(name).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// What is wrong between the keys, and with which of them.
+    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let both = self.key_file.is_some() && self.key_env.is_some();
+        both.then_some((
+            "key_env",
+            "vault.key_file is set as well: take one of the two",
+        ))
+    }
+}

@@ -1,0 +1,107 @@
+//! Everything under `/api/v1/servers` (requirements F1 to F3), and the vault's rotation.
+
+pub(super) mod add;
+pub(super) mod change;
+pub(super) mod list;
+pub(super) mod refresh;
+pub(super) mod remove;
+pub(super) mod show;
+pub(super) mod test;
+pub(super) mod tools;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::routing::{MethodRouter, get, post};
+use pillion_wire::{ServerAnswer, route};
+use serde_json::{Map, Value};
+
+use super::body::Body;
+use super::error::RequestError;
+use crate::app::App;
+use crate::live::Live;
+use crate::servers::{ServerError, Servers};
+
+/// The routes, with their paths.
+pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {
+    let one = format!("{}{{id}}", route::SERVERS);
+    vec![
+        (route::SERVERS.to_owned(), get(list::list).post(add::add)),
+        (route::SERVER_TEST.to_owned(), post(test::test_unsaved)),
+        (route::SERVER_REFRESH.to_owned(), post(refresh::refresh)),
+        (route::VAULT_ROTATE.to_owned(), post(refresh::rotate)),
+        (
+            one.clone(),
+            get(show::show)
+                .put(change::replace)
+                .patch(change::patch)
+                .delete(remove::remove),
+        ),
+        (format!("{one}/enable"), post(change::enable)),
+        (format!("{one}/disable"), post(change::disable)),
+        (format!("{one}/reconnect"), post(change::reconnect)),
+        (format!("{one}/tools"), get(tools::tools)),
+        (format!("{one}/test"), post(test::test)),
+    ]
+}
+
+/// A body that says what a server is: an object.
+pub(super) struct Keys(Map<String, Value>);
+
+impl FromRequest<App> for Keys {
+    type Rejection = RequestError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+        let Body(bytes) = Body::from_request(request, app).await?;
+        match serde_json::from_slice(&bytes).map_err(RequestError::MalformedJson)? {
+            Value::Object(keys) => Ok(Self(keys)),
+            _ => Err(ServerError::Invalid {
+                key: "body".to_owned(),
+                message: "expected a JSON object".to_owned(),
+            }
+            .into()),
+        }
+    }
+}
+
+/// The id or the name of a server in the path.
+pub(super) struct ServerKey(String);
+
+impl FromRequestParts<App> for ServerKey {
+    type Rejection = RequestError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
+        let path: Result<Path<String>, PathRejection> = Path::from_request_parts(parts, app).await;
+        match path {
+            Ok(Path(key)) => Ok(Self(key)),
+            Err(_) => Err(ServerError::NotFound.into()),
+        }
+    }
+}
+
+fn servers_of(app: &App) -> Result<Arc<Servers>, ServerError> {
+    app.servers().cloned().ok_or(ServerError::NoStore)
+}
+
+/// Makes a change to its end, whether or not the client waits for it.
+async fn to_the_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, ServerError>> + Send + 'static,
+) -> Result<T, ServerError> {
+    let change = tokio::spawn(change).await;
+    change.unwrap_or(Err(ServerError::Panicked))
+}
+
+/// The server as it is now, which may be in a state that this request does not have.
+fn answer_of(app: &App, servers: &Servers, key: &str) -> Result<Json<ServerAnswer>, RequestError> {
+    let live = servers.live();
+    let app = live.as_ref().map_or_else(|| app.clone(), Live::app);
+    let (_, place) = servers.find(key)?;
+    let server = servers.entries(&app).into_iter().nth(place);
+    Ok(Json(ServerAnswer {
+        success: true,
+        server: server.ok_or(ServerError::NotFound)?,
+    }))
+}

@@ -1,0 +1,28 @@
+use axum::Json;
+use axum::extract::State;
+use pillion_wire::ServerAnswer;
+
+use super::{ServerKey, answer_of, servers_of};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::routes::error::RequestError;
+
+/// Shows one MCP server.
+#[utoipa::path(
+    get,
+    path = "/api/v1/servers/{id}",
+    tag = "servers",
+    summary = "Show one MCP server",
+    params(("id" = String, Path, description = "The server's id or name")),
+    responses(
+        (status = 200, description = "The server", body = ServerAnswer),
+        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    ServerKey(key): ServerKey,
+) -> Result<Json<ServerAnswer>, RequestError> {
+    answer_of(&app, &*servers_of(&app)?, &key)
+}

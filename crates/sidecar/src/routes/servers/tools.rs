@@ -1,0 +1,62 @@
+use axum::Json;
+use axum::extract::State;
+use pillion_wire::{ToolList, UnavailableServer};
+
+use super::{ServerKey, servers_of};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::routes::error::RequestError;
+use crate::routes::tools::list::summary;
+use crate::servers::ServerError;
+
+/// Lists the tools of one MCP server (F2), which is asked for them where they are not known.
+#[utoipa::path(
+    get,
+    path = "/api/v1/servers/{id}/tools",
+    tag = "servers",
+    summary = "List the tools of one MCP server",
+    description = "Those that are offered. Servers whose tools are not known are asked now; `unavailable_servers` says why this one has none.",
+    params(("id" = String, Path, description = "The server's id or name")),
+    responses(
+        (status = 200, description = "Its tools", body = ToolList),
+        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::routes) async fn tools(
+    State(app): State<App>,
+    ServerKey(key): ServerKey,
+) -> Result<Json<ToolList>, RequestError> {
+    let servers = servers_of(&app)?;
+    let (_, place) = servers.find(&key)?;
+    let mut unavailable_servers = app.discover().await;
+    let entry = servers.entries(&app).into_iter().nth(place);
+    let entry = entry.ok_or(ServerError::NotFound)?;
+    unavailable_servers.retain(|server| server.label == entry.name);
+    let problem = match (&entry.error, entry.enabled) {
+        _ if !unavailable_servers.is_empty() => None,
+        (Some(error), _) => Some(error.clone()),
+        (None, false) => Some("the server is disabled".to_owned()),
+        (None, true) => None,
+    };
+    unavailable_servers.extend(problem.map(|error| UnavailableServer {
+        label: entry.name.clone(),
+        error,
+    }));
+    let tools: Vec<_> = app
+        .upstreams()
+        .tools()
+        .into_iter()
+        .filter(|(_, tool)| tool.server().label == entry.name)
+        .filter_map(|(name, _)| {
+            let tool = app.registry().get(name.as_str())?;
+            Some(summary(&app, &tool))
+        })
+        .collect();
+    Ok(Json(ToolList {
+        success: true,
+        total: tools.len(),
+        tools,
+        unavailable_servers,
+    }))
+}

@@ -1,0 +1,431 @@
+//! The MCP servers that there are: those of the configuration file, and those of the store,
+//! which are added, changed and removed while the sidecar runs (F1 to F3).
+//!
+//! [`Servers`] knows both and puts every change in force at once: a state over the new list
+//! takes the place of the one before, as with a changed configuration file, and no call is
+//! dropped.
+
+mod catalog;
+mod definition;
+mod error;
+mod trial;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
+use pillion_core::store::{SecretKind, ServerRecord, Store};
+use pillion_store::{MasterKey, Vault};
+use pillion_wire::ServerTrial;
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::access::Access;
+use crate::app::App;
+use crate::config::{Config, McpServerSection};
+use crate::connections::{ConnectionStatus, Connections};
+use crate::live::{Live, WeakLive};
+pub(crate) use catalog::{Catalog, How, Known, Who};
+pub(crate) use error::ServerError;
+pub(crate) use view::text_of;
+
+/// A server, wherever it comes from.
+#[derive(Clone)]
+pub(crate) enum Server {
+    OfFile(Box<McpServerSection>),
+    /// With why it is set aside, if it is.
+    OfStore(Arc<Known>, Option<String>),
+}
+
+/// All servers, and how they change.
+pub(crate) struct Servers {
+    store: Arc<dyn Store>,
+    live: OnceLock<WeakLive>,
+    /// What the configuration file says. Held while something changes.
+    base: Mutex<Config>,
+    vault: RwLock<Option<Arc<Vault>>>,
+    all: RwLock<Arc<Vec<Server>>>,
+    /// How often somebody wanted to begin anew with a server.
+    beginnings: parking_lot::Mutex<HashMap<String, u64>>,
+}
+
+impl Servers {
+    /// Reads the servers of the store, and checks the vault's key.
+    ///
+    /// # Errors
+    /// [`ServerError::Key`] and [`ServerError::Vault`] when the key cannot be read or is
+    /// another one than the store's; [`ServerError::Store`].
+    pub(crate) async fn open(
+        store: Arc<dyn Store>,
+        config: &Config,
+    ) -> Result<Arc<Self>, ServerError> {
+        let vault = open_vault(&store, config).await?;
+        if vault.is_none() && !store.secrets().await?.is_empty() {
+            tracing::warn!(
+                "The store has credentials, and no key opens them: set vault.key_file or \
+                 vault.key_env"
+            );
+        }
+        let servers = Self {
+            store,
+            live: OnceLock::new(),
+            base: Mutex::new(config.clone()),
+            vault: RwLock::new(vault),
+            all: RwLock::default(),
+            beginnings: parking_lot::Mutex::default(),
+        };
+        servers.store.servers().await?;
+        Ok(Arc::new(servers))
+    }
+
+    /// What is kept.
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
+    /// From now on changes take effect on `live`, and connections are noted.
+    pub(crate) fn attach(self: &Arc<Self>, live: &Live) {
+        if self.live.set(live.downgrade()).is_ok() {
+            let connections = live.app().process().connections.clone();
+            tokio::spawn(note_connections(Arc::downgrade(self), connections));
+        }
+    }
+
+    /// The state that changes take effect on.
+    pub(crate) fn live(&self) -> Option<Live> {
+        self.live.get()?.upgrade()
+    }
+
+    /// The configuration with the servers of the store among its own.
+    pub(crate) async fn merged(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        let catalog = self.catalog(&config, Who::Caller);
+        for section in &mut config.mcp_servers {
+            catalog.keep_tokens_of(&mut section.server);
+        }
+        let known = match catalog.all().await {
+            Ok(known) => known.into_iter().map(Arc::new).collect(),
+            Err(error) => {
+                tracing::error!(%error, "The servers of the store cannot be read; those that are known stay");
+                self.known()
+            }
+        };
+        let mut all: Vec<_> = config
+            .mcp_servers
+            .iter()
+            .cloned()
+            .map(|section| Server::OfFile(Box::new(section)))
+            .collect();
+        for known in known {
+            let name = &known.record.name;
+            let is_taken = config.mcp_servers.iter().any(|it| it.label() == name);
+            let problem = match &known.section {
+                _ if is_taken => {
+                    Some("the configuration file has a server of this name".to_owned())
+                }
+                Err(error) => Some(error.to_string()),
+                Ok(_) => None,
+            };
+            match (&problem, &known.section) {
+                (None, Ok(section)) if known.record.enabled => {
+                    config.mcp_servers.push(section.clone());
+                }
+                (Some(problem), _) => {
+                    tracing::warn!(
+                        server.label = name,
+                        problem,
+                        "A server of the store is left out"
+                    );
+                }
+                _ => {}
+            }
+            all.push(Server::OfStore(known, problem));
+        }
+        *self.all.write() = Arc::new(all);
+        let beginnings = self.beginnings.lock();
+        for section in &mut config.mcp_servers {
+            if let Some(beginning) = beginnings.get(section.label()) {
+                section.begin_anew(*beginning);
+            }
+        }
+        config
+    }
+
+    fn known(&self) -> Vec<Arc<Known>> {
+        let all = Arc::clone(&self.all.read());
+        all.iter()
+            .filter_map(|server| match server {
+                Server::OfStore(known, _) => Some(Arc::clone(known)),
+                Server::OfFile(_) => None,
+            })
+            .collect()
+    }
+
+    /// Puts another configuration in force.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); nothing has changed then.
+    pub(crate) async fn reconfigure(
+        &self,
+        config: &Config,
+        access: Access,
+    ) -> Result<(), ServerError> {
+        let mut base = self.base.lock().await;
+        let vault = open_vault(&self.store, config).await?;
+        *self.vault.write() = vault;
+        *base = config.clone();
+        self.put_in_force(&base, Some(access)).await;
+        Ok(())
+    }
+
+    /// Looks at the store, and at the vault's key, once more.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub(crate) async fn refresh(&self) -> Result<(), ServerError> {
+        let base = self.base.lock().await;
+        let vault = open_vault(&self.store, &base).await?;
+        *self.vault.write() = vault;
+        self.put_in_force(&base, None).await;
+        Ok(())
+    }
+
+    /// Begins anew with the server of that id or name: its session ends when the calls have
+    /// that run, and with it what the client knows, such as an authorization.
+    ///
+    /// # Errors
+    /// [`ServerError::NotFound`].
+    pub(crate) async fn reconnect(&self, key: &str) -> Result<(), ServerError> {
+        let base = self.base.lock().await;
+        let name = self.find(key)?.0.name().to_owned();
+        *self.beginnings.lock().entry(name).or_default() += 1;
+        self.put_in_force(&base, None).await;
+        Ok(())
+    }
+
+    /// Adds a server, of which `keys` says what F1 says; its id.
+    pub(crate) async fn add(&self, keys: Map<String, Value>) -> Result<String, ServerError> {
+        let base = self.base.lock().await;
+        self.check_file(&base, &keys)?;
+        let record = self.catalog(&base, Who::Caller).add(keys).await?;
+        self.put_in_force(&base, None).await;
+        tracing::info!(server.label = record.name, "A server was added");
+        Ok(record.id)
+    }
+
+    /// Changes the server of that id or name; its id.
+    pub(crate) async fn change(
+        &self,
+        key: &str,
+        keys: Map<String, Value>,
+        how: How,
+    ) -> Result<String, ServerError> {
+        let base = self.base.lock().await;
+        let record = self.record(&base, key).await?;
+        self.check_file(&base, &keys)?;
+        let catalog = self.catalog(&base, Who::Caller);
+        let record = catalog.change(&record, keys, how).await?;
+        self.put_in_force(&base, None).await;
+        tracing::info!(server.label = record.name, "A server was changed");
+        Ok(record.id)
+    }
+
+    /// Removes the server of that id or name; the id that it had.
+    pub(crate) async fn remove(&self, key: &str) -> Result<String, ServerError> {
+        let base = self.base.lock().await;
+        let record = self.record(&base, key).await?;
+        self.catalog(&base, Who::Caller).remove(&record).await?;
+        self.put_in_force(&base, None).await;
+        tracing::info!(server.label = record.name, "A server was removed");
+        Ok(record.id)
+    }
+
+    /// Asks a server for its tools that is not kept.
+    pub(crate) async fn try_unsaved(
+        &self,
+        keys: Map<String, Value>,
+    ) -> Result<ServerTrial, ServerError> {
+        let base = self.base.lock().await;
+        let server = self.catalog(&base, Who::Caller).unsaved(keys)?;
+        drop(base);
+        Ok(trial::try_out(server).await)
+    }
+
+    /// Asks the server of that id or name for its tools. A program is started only where it
+    /// would be for a call.
+    pub(crate) async fn try_known(&self, key: &str) -> Result<ServerTrial, ServerError> {
+        let server = match self.find(key)?.0 {
+            Server::OfFile(section) if section.enabled || section.server.url().is_some() => {
+                section.server
+            }
+            Server::OfFile(_) => return Err(ServerError::Program),
+            Server::OfStore(known, problem) => {
+                let runs = known.record.enabled && problem.is_none();
+                let is_program = known.definition.as_ref().is_none_or(|it| it.is_program());
+                if is_program && !runs {
+                    return Err(ServerError::Program);
+                }
+                let base = self.base.lock().await;
+                let catalog = self.catalog(&base, Who::Caller);
+                catalog.load(known.record.clone()).await.section?.server
+            }
+        };
+        Ok(trial::try_out(server).await)
+    }
+
+    /// Encrypts every credential under the key that the operator has put beside the vault's.
+    ///
+    /// # Errors
+    /// [`ServerError::NoKeyFile`], [`ServerError::NextKey`], [`ServerError::Vault`].
+    pub(crate) async fn rotate(&self) -> Result<usize, ServerError> {
+        let base = self.base.lock().await;
+        let file = base.vault.key_file.as_ref().ok_or(ServerError::NoKeyFile)?;
+        let next = MasterKey::from_file(next_key_file(file)).map_err(ServerError::NextKey)?;
+        let vault = self.vault.read().clone().ok_or(ServerError::NoKey)?;
+        let rotated = vault.rotate(next).await?;
+        tracing::info!(secrets = rotated, "The vault has another key");
+        Ok(rotated)
+    }
+
+    fn catalog(&self, base: &Config, who: Who) -> Catalog {
+        Catalog {
+            store: Arc::clone(&self.store),
+            vault: self.vault.read().clone(),
+            egress: base.servers.egress.clone(),
+            who,
+        }
+    }
+
+    /// The record of that id or name, of the store and no other.
+    async fn record(&self, base: &Config, key: &str) -> Result<ServerRecord, ServerError> {
+        if let Some(record) = self.store.server(key).await? {
+            return Ok(record);
+        }
+        let of_file =
+            |it: &&McpServerSection| it.label() == key || view::file_id(it.label()) == key;
+        if let Some(section) = base.mcp_servers.iter().find(of_file) {
+            let name = section.label().to_owned();
+            return Err(ServerError::OfTheFile { name });
+        }
+        let named = self.store.server_named(key).await?;
+        named.ok_or(ServerError::NotFound)
+    }
+
+    /// The name must not be one of the file's.
+    fn check_file(&self, base: &Config, keys: &Map<String, Value>) -> Result<(), ServerError> {
+        let name = keys.get("name").and_then(Value::as_str);
+        match base.mcp_servers.iter().find(|it| Some(it.label()) == name) {
+            Some(section) => Err(ServerError::NameTaken {
+                name: section.label().to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    async fn put_in_force(&self, base: &Config, access: Option<Access>) {
+        let config = self.merged(base).await;
+        let Some(live) = self.live() else {
+            return;
+        };
+        let before = live.app();
+        let access = access.unwrap_or_else(|| before.access().clone());
+        let app = before.succeeded_by(&config, access).await;
+        let old = live.replace(app.clone());
+        drop(before);
+        tokio::spawn(old.retire(&app));
+    }
+}
+
+impl Servers {
+    /// The server of that id or name, and where it stands in the list.
+    pub(crate) fn find(&self, key: &str) -> Result<(Server, usize), ServerError> {
+        let all = Arc::clone(&self.all.read());
+        let by_id = all.iter().position(|server| server.id() == key);
+        let by_name = || all.iter().position(|server| server.name() == key);
+        let place = by_id.or_else(by_name).ok_or(ServerError::NotFound)?;
+        Ok((all[place].clone(), place))
+    }
+
+    /// The servers as the API shows them, with what `app` knows of each.
+    pub(crate) fn entries(&self, app: &App) -> Vec<pillion_wire::ServerEntry> {
+        let all = Arc::clone(&self.all.read());
+        view::entries(&all, app)
+    }
+}
+
+impl Server {
+    fn id(&self) -> String {
+        match self {
+            Self::OfFile(section) => view::file_id(section.label()),
+            Self::OfStore(known, _) => known.record.id.clone(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::OfFile(section) => section.label(),
+            Self::OfStore(known, _) => &known.record.name,
+        }
+    }
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Servers").finish_non_exhaustive()
+    }
+}
+
+/// Where the next key is while the vault gets another one: beside the key, with `.new` at the
+/// end of its name.
+pub(crate) fn next_key_file(file: &std::path::Path) -> std::path::PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// The vault, if the configuration has a key.
+pub(crate) async fn open_vault(
+    store: &Arc<dyn Store>,
+    config: &Config,
+) -> Result<Option<Arc<Vault>>, ServerError> {
+    match config.vault.key()? {
+        None => Ok(None),
+        Some(key) => {
+            let vault = Vault::open(Arc::clone(store) as _, key).await?;
+            // Reading them all is how one that the key does not open is found at start.
+            vault.ids(SecretKind::Credential).await?;
+            Ok(Some(Arc::new(vault)))
+        }
+    }
+}
+
+/// Writes down when servers answered (F3).
+async fn note_connections(servers: std::sync::Weak<Servers>, connections: Connections) {
+    let mut changes = connections.subscribe();
+    drop(connections);
+    loop {
+        let change = match changes.recv().await {
+            Ok(change) => change,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        let Some(servers) = servers.upgrade() else {
+            return;
+        };
+        if change.status != ConnectionStatus::Connected {
+            continue;
+        }
+        let known = servers.known();
+        let known = known.iter().find(|it| it.record.name == change.server);
+        if let Some(known) = known
+            && let Err(error) = servers
+                .store
+                .server_connected(&known.record.id, change.at)
+                .await
+        {
+            tracing::debug!(%error, "Cannot note when a server answered");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The servers of the store: adding, changing and removing them, with their credentials.
+
+use std::sync::Arc;
+
+use pillion_core::egress::EgressPolicy;
+use pillion_core::mcp::{Authentication, ServerConfig};
+use pillion_core::store::{SecretKind, ServerRecord, Store, Timestamp};
+use pillion_store::{Vault, VaultTokenStore};
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::ServerError;
+use super::definition::{
+    Credentials, Definition, Stored, merge, names_program, take_enabled, take_name, take_secrets,
+};
+use crate::config::McpServerSection;
+
+/// Who wants something changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Somebody with access to the API.
+    Caller,
+    /// Somebody with access to the store itself.
+    Operator,
+}
+
+/// How a server is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// What is not given is as it is for a new server.
+    Replace,
+    /// What is not given stays (RFC 7396).
+    Patch,
+}
+
+/// The servers of a store.
+#[derive(Clone)]
+pub(crate) struct Catalog {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) vault: Option<Arc<Vault>>,
+    /// Where the requests of these servers may go.
+    pub(crate) egress: EgressPolicy,
+    pub(crate) who: Who,
+}
+
+/// A server of the store, as far as it can be read.
+pub(crate) struct Known {
+    pub(crate) record: ServerRecord,
+    pub(crate) definition: Option<Definition>,
+    pub(crate) authentication: String,
+    pub(crate) headers: Vec<String>,
+    /// The server for the client, or why there is none.
+    pub(crate) section: Result<McpServerSection, ServerError>,
+}
+
+impl Catalog {
+    /// All of them, by name.
+    pub(crate) async fn all(&self) -> Result<Vec<Known>, ServerError> {
+        let mut all = Vec::new();
+        for record in self.store.servers().await? {
+            all.push(self.load(record).await);
+        }
+        Ok(all)
+    }
+
+    /// What the record says.
+    pub(crate) async fn load(&self, record: ServerRecord) -> Known {
+        let stored = Stored::parse(&record.configuration).ok();
+        let section = self.section(&record).await;
+        let note = stored
+            .as_ref()
+            .and_then(|stored| stored.credentials.as_ref());
+        Known {
+            authentication: note.map_or("none", |note| &note.authentication).to_owned(),
+            headers: note.map_or_else(Vec::new, |note| note.headers.clone()),
+            definition: stored.map(|stored| stored.definition),
+            record,
+            section,
+        }
+    }
+
+    async fn section(&self, record: &ServerRecord) -> Result<McpServerSection, ServerError> {
+        let stored = Stored::parse(&record.configuration)?;
+        let credentials = self.credentials_of(&stored).await?;
+        let server = self.checked(&record.name, &stored.definition, &credentials)?;
+        // The credentials have another id when they are others, and are not needed here.
+        let said = format!("{}\n{}\n{:?}", record.id, record.name, self.egress);
+        let said = format!("{said}\n{}", record.configuration);
+        let definition = &stored.definition;
+        let prefix = definition.tool_prefix();
+        Ok(McpServerSection::of_store(
+            server,
+            prefix,
+            definition.retry_attempts,
+            &said,
+        ))
+    }
+
+    /// Reads what a request says of a server that is not there, for the sake of a trial.
+    pub(crate) fn unsaved(
+        &self,
+        mut keys: Map<String, Value>,
+    ) -> Result<ServerConfig, ServerError> {
+        self.check_who(&keys)?;
+        let name = take_name(&mut keys)?.unwrap_or_else(|| "test".to_owned());
+        take_enabled(&mut keys)?;
+        let credentials = Credentials(take_secrets(&mut keys)).simplified();
+        let definition = Definition::parse(keys)?;
+        self.checked(&name, &definition, &credentials)
+    }
+
+    /// Adds a server.
+    pub(crate) async fn add(
+        &self,
+        mut keys: Map<String, Value>,
+    ) -> Result<ServerRecord, ServerError> {
+        self.check_who(&keys)?;
+        let name = take_name(&mut keys)?;
+        let name = name.ok_or_else(|| ServerError::invalid("name", "it is missing"))?;
+        let enabled = take_enabled(&mut keys)?.unwrap_or(true);
+        let credentials = Credentials(take_secrets(&mut keys)).simplified();
+        let definition = Definition::parse(keys)?;
+        self.checked(&name, &definition, &credentials)?;
+        if self.store.server_named(&name).await?.is_some() {
+            return Err(ServerError::NameTaken { name });
+        }
+        let credentials = self.keep(&credentials).await?;
+        let now = Timestamp::now();
+        let record = ServerRecord {
+            id: Uuid::new_v4().to_string(),
+            name,
+            configuration: json(&Stored {
+                definition,
+                credentials,
+            })?,
+            enabled,
+            last_connected_at: None,
+            created_at: now,
+            updated_at: now,
+        };
+        let inserted = self.store.insert_server(&record).await;
+        if inserted.is_err() {
+            self.forget(&record).await;
+        }
+        inserted.map_err(|error| taken(error, &record.name))?;
+        Ok(record)
+    }
+
+    /// Changes a server.
+    pub(crate) async fn change(
+        &self,
+        record: &ServerRecord,
+        mut keys: Map<String, Value>,
+        how: How,
+    ) -> Result<ServerRecord, ServerError> {
+        let before = Stored::parse(&record.configuration)?;
+        self.check_who(&keys)?;
+        let disables = how == How::Patch
+            && keys.len() == 1
+            && keys.get("enabled") == Some(&Value::Bool(false));
+        if self.who == Who::Caller && before.definition.is_program() && !disables {
+            return Err(ServerError::Program);
+        }
+        let name = take_name(&mut keys)?;
+        let enabled = take_enabled(&mut keys)?;
+        let secrets = take_secrets(&mut keys);
+        let (mut said, name, enabled) = match how {
+            How::Replace => {
+                let name = name.ok_or_else(|| ServerError::invalid("name", "it is missing"))?;
+                (Map::new(), name, enabled.unwrap_or(true))
+            }
+            How::Patch => {
+                let name = name.unwrap_or_else(|| record.name.clone());
+                (
+                    before.definition.keys(),
+                    name,
+                    enabled.unwrap_or(record.enabled),
+                )
+            }
+        };
+        merge(&mut said, keys);
+        let definition = Definition::parse(said)?;
+        let credentials = self.change_credentials(&before, &definition, secrets, how);
+        let (credentials, is_changed) = match credentials.await? {
+            Some(changed) => (changed, true),
+            None => (Credentials::default(), false),
+        };
+        self.checked(&name, &definition, &credentials)?;
+        let credentials = if is_changed {
+            self.keep(&credentials).await?
+        } else {
+            before.credentials
+        };
+        let changed = ServerRecord {
+            name,
+            enabled,
+            configuration: json(&Stored {
+                definition,
+                credentials,
+            })?,
+            updated_at: Timestamp::now(),
+            ..record.clone()
+        };
+        let updated = self.store.update_server(&changed).await;
+        if is_changed {
+            // Of the two sets of credentials the one that is not in use goes.
+            self.forget(if updated.is_ok() { record } else { &changed })
+                .await;
+        }
+        updated.map_err(|error| taken(error, &changed.name))?;
+        Ok(changed)
+    }
+
+    /// Removes a server with its credentials, its calls and its pins (F2).
+    pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<(), ServerError> {
+        self.store.remove_server(&record.id).await?;
+        self.forget(record).await;
+        Ok(())
+    }
+
+    /// The credentials as the change leaves them; none where it does not touch them.
+    async fn change_credentials(
+        &self,
+        before: &Stored,
+        definition: &Definition,
+        given: Map<String, Value>,
+        how: How,
+    ) -> Result<Option<Credentials>, ServerError> {
+        if how == How::Replace {
+            return Ok(Some(Credentials(given).simplified()));
+        }
+        let has_moved = before.definition.place() != definition.place();
+        if let (true, Some(note)) = (has_moved, &before.credentials) {
+            // Whoever may change the address must not learn by that what is stored.
+            for (key, is_there) in [
+                ("authentication", note.authentication != "none"),
+                ("headers", !note.headers.is_empty()),
+            ] {
+                if is_there && !given.contains_key(key) {
+                    return Err(ServerError::MovedAway { key });
+                }
+            }
+            return Ok(Some(Credentials(given).simplified()));
+        }
+        if given.is_empty() {
+            return Ok(None);
+        }
+        let mut credentials = self.credentials_of(before).await?;
+        merge(&mut credentials.0, given);
+        Ok(Some(credentials.simplified()))
+    }
+
+    async fn credentials_of(&self, stored: &Stored) -> Result<Credentials, ServerError> {
+        let Some(note) = &stored.credentials else {
+            return Ok(Credentials::default());
+        };
+        let vault = self.vault.as_ref().ok_or(ServerError::NoKey)?;
+        let secret = vault.get(SecretKind::Credential, &note.id).await?;
+        let secret = secret.ok_or(ServerError::Unreadable)?;
+        Credentials::parse(secret.expose_secret())
+    }
+
+    /// Puts credentials into the vault, and says what may be known of them.
+    async fn keep(
+        &self,
+        credentials: &Credentials,
+    ) -> Result<Option<super::definition::CredentialNote>, ServerError> {
+        if credentials.is_empty() {
+            return Ok(None);
+        }
+        let vault = self.vault.as_ref().ok_or(ServerError::NoKey)?;
+        let note = credentials.note(Uuid::new_v4().to_string());
+        let secret = credentials.to_secret();
+        vault.put(SecretKind::Credential, &note.id, &secret).await?;
+        Ok(Some(note))
+    }
+
+    /// Removes the credentials of a record. Nobody can open what is left when that fails.
+    async fn forget(&self, record: &ServerRecord) {
+        let stored = Stored::parse(&record.configuration).ok();
+        let Some(note) = stored.and_then(|stored| stored.credentials) else {
+            return;
+        };
+        let place = pillion_core::store::SecretPlace {
+            kind: SecretKind::Credential,
+            id: note.id,
+        };
+        if let Err(error) = self.store.remove_secret(&place).await {
+            tracing::warn!(%error, "Credentials that nobody uses are left in the vault");
+        }
+    }
+
+    /// What OAuth obtains for the server is kept in the vault, if there is one.
+    pub(super) fn keep_tokens_of(&self, server: &mut ServerConfig) {
+        if let (Authentication::OAuth(_), Some(vault)) = (&server.authentication, &self.vault) {
+            let tokens = VaultTokenStore::new(Arc::clone(vault), "");
+            server.authorization.token_store = Some(Arc::new(tokens));
+        }
+    }
+
+    /// The server for the client, if it may be spoken to.
+    fn checked(
+        &self,
+        name: &str,
+        definition: &Definition,
+        credentials: &Credentials,
+    ) -> Result<ServerConfig, ServerError> {
+        let mut server = definition.server(name, credentials)?;
+        server.egress = self.egress.clone();
+        server.validate()?;
+        self.keep_tokens_of(&mut server);
+        Ok(server)
+    }
+
+    fn check_who(&self, keys: &Map<String, Value>) -> Result<(), ServerError> {
+        if self.who == Who::Caller && names_program(keys) {
+            return Err(ServerError::Program);
+        }
+        let authentication = keys.get("authentication").and_then(Value::as_object);
+        let names_file = authentication.is_some_and(|it| it.contains_key("assertion_file"));
+        if self.who == Who::Caller && names_file {
+            let key = "assertion_file";
+            return Err(ServerError::LocalFile { key });
+        }
+        Ok(())
+    }
+}
+
+fn json(stored: &Stored) -> Result<String, ServerError> {
+    serde_json::to_string(stored).map_err(|_| ServerError::Unreadable)
+}
+
+fn taken(error: pillion_core::store::StoreError, name: &str) -> ServerError {
+    if error.is_conflict() {
+        let name = name.to_owned();
+        ServerError::NameTaken { name }
+    } else {
+        error.into()
+    }
+}

@@ -1,0 +1,395 @@
+//! What F1 says of a server, in two parts: one that anybody may see, and its credentials.
+
+use std::time::Duration;
+
+use pillion_core::mcp::{Authentication, Endpoint, ServerConfig, StdioCommand, TransportKind};
+use pillion_core::tool::ToolName;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::ServerError;
+
+/// The keys whose values may be secrets, all of them together in one place of the vault.
+pub(super) const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
+
+/// Longest name, in characters.
+const LONGEST_NAME: usize = 100;
+
+/// F1 without credentials; in the store it is JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Definition {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    #[serde(default)]
+    pub(crate) transport: TransportKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    args: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    inherit_env: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cwd: Option<String>,
+    /// In milliseconds.
+    #[serde(default = "default_timeout")]
+    pub(crate) timeout: u64,
+    #[serde(default = "default_attempts")]
+    pub(crate) retry_attempts: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tool_prefix: Option<String>,
+}
+
+fn default_timeout() -> u64 {
+    30_000
+}
+
+fn default_attempts() -> u8 {
+    3
+}
+
+/// What may be known of the credentials of a server, and where they are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct CredentialNote {
+    /// Under which id the vault has them. Another one for each change, so that a configuration
+    /// never meets the credentials of another.
+    pub(super) id: String,
+    /// The kind of authentication.
+    pub(super) authentication: String,
+    /// Names of headers.
+    pub(super) headers: Vec<String>,
+}
+
+/// What the store has under `configuration`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Stored {
+    pub(super) definition: Definition,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) credentials: Option<CredentialNote>,
+}
+
+impl Stored {
+    pub(super) fn parse(configuration: &str) -> Result<Self, ServerError> {
+        serde_json::from_str(configuration).map_err(|_| ServerError::Unreadable)
+    }
+}
+
+/// The credentials of a server, as the vault has them: the keys of [`SECRET_KEYS`] and nothing
+/// else. Not `Debug`, so that nothing shows them.
+#[derive(Clone, Default)]
+pub(super) struct Credentials(pub(super) Map<String, Value>);
+
+impl Credentials {
+    pub(super) fn parse(text: &str) -> Result<Self, ServerError> {
+        // The parser's error could show a piece of them.
+        serde_json::from_str(text)
+            .map(Self)
+            .map_err(|_| ServerError::Unreadable)
+    }
+
+    pub(super) fn to_secret(&self) -> SecretString {
+        Value::Object(self.0.clone()).to_string().into()
+    }
+
+    /// Without what says that there is none.
+    pub(super) fn simplified(mut self) -> Self {
+        self.0.retain(|key, value| match value {
+            Value::Null => false,
+            Value::Object(members) if key == "authentication" => {
+                members.get("type").and_then(Value::as_str) != Some("none")
+            }
+            Value::Object(members) => !members.is_empty(),
+            _ => true,
+        });
+        self
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What may be known of them.
+    pub(super) fn note(&self, id: String) -> CredentialNote {
+        let authentication = self.0.get("authentication");
+        let kind = authentication.and_then(|it| it.get("type")?.as_str());
+        let headers = self.0.get("headers").and_then(Value::as_object);
+        CredentialNote {
+            id,
+            authentication: kind.unwrap_or("none").to_owned(),
+            headers: headers.map_or_else(Vec::new, |headers| headers.keys().cloned().collect()),
+        }
+    }
+
+    fn authentication(&self) -> Result<Authentication, ServerError> {
+        const KEY: &str = "authentication";
+        let Some(value) = self.0.get(KEY) else {
+            return Ok(Authentication::None);
+        };
+        let read = serde_path_to_error::deserialize(value);
+        let authentication: Authentication =
+            read.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+                let message = error.into_inner().to_string();
+                // Only what names a key and no value.
+                let message = if message.starts_with("missing field") {
+                    message
+                } else {
+                    "expected a type of none, bearer (token), api-key (key, header), basic \
+                     (username, password) or oauth, with its keys"
+                        .to_owned()
+                };
+                ServerError::invalid(KEY, message)
+            })?;
+        let is_empty =
+            |secret: &SecretString| secrecy::ExposeSecret::expose_secret(secret).is_empty();
+        let missing = match &authentication {
+            Authentication::Bearer { token } if is_empty(token) => "the token is empty",
+            Authentication::ApiKey { key, .. } if is_empty(key) => "the key is empty",
+            Authentication::Basic { username, .. } if username.is_empty() => {
+                "the username is empty"
+            }
+            _ => return Ok(authentication),
+        };
+        Err(ServerError::invalid(KEY, missing))
+    }
+
+    /// The texts of an object of texts.
+    fn texts(&self, key: &str) -> Result<Vec<(String, SecretString)>, ServerError> {
+        let expected = || ServerError::invalid(key, "expected an object of texts");
+        match self.0.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Object(members)) => members
+                .iter()
+                .map(|(name, value)| {
+                    let value = value.as_str().ok_or_else(expected)?;
+                    Ok((name.clone(), SecretString::from(value)))
+                })
+                .collect(),
+            Some(_) => Err(expected()),
+        }
+    }
+}
+
+impl Definition {
+    /// Reads the keys of F1 that are no credentials.
+    pub(super) fn parse(mut keys: Map<String, Value>) -> Result<Self, ServerError> {
+        if let Some(Value::String(transport)) = keys.get_mut("transport") {
+            *transport = match transport.as_str() {
+                "sse" => "legacy_sse".to_owned(),
+                other => other.replace('-', "_"),
+            };
+        }
+        // As for every key, null is as good as nothing.
+        keys.retain(|_, value| !value.is_null());
+        let definition: Self = serde_path_to_error::deserialize(Value::Object(keys)).map_err(
+            |error: serde_path_to_error::Error<serde_json::Error>| {
+                let key = error.path().to_string();
+                let key = if key == "." { "body".to_owned() } else { key };
+                ServerError::invalid(key, error.into_inner().to_string())
+            },
+        )?;
+        if !(1_000..=300_000).contains(&definition.timeout) {
+            let message = "a timeout is between 1000 and 300000 milliseconds";
+            return Err(ServerError::invalid("timeout", message));
+        }
+        if definition.retry_attempts > 5 {
+            let message = "there are between 0 and 5 further attempts";
+            return Err(ServerError::invalid("retryAttempts", message));
+        }
+        if let Some(prefix) = definition.tool_prefix.as_deref()
+            && !prefix.is_empty()
+            && ToolName::new(prefix).is_err()
+        {
+            let message = "a prefix has letters, digits, '_' and '-', starts with a letter or \
+                           '_' and has no more than 128 characters";
+            return Err(ServerError::invalid("toolPrefix", message));
+        }
+        Ok(definition)
+    }
+
+    /// Its keys, as a request has them.
+    pub(super) fn keys(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(keys)) => keys,
+            _ => Map::new(),
+        }
+    }
+
+    pub(crate) fn is_program(&self) -> bool {
+        self.command.is_some()
+    }
+
+    /// Where requests with its credentials go; for a program, which one.
+    pub(super) fn place(&self) -> String {
+        let url = self
+            .url
+            .as_deref()
+            .and_then(|url| url::Url::parse(url).ok());
+        match url {
+            Some(url) => format!(
+                "{}://{}:{:?}",
+                url.scheme(),
+                url.host_str().unwrap_or_default(),
+                url.port_or_known_default()
+            ),
+            None => format!("program {:?}", self.command),
+        }
+    }
+
+    pub(super) fn tool_prefix(&self) -> Option<String> {
+        self.tool_prefix.clone()
+    }
+
+    /// The server of that name as the client wants it. Whether it may be spoken to is checked
+    /// by [`ServerConfig::validate`].
+    pub(super) fn server(
+        &self,
+        name: &str,
+        credentials: &Credentials,
+    ) -> Result<ServerConfig, ServerError> {
+        let mut server = match (&self.url, &self.command) {
+            (Some(url), None) if self.has_program_keys(credentials) => {
+                let _ = url;
+                let message = "args, env, inheritEnv and cwd belong to a command";
+                return Err(ServerError::invalid("url", message));
+            }
+            (Some(url), None) => ServerConfig::new(name, url)?,
+            (None, Some(command)) => {
+                let mut program = StdioCommand::new(command);
+                program.args.clone_from(&self.args);
+                program.inherit_env.clone_from(&self.inherit_env);
+                program.cwd = self.cwd.as_ref().map(Into::into);
+                program.env = credentials.texts("env")?.into_iter().collect();
+                ServerConfig::of_command(name, program)
+            }
+            _ => return Err(pillion_core::mcp::ServerConfigError::Endpoint.into()),
+        };
+        server.description = self.description.clone().unwrap_or_default();
+        server.transport = self.transport;
+        server.timeout = Duration::from_millis(self.timeout);
+        server.authentication = credentials.authentication()?;
+        server.headers = credentials.texts("headers")?.into_iter().collect();
+        Ok(server)
+    }
+
+    fn has_program_keys(&self, credentials: &Credentials) -> bool {
+        !self.args.is_empty()
+            || !self.inherit_env.is_empty()
+            || self.cwd.is_some()
+            || credentials.0.contains_key("env")
+    }
+}
+
+/// Takes the name out of the keys of a server and checks it.
+pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>, ServerError> {
+    let name = match keys.remove("name") {
+        None => return Ok(None),
+        Some(Value::String(name)) => name,
+        Some(_) => return Err(ServerError::invalid("name", "expected a text")),
+    };
+    let length = name.chars().count();
+    if !(1..=LONGEST_NAME).contains(&length) || name.trim().is_empty() {
+        let message = "a name has between 1 and 100 characters";
+        return Err(ServerError::invalid("name", message));
+    }
+    Ok(Some(name))
+}
+
+/// Takes out whether the server is used.
+pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>, ServerError> {
+    match keys.remove("enabled") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(enabled)) => Ok(Some(enabled)),
+        Some(_) => Err(ServerError::invalid("enabled", "expected true or false")),
+    }
+}
+
+/// Takes out what may be secret.
+pub(super) fn take_secrets(keys: &mut Map<String, Value>) -> Map<String, Value> {
+    SECRET_KEYS
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), keys.remove(key)?)))
+        .collect()
+}
+
+/// What a program's configuration would be, as far as a URL is told from it.
+pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
+    let given = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
+    given("command")
+        || ["args", "env", "inheritEnv", "cwd"].into_iter().any(given)
+        || keys.get("transport").and_then(Value::as_str) == Some("stdio")
+}
+
+/// Merges a change into what there is (RFC 7396).
+pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
+    for (key, value) in patch {
+        match (target.get_mut(&key), value) {
+            (_, Value::Null) => {
+                target.remove(&key);
+            }
+            (Some(Value::Object(inner)), Value::Object(change)) if key != "authentication" => {
+                merge(inner, change);
+            }
+            (_, value) => {
+                target.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Where a server that the client knows is, for those who look.
+pub(crate) fn place_of(server: &ServerConfig) -> (Option<String>, Option<String>) {
+    match &server.endpoint {
+        Endpoint::Command(command) => (None, Some(command.program.display().to_string())),
+        _ => (Some(server.display_url()), None),
+    }
+}
+
+/// The kind of an authentication, as the API names it.
+pub(crate) fn kind_of(authentication: &Authentication) -> &'static str {
+    match authentication {
+        Authentication::Bearer { .. } => "bearer",
+        Authentication::ApiKey { .. } => "api-key",
+        Authentication::Basic { .. } => "basic",
+        Authentication::OAuth(_) => "oauth",
+        _ => "none",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_merged_and_null_takes_away() {
+        let object = |value: Value| value.as_object().cloned().unwrap();
+        let mut target = object(json!({"headers": {"a": "1", "b": "2"}, "timeout": 5}));
+        merge(
+            &mut target,
+            object(json!({"headers": {"a": null, "c": "3"}, "timeout": null})),
+        );
+        assert_eq!(
+            Value::Object(target),
+            json!({"headers": {"b": "2", "c": "3"}})
+        );
+    }
+
+    #[test]
+    fn l1_what_is_wrong_with_a_credential_does_not_repeat_it() {
+        let mut credentials = Credentials::default();
+        for wrong in [
+            json!("hunter2"),
+            json!({"type": "hunter2"}),
+            json!({"type": "bearer", "token": ["hunter2"]}),
+            json!({"type": "bearer", "hunter2": 1, "token": "x"}),
+        ] {
+            credentials.0.insert("authentication".to_owned(), wrong);
+            let error = credentials.authentication().unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

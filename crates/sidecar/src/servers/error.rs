@@ -1,0 +1,95 @@
+use axum::http::StatusCode;
+use pillion_core::mcp::ServerConfigError;
+use pillion_core::store::{StoreError, StoreErrorKind};
+use pillion_core::tool::ErrorCode;
+use pillion_store::{MasterKeyError, VaultError};
+
+/// Why a server is not added, changed or shown. No text repeats a credential.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    /// A key of the configuration is not what it can be (F1).
+    #[error("{key}: {message}")]
+    Invalid { key: String, message: String },
+    /// The configuration as a whole is not.
+    #[error(transparent)]
+    Config(#[from] ServerConfigError),
+    /// The text of F2.
+    #[error("Server not found")]
+    NotFound,
+    #[error("There is a server named '{name}' already")]
+    NameTaken { name: String },
+    #[error("'{name}' is a server of the configuration file: change it there")]
+    OfTheFile { name: String },
+    #[error(
+        "A server that is a program is added and changed by the operator alone: in the \
+         configuration file, or with `pillion servers` as the sidecar's user"
+    )]
+    Program,
+    #[error("'{key}' names a file here, which the operator alone may do")]
+    LocalFile { key: &'static str },
+    #[error(
+        "The server is elsewhere now: give '{key}' again, since what is stored was meant for \
+         the place before"
+    )]
+    MovedAway { key: &'static str },
+    #[error(
+        "Credentials are kept encrypted, and there is no key: set vault.key_file (or \
+         vault.key_env) in the configuration; `openssl rand -base64 32` makes a key"
+    )]
+    NoKey,
+    #[error("This sidecar keeps no servers: it has no store")]
+    NoStore,
+    #[error("The vault's next key: {0}")]
+    NextKey(#[source] MasterKeyError),
+    #[error("The key of the vault is in no file: vault.key_file is not set")]
+    NoKeyFile,
+    #[error("the vault: {0}")]
+    Key(#[from] MasterKeyError),
+    #[error("the vault: {0}")]
+    Vault(#[from] VaultError),
+    #[error("what is stored of the server cannot be read")]
+    Unreadable,
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("The change failed unexpectedly")]
+    Panicked,
+}
+
+impl ServerError {
+    pub(super) fn invalid(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid {
+            key: key.into(),
+            message: message.into(),
+        }
+    }
+
+    /// The HTTP status, and the code of C5.
+    pub(crate) fn translate(&self) -> (StatusCode, ErrorCode) {
+        use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, Unavailable};
+        match self {
+            Self::Invalid { .. } | Self::Config(_) | Self::MovedAway { .. } => {
+                (StatusCode::BAD_REQUEST, InvalidInput)
+            }
+            Self::NotFound => (StatusCode::NOT_FOUND, NotFound),
+            Self::NameTaken { .. } => (StatusCode::CONFLICT, InvalidInput),
+            Self::OfTheFile { .. } | Self::NextKey(_) | Self::NoKeyFile => {
+                (StatusCode::CONFLICT, Denied)
+            }
+            Self::Program | Self::LocalFile { .. } | Self::NoKey => (StatusCode::FORBIDDEN, Denied),
+            Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
+            Self::Vault(VaultError::Store(error)) | Self::Store(error) => {
+                let status = match error.kind() {
+                    StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+                    StoreErrorKind::NotFound => StatusCode::NOT_FOUND,
+                    StoreErrorKind::Conflict => StatusCode::CONFLICT,
+                    StoreErrorKind::Invalid => StatusCode::BAD_REQUEST,
+                    _ => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                (status, error.code())
+            }
+            Self::Key(_) | Self::Vault(_) | Self::Unreadable | Self::Panicked => {
+                (StatusCode::INTERNAL_SERVER_ERROR, InternalError)
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use std::collections::HashMap;
+
+use jiff::Timestamp as Moment;
+use pillion_core::store::Timestamp;
+use pillion_wire::{ServerCalls, ServerEntry};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::definition::{kind_of, place_of};
+use super::{Known, Server};
+use crate::app::App;
+use crate::config::McpServerSection;
+use crate::connections::ConnectionStatus;
+use crate::upstream::ServerReport;
+
+/// The id of a server of the configuration file, which says none: always the same for a name.
+pub(super) fn file_id(label: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"pillion server of the configuration file\0");
+    hash.update(label.as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    uuid::Builder::from_custom_bytes(bytes)
+        .into_uuid()
+        .to_string()
+}
+
+pub(super) fn entries(all: &[Server], app: &App) -> Vec<ServerEntry> {
+    let reports: HashMap<_, _> = app
+        .server_reports()
+        .into_iter()
+        .map(|report| (report.label.clone(), report))
+        .collect();
+    let calls = calls(app);
+    let entry = |server: &Server| {
+        let report = reports.get(server.name());
+        let mut entry = match server {
+            Server::OfFile(section) => of_section(section, server.id()),
+            Server::OfStore(known, problem) => {
+                let mut entry = of_known(known, server.id());
+                entry.error.clone_from(problem);
+                entry
+            }
+        };
+        match (&entry.error, report) {
+            (Some(_), _) => entry.status = ConnectionStatus::Error.as_str().to_owned(),
+            (None, Some(report)) if entry.enabled => add_report(&mut entry, report),
+            _ => {}
+        }
+        entry.calls = calls.get(server.name()).copied().unwrap_or_default();
+        entry
+    };
+    all.iter().map(entry).collect()
+}
+
+fn add_report(entry: &mut ServerEntry, report: &ServerReport) {
+    entry.status = report.status().as_str().to_owned();
+    entry.error.clone_from(&report.error);
+    entry.tool_count = report.tools;
+    if let Some(at) = report.connected_at {
+        entry.last_connected_at = Some(text_of(at));
+    }
+}
+
+/// The calls that each server's tools have had since the start.
+fn calls(app: &App) -> HashMap<String, ServerCalls> {
+    let mut calls: HashMap<String, ServerCalls> = HashMap::new();
+    let counted: HashMap<_, _> = app.metrics().tools.all().into_iter().collect();
+    for (name, tool) in app.upstreams().tools() {
+        if let Some(stats) = counted.get(name.as_str()) {
+            let (total, failed) = stats.calls_and_failures();
+            let sum = calls.entry(tool.server().label.clone()).or_default();
+            sum.total += total;
+            sum.failed += failed;
+        }
+    }
+    calls
+}
+
+fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
+    let server = &section.server;
+    let (url, command) = place_of(server);
+    ServerEntry {
+        id,
+        name: section.label().to_owned(),
+        description: Some(server.description.clone()).filter(|text| !text.is_empty()),
+        origin: "file".to_owned(),
+        transport: name_of(&server.transport),
+        url,
+        command,
+        authentication: kind_of(&server.authentication).to_owned(),
+        headers: server.headers.keys().cloned().collect(),
+        timeout: u64::try_from(server.timeout.as_millis()).unwrap_or(u64::MAX),
+        retry_attempts: section.retry_attempts,
+        enabled: section.enabled,
+        tool_prefix: section.tool_prefix(),
+        status: ConnectionStatus::Disconnected.as_str().to_owned(),
+        ..ServerEntry::default()
+    }
+}
+
+fn of_known(known: &Known, id: String) -> ServerEntry {
+    let record = &known.record;
+    let mut entry = match &known.section {
+        Ok(section) => of_section(section, id),
+        Err(_) => {
+            let definition = known.definition.as_ref();
+            ServerEntry {
+                id,
+                transport: definition
+                    .map(|it| name_of(&it.transport))
+                    .unwrap_or_default(),
+                command: definition.and_then(|it| it.command.clone()),
+                timeout: definition.map(|it| it.timeout).unwrap_or_default(),
+                retry_attempts: definition.map(|it| it.retry_attempts).unwrap_or_default(),
+                ..ServerEntry::default()
+            }
+        }
+    };
+    entry.origin = "store".to_owned();
+    entry.name.clone_from(&record.name);
+    entry.enabled = record.enabled;
+    entry.authentication.clone_from(&known.authentication);
+    entry.headers.clone_from(&known.headers);
+    entry.status = ConnectionStatus::Disconnected.as_str().to_owned();
+    entry.last_connected_at = record.last_connected_at.map(text_of);
+    entry.created_at = Some(text_of(record.created_at));
+    entry.updated_at = Some(text_of(record.updated_at));
+    entry
+}
+
+/// The name that something has as JSON.
+fn name_of(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+pub(crate) fn text_of(moment: Timestamp) -> String {
+    Moment::from_millisecond(moment.as_millis()).map_or_else(
+        |_| moment.as_millis().to_string(),
+        |moment| format!("{moment:.3}"),
+    )
+}

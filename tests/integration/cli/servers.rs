@@ -1,0 +1,359 @@
+//! `pillion servers` and `pillion vault` (F1 to F3, L1).
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::mcp_server::McpServer;
+use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+
+fn config(daemon: &Daemon) -> PathBuf {
+    let directory = daemon.socket.parent().unwrap();
+    directory.with_file_name("pillion.toml")
+}
+
+/// Runs the command with the daemon's own configuration and store.
+fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
+    pillion(arguments)
+        .env("PILLION_SOCKET", &daemon.socket)
+        .env("PILLION_CONFIG", config(daemon))
+        .env(
+            "PILLION__STORE__LOCATION",
+            config(daemon).with_file_name("pillion.db"),
+        )
+        .env("FAR_TOKEN", "hunter2-hunter2")
+        .output()
+        .unwrap()
+}
+
+fn well(daemon: &Daemon, arguments: &[&str]) -> String {
+    let output = run(daemon, arguments);
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        stderr(&output)
+    );
+    stdout(&output)
+}
+
+fn badly(daemon: &Daemon, arguments: &[&str], code: i32) -> String {
+    let output = run(daemon, arguments);
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{arguments:?}: {}",
+        stdout(&output)
+    );
+    stderr(&output)
+}
+
+fn echo() -> McpServer {
+    McpServer::start(
+        json!([{"name": "echo", "description": "Says it", "inputSchema": {"type": "object"}}]),
+    )
+}
+
+fn with_key() -> (tempfile::TempDir, Daemon) {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("vault.key");
+    std::fs::write(&key, [5; 32]).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let daemon = Daemon::with_config(&format!("[vault]\nkey_file = \"{}\"\n", key.display()), &[]);
+    (directory, daemon)
+}
+
+#[test]
+fn f2_servers_are_added_shown_changed_tried_and_removed() {
+    let far = echo();
+    let daemon = Daemon::start();
+    let tried = well(&daemon, &["servers", "test", "--url", &far.url]);
+    assert!(
+        tried.contains("fake 1 lists 1 tools") && tried.contains("\n  echo"),
+        "{tried}"
+    );
+    let added = well(
+        &daemon,
+        &[
+            "servers",
+            "add",
+            "far",
+            "--url",
+            &far.url,
+            "--description",
+            "d",
+        ],
+    );
+    assert!(
+        added.starts_with(&format!("far: enabled, {}, id ", far.url)),
+        "{added}"
+    );
+    let tools = well(&daemon, &["servers", "tools", "far"]);
+    assert!(tools.contains("far_echo  echo   Says it"), "{tools}");
+    let listed = well(&daemon, &["servers", "list"]);
+    assert!(
+        listed
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("far   connected  1"),
+        "{listed}"
+    );
+    let shown = well(&daemon, &["servers", "show", "far"]);
+    assert!(shown.contains("timeout         30000 ms"), "{shown}");
+    well(
+        &daemon,
+        &[
+            "servers",
+            "update",
+            "far",
+            "--timeout-ms",
+            "5000",
+            "--name",
+            "afar",
+        ],
+    );
+    let shown: Value =
+        serde_json::from_str(&well(&daemon, &["servers", "show", "afar", "--json"])).unwrap();
+    assert_eq!(
+        (&shown["timeout"], &shown["description"]),
+        (&json!(5_000), &json!("d"))
+    );
+    assert!(well(&daemon, &["servers", "disable", "afar"]).contains("afar: disabled"));
+    assert!(well(&daemon, &["servers", "enable", "afar"]).contains("afar: enabled"));
+    well(&daemon, &["servers", "test", "afar"]);
+    assert!(well(&daemon, &["servers", "remove", "afar"]).contains("afar: removed"));
+    let error = badly(&daemon, &["servers", "show", "afar"], 1);
+    assert_eq!(error, "pillion: Server not found\n");
+}
+
+#[test]
+fn f1_what_cannot_be_is_refused_in_a_line() {
+    let daemon = Daemon::start();
+    let url = "http://127.0.0.1:9/mcp";
+    for (arguments, code, expected) in [
+        (
+            &["servers", "add", "far", "--url", url, "--timeout-ms", "999"][..],
+            1,
+            "timeout: a timeout is between",
+        ),
+        (
+            &["servers", "add", "far", "--url", "not-a-url"],
+            1,
+            "Invalid server URL",
+        ),
+        (
+            &["servers", "add", "far"],
+            1,
+            "either a 'url' or a 'command'",
+        ),
+        (
+            &[
+                "servers",
+                "add",
+                "far",
+                "--url",
+                url,
+                "--bearer-env",
+                "FAR_TOKEN",
+            ],
+            1,
+            "vault.key_file",
+        ),
+        (
+            &[
+                "servers",
+                "add",
+                "far",
+                "--url",
+                url,
+                "--bearer-env",
+                "NO_SUCH",
+            ],
+            2,
+            "NO_SUCH",
+        ),
+        (&["servers", "update", "far"], 2, "nothing to change"),
+        (&["servers", "test"], 2, "name a server"),
+        (
+            &["servers", "test", "--url", "http://127.0.0.1:9/mcp"],
+            1,
+            "Connection refused",
+        ),
+        (&["vault", "rotate"], 1, "vault.key_file is not set"),
+    ] {
+        let error = badly(&daemon, arguments, code);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
+fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
+    let (program, arguments) = pillion_testkit::fake_stdio(&[]);
+    let (_directory, mut daemon) = with_key();
+    let mut line = vec![
+        "servers",
+        "add",
+        "near",
+        "--command",
+        program,
+        "--env-from",
+        "FAR_TOKEN",
+        "--",
+    ];
+    line.extend(arguments.iter().map(String::as_str));
+    let added = well(&daemon, &line);
+    assert!(added.contains("near: enabled, program "), "{added}");
+    assert!(well(&daemon, &["servers", "tools", "near"]).contains("near_roll"));
+    well(&daemon, &["servers", "test", "near"]);
+    well(
+        &daemon,
+        &["servers", "update", "near", "--description", "Rolls"],
+    );
+    well(&daemon, &["servers", "disable", "near"]);
+    // The socket does not start it again; the store's operator may.
+    let refused = crate::http::send(
+        &daemon.socket,
+        "POST",
+        "/api/v1/servers/near/enable",
+        "",
+        b"",
+    );
+    assert_eq!(refused.status, 403);
+    let error = badly(&daemon, &["servers", "test", "near"], 1);
+    assert!(error.contains("operator"), "{error}");
+    well(&daemon, &["servers", "enable", "near"]);
+    let called = well(&daemon, &["tools", "call", "near_roll"]);
+    assert!(called.contains("15"), "{called}");
+    let store = std::fs::read(config(&daemon).with_file_name("pillion.db")).unwrap();
+    assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
+    // Its session ends with it, and so does the program.
+    let id = pillion_client::Client::new(&daemon.socket)
+        .status()
+        .unwrap()
+        .pid;
+    assert!(!children(id).is_empty());
+    well(&daemon, &["servers", "disable", "near"]);
+    eventually("the program has ended", || children(id).is_empty());
+    well(&daemon, &["servers", "enable", "near"]);
+    // Also while no sidecar runs.
+    daemon.kill();
+    let output = run(&daemon, &["servers", "disable", "near"]);
+    assert!(
+        stderr(&output).contains("no sidecar runs here"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(output.status.success());
+    let daemon = daemon.again();
+    assert!(well(&daemon, &["servers", "list"]).contains("near  disabled"));
+    well(&daemon, &["servers", "remove", "near"]);
+}
+
+/// The processes that a process has started.
+fn children(id: u32) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    processes
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
+        .filter(|stat| {
+            // After the name, which may hold anything: the state, then the parent.
+            let rest = stat.rsplit(')').next().unwrap_or_default();
+            rest.split_whitespace().nth(1) == Some(id.to_string().as_str())
+        })
+        .collect()
+}
+
+#[test]
+fn the_store_of_another_user_or_in_memory_is_left_alone() {
+    let daemon = Daemon::start();
+    let add = ["servers", "add", "near", "--command", "/bin/cat"];
+    let output = pillion(&add)
+        .env("PILLION__STORE__LOCATION", "memory")
+        .env("PILLION_SOCKET", &daemon.socket)
+        .output()
+        .unwrap();
+    assert!(
+        stderr(&output).contains("in the sidecar's memory"),
+        "{}",
+        stderr(&output)
+    );
+    if nix::unistd::geteuid().is_root() {
+        let store = config(&daemon).with_file_name("pillion.db");
+        std::os::unix::fs::chown(&store, Some(12_345), None).unwrap();
+        let error = badly(&daemon, &add, 1);
+        assert!(
+            error.contains("belongs to another user") && error.contains("12345"),
+            "{error}"
+        );
+    }
+}
+
+fn rotate_and_call(daemon: &Daemon, key: &Path) {
+    let before = std::fs::read(key).unwrap();
+    let said = well(daemon, &["vault", "rotate"]);
+    assert!(said.contains("has the new key"), "{said}");
+    assert_ne!(std::fs::read(key).unwrap(), before);
+    assert_eq!(
+        std::fs::read(key.with_extension("key.old")).unwrap(),
+        before
+    );
+    assert!(!key.with_extension("key.new").exists());
+    assert_eq!(
+        std::fs::metadata(key).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+}
+
+#[test]
+fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
+    let far = echo();
+    let (directory, mut daemon) = with_key();
+    let key = directory.path().join("vault.key");
+    well(
+        &daemon,
+        &[
+            "servers",
+            "add",
+            "far",
+            "--url",
+            &far.url,
+            "--bearer-env",
+            "FAR_TOKEN",
+        ],
+    );
+    rotate_and_call(&daemon, &key);
+    well(&daemon, &["tools", "call", "far_echo"]);
+    // What is added now is encrypted with the new key.
+    well(
+        &daemon,
+        &[
+            "servers",
+            "add",
+            "two",
+            "--url",
+            &far.url,
+            "--bearer-env",
+            "FAR_TOKEN",
+        ],
+    );
+    daemon.kill();
+    rotate_and_call(&daemon, &key);
+    // One that was cut off before the new key took its place is completed.
+    let old = std::fs::read(key.with_extension("key.old")).unwrap();
+    std::fs::rename(&key, key.with_extension("key.new")).unwrap();
+    std::fs::write(&key, &old).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    rotate_and_call(&daemon, &key);
+    let daemon = daemon.again();
+    for tool in ["far_echo", "two_echo"] {
+        well(&daemon, &["tools", "call", tool]);
+    }
+    let sent = far.credentials();
+    assert!(
+        sent.iter().all(|it| it == "Bearer hunter2-hunter2"),
+        "{sent:?}"
+    );
+}

@@ -1,0 +1,144 @@
+//! `pillion tokens`, and what the tokens let in (L3).
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Output;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+
+fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
+    let config = daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml");
+    pillion(&[&["tokens"], arguments].concat())
+        .env("PILLION_CONFIG", &config)
+        .env(
+            "PILLION__STORE__LOCATION",
+            config.with_file_name("pillion.db"),
+        )
+        .output()
+        .unwrap()
+}
+
+fn well(daemon: &Daemon, arguments: &[&str]) -> String {
+    let output = run(daemon, arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+/// The status of a request with that token.
+fn status(address: SocketAddr, token: &str, request: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let text = format!(
+        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+fn daemon() -> (Daemon, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let toml =
+        format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n[log]\nfilter = \"trace\"\n");
+    (Daemon::with_config(&toml, &[]), address)
+}
+
+const LIST: &str = "GET /api/v1/tools/";
+const RUN: &str = "POST /api/v1/tools/execute/get_time";
+const ADD: &str = "POST /api/v1/servers/refresh";
+
+#[test]
+fn l3_a_token_lets_in_within_its_scope_until_it_is_revoked() {
+    let (mut daemon, address) = daemon();
+    assert_eq!(status(address, "pln_nothing-nothing-nothing", LIST), 401);
+    let token = |name: &str, scope: &str| {
+        let token = well(&daemon, &["create", name, "--scope", scope]);
+        token.trim().to_owned()
+    };
+    let (reader, runner, admin) = (
+        token("watch", "read"),
+        token("ci", "execute"),
+        token("ops", "admin"),
+    );
+    let all = |token: &str| [LIST, RUN, ADD].map(|request| status(address, token, request));
+    assert_eq!(all(&reader), [200, 403, 403]);
+    assert_eq!(all(&runner), [200, 200, 403]);
+    assert_eq!(all(&admin), [200, 200, 200]);
+    assert_eq!(status(address, &reader[..reader.len() - 1], LIST), 401);
+
+    let listed: Value = serde_json::from_str(&well(&daemon, &["list", "--json"])).unwrap();
+    assert_eq!(listed["tokens"][0]["name"], "ci");
+    assert_eq!(listed["tokens"][0]["scopes"], json!(["execute"]));
+    assert!(listed["tokens"][0]["lastUsedAt"].is_string(), "{listed}");
+    assert!(well(&daemon, &["revoke", "ci"]).contains("ci: revoked"));
+    assert_eq!(status(address, &runner, LIST), 401);
+    assert!(well(&daemon, &["list"]).contains("revoked"));
+    // Neither the log nor the store has one of them.
+    let kept = std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db")).unwrap();
+    for token in [&reader, &runner, &admin] {
+        assert!(token.starts_with("pln_") && token.len() > 40, "{token}");
+        assert!(!daemon.log().contains(token.as_str()));
+        assert!(!String::from_utf8_lossy(&kept).contains(token.as_str()));
+    }
+    daemon.kill();
+    let daemon = daemon.again();
+    eventually("the address is served", || {
+        TcpStream::connect(address).is_ok()
+    });
+    assert_eq!(all(&admin), [200, 200, 200]);
+    assert_eq!(status(address, &runner, LIST), 401);
+    // A changed file changes nothing about them, unless it says so.
+    let file = daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}[executor]\nmax_concurrent = 2\n")).unwrap();
+    eventually("the file is taken up", || {
+        daemon.log().contains("Reloaded the configuration")
+    });
+    assert_eq!(all(&admin), [200, 200, 200]);
+}
+
+#[test]
+fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
+    let daemon = Daemon::start();
+    let output = run(&daemon, &["create", "ci", "--scope", "read"]);
+    assert!(output.status.success());
+    assert!(
+        stderr(&output).contains("tcp.tokens_store"),
+        "{}",
+        stderr(&output)
+    );
+    for (arguments, code, expected) in [
+        (
+            &["create", "ci", "--scope", "read"][..],
+            2,
+            "a token named 'ci' already",
+        ),
+        (
+            &["create", "two words", "--scope", "read"],
+            2,
+            "no white space",
+        ),
+        (&["create", "x", "--scope", "all"], 2, "admin"),
+        (&["revoke", "nobody"], 1, "no token of that name"),
+    ] {
+        let output = run(&daemon, arguments);
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}

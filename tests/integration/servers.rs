@@ -1,0 +1,83 @@
+//! MCP servers that are added and changed while the sidecar runs (F1 to F3, L1, I4).
+
+mod changes;
+mod configuration;
+mod credentials;
+
+use pillion_client::{Caller, Client};
+use serde_json::{Value, json};
+
+use crate::http::{self, Reply};
+use crate::mcp_server::McpServer;
+use crate::program::Daemon;
+
+const SERVERS: &str = "/api/v1/servers";
+
+fn echo() -> McpServer {
+    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
+}
+
+fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Reply {
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let path = format!("{SERVERS}{path}");
+    http::send(&daemon.socket, method, &path, "", body.as_bytes())
+}
+
+/// Adds a server, which must work; what it is then.
+fn add(daemon: &Daemon, server: &Value) -> Value {
+    let reply = ask(daemon, "POST", "", server);
+    assert_eq!(reply.status, 201, "{}", reply.json());
+    let shown = reply.json()["server"].clone();
+    let id = shown["id"].as_str().unwrap();
+    assert!(
+        reply.head.contains(&format!("location: {SERVERS}/{id}")),
+        "{}",
+        reply.head
+    );
+    shown
+}
+
+/// A change that must work; what the server is then.
+fn change(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
+    let reply = ask(daemon, method, path, body);
+    assert_eq!(reply.status, 200, "{}", reply.json());
+    reply.json()["server"].clone()
+}
+
+/// A request that must be refused; why.
+fn refusal(daemon: &Daemon, method: &str, path: &str, body: &Value) -> (u16, String, String) {
+    let reply = ask(daemon, method, path, body);
+    let failure = reply.json();
+    let text = |key: &str| failure[key].as_str().unwrap().to_owned();
+    assert_eq!(failure["success"], false, "{failure}");
+    (reply.status, text("error_code"), text("error"))
+}
+
+fn servers(daemon: &Daemon) -> Vec<Value> {
+    let list = ask(daemon, "GET", "", &Value::Null).json();
+    let servers = list["servers"].as_array().unwrap().clone();
+    assert_eq!(list["total"], servers.len());
+    servers
+}
+
+fn names(daemon: &Daemon) -> Vec<String> {
+    let servers = servers(daemon).into_iter();
+    servers
+        .map(|server| server["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn tools(daemon: &Daemon) -> Vec<String> {
+    let list = Client::new(&daemon.socket).list_tools(None).unwrap();
+    list.tools.into_iter().map(|tool| tool.name).collect()
+}
+
+fn call(daemon: &Daemon, tool: &str) -> bool {
+    let client = Client::new(&daemon.socket);
+    let answer = client.execute(tool, &json!({}), &Caller::default());
+    answer.unwrap().is_success()
+}

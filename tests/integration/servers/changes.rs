@@ -1,0 +1,295 @@
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pillion_client::{Caller, Client};
+use serde_json::{Value, json};
+
+use super::{add, ask, call, change, echo, names, servers, tools};
+use crate::http;
+use crate::mcp_server::Mood;
+use crate::program::{Daemon, eventually};
+
+#[test]
+fn f2_a_server_is_there_at_once_until_it_is_removed_and_its_calls_with_it() {
+    let far = echo();
+    let mut daemon = Daemon::start();
+    let id = add(&daemon, &json!({"name": "far", "url": far.url}))["id"].clone();
+    assert!(call(&daemon, "far_echo"));
+    change(&daemon, "POST", "/far/disable", &Value::Null);
+    assert!(!tools(&daemon).contains(&"far_echo".to_owned()));
+    change(&daemon, "POST", "/far/enable", &Value::Null);
+    assert!(tools(&daemon).contains(&"far_echo".to_owned()));
+    let renamed = change(
+        &daemon,
+        "PATCH",
+        "/far",
+        &json!({"name": "afar", "description": "d"}),
+    );
+    assert_eq!(
+        (&renamed["id"], &renamed["description"]),
+        (&id, &json!("d"))
+    );
+    assert!(call(&daemon, "afar_echo"));
+    assert!(!call(&daemon, "far_echo"));
+
+    daemon.kill();
+    let daemon = daemon.again();
+    assert_eq!(names(&daemon), ["afar"]);
+    assert!(call(&daemon, "afar_echo"));
+    let calls = |server: &str| {
+        let target = format!("/api/v1/tool-calls?server={server}");
+        let answer = http::get(&daemon.socket, &target).json();
+        answer["calls"].as_array().unwrap().len()
+    };
+    // They go by the name that the server has now.
+    assert_eq!((calls("far"), calls("afar")), (0, 3));
+    let path = format!("/{}", id.as_str().unwrap());
+    let removed = ask(&daemon, "DELETE", &path, &Value::Null).json();
+    assert_eq!(removed, json!({"success": true, "removed": id}));
+    assert_eq!(calls("afar"), 0);
+    assert!(names(&daemon).is_empty());
+    assert!(!tools(&daemon).contains(&"afar_echo".to_owned()));
+}
+
+#[test]
+fn f1_put_begins_anew_and_patch_keeps_what_it_does_not_say() {
+    let far = echo();
+    let daemon = Daemon::start();
+    add(
+        &daemon,
+        &json!({"name": "far", "url": far.url, "timeout": 5_000, "description": "old"}),
+    );
+    let patched = change(&daemon, "PATCH", "/far", &json!({"retryAttempts": 0}));
+    assert_eq!(
+        (&patched["timeout"], &patched["retryAttempts"]),
+        (&json!(5_000), &json!(0))
+    );
+    let patched = change(&daemon, "PATCH", "/far", &json!({"description": null}));
+    assert_eq!(patched.get("description"), None);
+    let put = change(
+        &daemon,
+        "PUT",
+        "/far",
+        &json!({"name": "far", "url": far.url, "enabled": false}),
+    );
+    assert_eq!(
+        (&put["timeout"], &put["retryAttempts"]),
+        (&json!(30_000), &json!(3))
+    );
+    assert_eq!(put["enabled"], false);
+}
+
+#[test]
+fn f3_the_status_says_how_it_stands_and_when_it_last_answered() {
+    let far = echo();
+    let mut daemon = Daemon::with_config("[mcp]\nretry_after_ms = 10\n", &[]);
+    let added = add(
+        &daemon,
+        &json!({"name": "far", "url": far.url, "retryAttempts": 1}),
+    );
+    assert_eq!(added["status"], "disconnected");
+    assert_eq!(added.get("lastConnectedAt"), None);
+    far.set_mood(Mood::Ill);
+    tools(&daemon);
+    let shown = &servers(&daemon)[0];
+    assert_eq!(shown["status"], "error");
+    assert!(shown["error"].as_str().unwrap().contains("500"), "{shown}");
+    far.set_mood(Mood::Well);
+    eventually("the server is connected", || {
+        tools(&daemon);
+        servers(&daemon)[0]["status"] == "connected"
+    });
+    assert!(call(&daemon, "far_echo"));
+    let shown = servers(&daemon)[0].clone();
+    assert_eq!(shown["toolCount"], 1);
+    assert_eq!(shown["calls"], json!({"total": 1, "failed": 0}));
+    assert!(shown["lastConnectedAt"].is_string(), "{shown}");
+    // It is kept, which nobody waits for.
+    eventually("the moment is kept", || {
+        daemon.kill();
+        daemon = daemon.again();
+        let kept = &servers(&daemon)[0];
+        assert_eq!(kept["status"], "disconnected");
+        kept["lastConnectedAt"].is_string()
+    });
+}
+
+#[test]
+fn f2_tools_of_one_server_and_why_it_has_none() {
+    let (far, ill) = (echo(), echo());
+    ill.set_mood(Mood::Ill);
+    let daemon = Daemon::start();
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    add(
+        &daemon,
+        &json!({"name": "ill", "url": ill.url, "retryAttempts": 0}),
+    );
+    let tools = |name: &str| ask(&daemon, "GET", &format!("/{name}/tools"), &Value::Null).json();
+    let listed = tools("far");
+    assert_eq!(listed["total"], 1);
+    assert_eq!(listed["tools"][0]["name"], "far_echo");
+    assert_eq!(listed.get("unavailable_servers"), None, "{listed}");
+    let listed = tools("ill");
+    assert_eq!(listed["total"], 0);
+    assert_eq!(listed["unavailable_servers"][0]["label"], "ill");
+    change(&daemon, "POST", "/far/disable", &Value::Null);
+    let listed = tools("far");
+    assert_eq!(
+        listed["unavailable_servers"][0]["error"],
+        "the server is disabled"
+    );
+}
+
+#[test]
+fn f2_a_server_is_tried_out_before_and_after_it_is_added() {
+    let far = echo();
+    let daemon = Daemon::start();
+    let trial = ask(&daemon, "POST", "/test", &json!({"url": far.url})).json();
+    assert_eq!(
+        (&trial["success"], &trial["reachable"]),
+        (&json!(true), &json!(true)),
+        "{trial}"
+    );
+    assert_eq!(
+        (&trial["tools"], &trial["server"]),
+        (&json!(["echo"]), &json!("fake 1"))
+    );
+    assert!(names(&daemon).is_empty());
+    add(
+        &daemon,
+        &json!({"name": "far", "url": far.url, "enabled": false}),
+    );
+    assert_eq!(
+        ask(&daemon, "POST", "/far/test", &Value::Null).json()["reachable"],
+        true
+    );
+    far.set_mood(Mood::Ill);
+    let reply = ask(&daemon, "POST", "/far/test", &Value::Null);
+    assert_eq!(reply.status, 200);
+    let trial = reply.json();
+    assert_eq!(trial["reachable"], false);
+    assert!(trial["error"].as_str().unwrap().contains("500"), "{trial}");
+}
+
+#[test]
+fn f2_no_call_is_dropped_while_servers_come_and_go() {
+    let (far, other) = (echo(), echo());
+    let daemon = Daemon::start();
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let socket = daemon.socket.clone();
+    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let client = Client::new(&socket);
+            while !stop.load(Ordering::Relaxed) {
+                let answer = client.execute("far_echo", &json!({}), &Caller::default());
+                assert!(answer.unwrap().is_success());
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..10 {
+            let before = calls.load(Ordering::Relaxed);
+            add(&daemon, &json!({"name": "other", "url": other.url}));
+            assert!(tools(&daemon).contains(&"other_echo".to_owned()));
+            ask(&daemon, "DELETE", "/other", &Value::Null);
+            eventually("calls go on", || {
+                caller.is_finished() || calls.load(Ordering::Relaxed) > before
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        caller.join().unwrap();
+    });
+    // One session from the first call to the last.
+    assert_eq!(far.count("initialize"), 1);
+}
+
+#[test]
+fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
+    let far = echo();
+    let daemon = Daemon::start();
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    assert!(call(&daemon, "far_echo"));
+    let file = daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml");
+    std::fs::write(file, "[executor]\nmax_concurrent = 2\n").unwrap();
+    eventually("the file is taken up", || {
+        daemon.log().contains("Reloaded the configuration")
+    });
+    assert!(call(&daemon, "far_echo"));
+    assert_eq!(far.count("initialize"), 1);
+}
+
+#[test]
+fn f2_a_successor_has_the_servers_of_the_sidecar_before() {
+    let far = echo();
+    let daemon = Daemon::start();
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let next = daemon.successor();
+    assert!(call(&next, "far_echo"));
+    assert_eq!(names(&next), ["far"]);
+    add(&next, &json!({"name": "other", "url": far.url}));
+    assert!(call(&next, "other_echo"));
+}
+
+/// Adds servers, changes each and removes every third, until the sidecar is gone. What was
+/// acknowledged: the name, and the timeout that it was changed to; no timeout for one that was
+/// removed. And the name of the last, of which nothing is known.
+fn change_until_killed(socket: &Path, round: usize) -> (Vec<(String, Option<u64>)>, String) {
+    let client = Client::new(socket);
+    let raw = client.raw();
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        let name = format!("r{round}n{number}");
+        let server = json!({"name": name, "url": "http://127.0.0.1:9/mcp"}).to_string();
+        let changed = raw
+            .add_server(server.as_bytes())
+            .and_then(|_| raw.change_server(&name, b"{\"timeout\": 5000}"))
+            .and_then(|_| match number % 3 {
+                0 => raw.remove_server(&name).map(|_| None),
+                _ => Ok(Some(5_000)),
+            });
+        match changed {
+            Ok(timeout) => acknowledged.push((name, timeout)),
+            Err(_) => return (acknowledged, name),
+        }
+    }
+    unreachable!("the sidecar is killed")
+}
+
+#[test]
+fn f2_what_was_acknowledged_outlives_a_kill_and_nothing_is_there_twice() {
+    let mut daemon = Daemon::start();
+    let mut expected = std::collections::BTreeMap::new();
+    let mut total = 0;
+    for round in 0..8 {
+        let socket = daemon.socket.clone();
+        let changing = std::thread::spawn(move || change_until_killed(&socket, round));
+        let moment = 60 + u64::try_from(round).unwrap() * 37;
+        std::thread::sleep(Duration::from_millis(moment));
+        daemon.kill();
+        let (acknowledged, unknown) = changing.join().unwrap();
+        total += acknowledged.len();
+        expected.extend(acknowledged);
+        daemon = daemon.again();
+        let mut found = std::collections::BTreeMap::new();
+        for server in servers(&daemon) {
+            let name = server["name"].as_str().unwrap().to_owned();
+            if name == unknown {
+                ask(&daemon, "DELETE", &format!("/{name}"), &Value::Null);
+                continue;
+            }
+            let before = found.insert(name, server["timeout"].as_u64());
+            assert_eq!(before, None);
+        }
+        let kept = expected.iter().filter(|(_, timeout)| timeout.is_some());
+        let kept: std::collections::BTreeMap<_, _> = kept
+            .map(|(name, timeout)| (name.clone(), *timeout))
+            .collect();
+        assert_eq!(found, kept);
+    }
+    assert!(total > 8, "{total}");
+}

@@ -1,0 +1,299 @@
+use serde_json::{Value, json};
+
+use super::{add, ask, echo, names, refusal, servers};
+use crate::http;
+use crate::program::Daemon;
+use crate::sidecar::Sidecar;
+
+#[test]
+fn f1_a_new_server_has_the_defaults_and_an_id_that_stays() {
+    let daemon = Daemon::start();
+    let server = add(
+        &daemon,
+        &json!({"name": "far", "url": "http://127.0.0.1:9/mcp"}),
+    );
+    for (key, expected) in [
+        ("name", json!("far")),
+        ("origin", json!("store")),
+        ("transport", json!("auto")),
+        ("authentication", json!("none")),
+        ("timeout", json!(30_000)),
+        ("retryAttempts", json!(3)),
+        ("enabled", json!(true)),
+        ("toolPrefix", json!("far_")),
+        ("status", json!("disconnected")),
+        ("toolCount", json!(0)),
+    ] {
+        assert_eq!(server[key], expected, "{server}");
+    }
+    for key in ["createdAt", "updatedAt"] {
+        let moment = server[key].as_str().unwrap();
+        assert!(
+            moment.starts_with("20") && moment.ends_with('Z'),
+            "{server}"
+        );
+    }
+    assert_eq!(server["id"].as_str().unwrap().len(), 36);
+    for immutable in ["id", "createdAt"] {
+        let (status, code, error) = refusal(&daemon, "PATCH", "/far", &json!({immutable: "x"}));
+        assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
+    }
+}
+
+#[test]
+fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
+    let daemon = Daemon::start();
+    let url = "http://127.0.0.1:9/mcp";
+    let long = "n".repeat(101);
+    let with = |key: &str, value: Value| {
+        let mut server = json!({"name": "far", "url": url});
+        server[key] = value;
+        server
+    };
+    for (server, expected) in [
+        (
+            with("name", json!("")),
+            "name: a name has between 1 and 100",
+        ),
+        (
+            with("name", json!(long)),
+            "name: a name has between 1 and 100",
+        ),
+        (json!({"url": url}), "name: it is missing"),
+        (with("timeout", json!(999)), "timeout: a timeout is between"),
+        (
+            with("timeout", json!(300_001)),
+            "timeout: a timeout is between",
+        ),
+        (with("timeout", json!("soon")), "timeout: invalid type"),
+        (
+            with("retryAttempts", json!(6)),
+            "retryAttempts: there are between 0 and 5",
+        ),
+        (
+            with("retryAttempts", json!(-1)),
+            "retryAttempts: invalid value",
+        ),
+        (with("url", json!("not-a-url")), "Invalid server URL"),
+        (
+            with("url", json!("ftp://127.0.0.1/mcp")),
+            "Invalid server URL",
+        ),
+        (
+            with("url", json!("https://me:pw@127.0.0.1/")),
+            "put them into 'authentication'",
+        ),
+        (json!({"name": "far"}), "either a 'url' or a 'command'"),
+        (
+            with("authentication", json!({"type": "bearer"})),
+            "authentication: missing field `token`",
+        ),
+        (
+            with("authentication", json!({"type": "bearer", "token": ""})),
+            "authentication: the token is empty",
+        ),
+        (
+            with("headers", json!({"x": 1})),
+            "headers: expected an object of texts",
+        ),
+        (
+            with("transport", json!("pigeon")),
+            "transport: unknown variant",
+        ),
+        (
+            with("transport", json!("websocket")),
+            "The transport does not fit",
+        ),
+        (with("toolPrefix", json!("a b")), "toolPrefix: a prefix has"),
+        (with("color", json!("red")), "unknown field `color`"),
+        (json!([]), "body: expected a JSON object"),
+    ] {
+        let (status, code, error) = refusal(&daemon, "POST", "", &server);
+        assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
+        assert!(error.contains(expected), "{server}: {error}");
+    }
+    for server in [
+        with("timeout", json!(1_000)),
+        with("timeout", json!(300_000)),
+        with("name", json!("n".repeat(100))),
+        with("retryAttempts", json!(5)),
+    ] {
+        let added = add(&daemon, &server);
+        let path = format!("/{}", added["id"].as_str().unwrap());
+        assert_eq!(ask(&daemon, "DELETE", &path, &Value::Null).status, 200);
+    }
+    assert!(names(&daemon).is_empty());
+}
+
+#[test]
+fn l1_other_machines_are_spoken_to_over_https_unless_the_operator_says_otherwise() {
+    let daemon = Daemon::with_config(
+        "[servers]\negress = { allow_http = [\"tools.internal\"], allow_private = false }\n",
+        &[],
+    );
+    let server = |name: &str, url: &str| json!({"name": name, "url": url});
+    for url in [
+        "http://mcp.example/",
+        "https://10.1.2.3/",
+        "http://169.254.169.254/",
+    ] {
+        let (status, _, error) = refusal(&daemon, "POST", "", &server("far", url));
+        assert_eq!(status, 400, "{url}: {error}");
+        let (status, ..) = refusal(&daemon, "POST", "/test", &server("far", url));
+        assert_eq!(status, 400, "{url}");
+    }
+    add(&daemon, &server("one", "https://mcp.example/"));
+    add(&daemon, &server("two", "http://tools.internal/"));
+    add(&daemon, &server("three", "http://localhost:1/"));
+}
+
+#[test]
+fn f1_names_are_unique_and_the_files_servers_are_its_own() {
+    let far = echo();
+    let file = format!("[[mcp_servers]]\nlabel = \"near\"\nurl = \"{}\"\n", far.url);
+    let daemon = Daemon::with_config(&file, &[]);
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    for name in ["far", "near"] {
+        let (status, code, error) =
+            refusal(&daemon, "POST", "", &json!({"name": name, "url": far.url}));
+        assert_eq!((status, code.as_str()), (409, "invalid_input"), "{error}");
+    }
+    let (status, ..) = refusal(&daemon, "PATCH", "/far", &json!({"name": "near"}));
+    assert_eq!(status, 409);
+    let listed = servers(&daemon);
+    assert_eq!(names(&daemon), ["near", "far"]);
+    assert_eq!(listed[0]["origin"], "file");
+    let id = listed[0]["id"].as_str().unwrap();
+    for key in ["near", id] {
+        assert_eq!(
+            ask(&daemon, "GET", &format!("/{key}"), &Value::Null).status,
+            200
+        );
+        let (status, code, error) = refusal(
+            &daemon,
+            "PATCH",
+            &format!("/{key}"),
+            &json!({"timeout": 5_000}),
+        );
+        assert_eq!((status, code.as_str()), (409, "denied"), "{error}");
+        assert!(error.contains("configuration file"), "{error}");
+        let (status, ..) = refusal(&daemon, "DELETE", &format!("/{key}"), &Value::Null);
+        assert_eq!(status, 409);
+    }
+    let (status, code, error) = refusal(&daemon, "GET", "/nobody", &Value::Null);
+    assert_eq!(
+        (status, code.as_str(), error.as_str()),
+        (404, "not_found", "Server not found")
+    );
+}
+
+#[test]
+fn f1_a_name_that_the_file_takes_later_sets_the_other_aside() {
+    let far = echo();
+    let mut daemon = Daemon::start();
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    daemon.kill();
+    let file = daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml");
+    let other = echo();
+    std::fs::write(
+        &file,
+        format!(
+            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+            other.url
+        ),
+    )
+    .unwrap();
+    let daemon = daemon.again();
+    let listed = servers(&daemon);
+    assert_eq!(listed[1]["status"], "error");
+    assert!(
+        listed[1]["error"]
+            .as_str()
+            .unwrap()
+            .contains("configuration file has")
+    );
+    assert!(super::call(&daemon, "far_echo"));
+    assert_eq!((far.count("tools/call"), other.count("tools/call")), (0, 1));
+}
+
+#[test]
+fn no_caller_of_the_api_adds_starts_or_changes_a_program() {
+    let witness = tempfile::tempdir().unwrap();
+    let touched = witness.path().join("touched");
+    let file = "[[mcp_servers]]\nlabel = \"near\"\ncommand = \"/bin/false\"\nenabled = false\n";
+    let daemon = Daemon::with_config(file, &[]);
+    let program = json!({
+        "name": "p", "command": "/bin/touch", "args": [touched.to_str().unwrap()],
+    });
+    add(
+        &daemon,
+        &json!({"name": "far", "url": "http://127.0.0.1:9/mcp"}),
+    );
+    let stdio = json!({"name": "p", "transport": "stdio", "url": "http://127.0.0.1:9/"});
+    for (method, path, body) in [
+        ("POST", "", &program),
+        ("POST", "/test", &program),
+        ("PUT", "/far", &program),
+        (
+            "PATCH",
+            "/far",
+            &json!({"url": null, "command": "/bin/touch"}),
+        ),
+        ("PATCH", "/far", &json!({"env": {"LD_PRELOAD": "x"}})),
+        ("POST", "", &stdio),
+        ("POST", "/near/test", &Value::Null),
+    ] {
+        let (status, code, error) = refusal(&daemon, method, path, body);
+        assert_eq!(
+            (status, code.as_str()),
+            (403, "denied"),
+            "{method} {path}: {error}"
+        );
+        assert!(error.contains("operator"), "{error}");
+    }
+    assert!(!touched.exists());
+    assert_eq!(names(&daemon), ["near", "far"]);
+}
+
+#[test]
+fn i4_a_list_that_is_the_same_is_not_sent_again() {
+    let daemon = Daemon::start();
+    let list = |tag: &str| {
+        let header = format!("if-none-match: {tag}\r\n");
+        http::send(&daemon.socket, "GET", super::SERVERS, &header, b"")
+    };
+    let first = list("\"nothing\"");
+    assert_eq!(first.status, 200);
+    let tag = first
+        .head
+        .lines()
+        .find_map(|line| line.strip_prefix("etag: "));
+    let tag = tag.unwrap().to_owned();
+    let again = list(&format!("\"x\", W/{tag}"));
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    add(
+        &daemon,
+        &json!({"name": "far", "url": "http://127.0.0.1:9/mcp"}),
+    );
+    assert_eq!(list(&tag).status, 200);
+}
+
+#[test]
+fn i4_a_sidecar_without_a_store_says_that_it_keeps_no_servers() {
+    let sidecar = Sidecar::start();
+    for (method, path) in [
+        ("GET", ""),
+        ("POST", ""),
+        ("DELETE", "/far"),
+        ("POST", "/refresh"),
+    ] {
+        let path = format!("{}{path}", super::SERVERS);
+        let reply = http::send(&sidecar.socket, method, &path, "", b"{}");
+        assert_eq!(reply.status, 503);
+        assert_eq!(reply.json()["error_code"], "unavailable");
+    }
+}

@@ -1,0 +1,217 @@
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{add, ask, call, change, echo, refusal, servers};
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{Daemon, pillion, stderr};
+
+const TOKEN: &str = "hunter2-hunter2-hunter2";
+
+/// A key in a file of its own.
+fn key(directory: &Path) -> PathBuf {
+    let path = directory.join("vault.key");
+    std::fs::write(&path, [9; 32]).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+fn with_vault(key: &Path) -> Daemon {
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n",
+        key.display()
+    );
+    Daemon::with_config(&config, &[])
+}
+
+fn bearer(far: &McpServer, token: &str) -> Value {
+    json!({
+        "name": "far", "url": far.url, "retryAttempts": 0,
+        "authentication": {"type": "bearer", "token": token},
+        "headers": {"x-tenant": token},
+    })
+}
+
+/// Every file in the daemon's directory, the log and the database among them.
+fn everything_kept(daemon: &Daemon) -> Vec<u8> {
+    let directory = daemon.socket.parent().unwrap().parent().unwrap();
+    let files = std::fs::read_dir(directory).unwrap();
+    files
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .flat_map(|path| std::fs::read(path).unwrap())
+        .collect()
+}
+
+fn holds(bytes: &[u8], needle: &str) -> bool {
+    bytes
+        .windows(needle.len())
+        .any(|window| window == needle.as_bytes())
+}
+
+#[test]
+fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = echo();
+    let mut daemon = with_vault(&key(directory.path()));
+    let added = add(&daemon, &bearer(&far, TOKEN));
+    assert_eq!(added["authentication"], "bearer");
+    assert_eq!(added["headers"], json!(["x-tenant"]));
+    assert!(call(&daemon, "far_echo"));
+    let sent = far.credentials();
+    let expected = format!("Bearer {TOKEN}");
+    assert!(
+        !sent.is_empty() && sent.iter().all(|it| *it == expected),
+        "{sent:?}"
+    );
+    // Also when it fails, and in every answer.
+    far.set_mood(Mood::Ill);
+    call(&daemon, "far_echo");
+    let mut answers = Vec::new();
+    for (method, path, body) in [
+        ("GET", "", Value::Null),
+        ("GET", "/far", Value::Null),
+        ("GET", "/far/tools", Value::Null),
+        ("POST", "/far/test", Value::Null),
+        ("POST", "/refresh", Value::Null),
+        ("POST", "", bearer(&far, TOKEN)),
+        (
+            "PATCH",
+            "/far",
+            json!({"authentication": {"type": "bearer", "token": [TOKEN]}}),
+        ),
+        ("PATCH", "/far", json!({"authentication": TOKEN})),
+        ("PATCH", "/far", json!({"headers": {"x": [TOKEN]}})),
+        (
+            "PATCH",
+            "/far",
+            json!({"headers": {"x": format!("{TOKEN}\n")}}),
+        ),
+    ] {
+        answers.extend(ask(&daemon, method, path, &body).body);
+    }
+    assert!(
+        !holds(&answers, TOKEN),
+        "{}",
+        String::from_utf8_lossy(&answers)
+    );
+    let kept = everything_kept(&daemon);
+    assert!(holds(&kept, "A server was added") && holds(&kept, "SQLite format 3"));
+    assert!(!holds(&kept, TOKEN));
+    far.set_mood(Mood::Well);
+    daemon.kill();
+    let daemon = daemon.again();
+    assert!(call(&daemon, "far_echo"));
+    assert!(!holds(&everything_kept(&daemon), TOKEN));
+}
+
+#[test]
+fn l1_without_a_key_credentials_are_refused_with_what_to_set() {
+    let far = echo();
+    let daemon = Daemon::start();
+    let (status, code, error) = refusal(&daemon, "POST", "", &bearer(&far, TOKEN));
+    assert_eq!((status, code.as_str()), (403, "denied"));
+    assert!(error.contains("vault.key_file"), "{error}");
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let change = json!({"headers": {"x-key": TOKEN}});
+    let (status, ..) = refusal(&daemon, "PATCH", "/far", &change);
+    assert_eq!(status, 403);
+    // For a trial nothing is kept.
+    let trial = ask(&daemon, "POST", "/test", &bearer(&far, TOKEN)).json();
+    assert_eq!(trial["reachable"], true, "{trial}");
+}
+
+#[test]
+fn l1_another_key_than_the_stores_is_said_at_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = echo();
+    let key = key(directory.path());
+    let mut daemon = with_vault(&key);
+    add(&daemon, &bearer(&far, TOKEN));
+    daemon.kill();
+    std::fs::write(&key, [7; 32]).unwrap();
+    let store = daemon.socket.parent().unwrap().with_file_name("pillion.db");
+    let config = daemon
+        .socket
+        .parent()
+        .unwrap()
+        .with_file_name("pillion.toml");
+    let output = pillion(&["serve", "--config", config.to_str().unwrap()])
+        .arg("--socket")
+        .arg(&daemon.socket)
+        .env("PILLION__STORE__LOCATION", store)
+        .output()
+        .unwrap();
+    let error = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("the store is encrypted with another key"),
+        "{error}"
+    );
+    // With no key at all the others work, and the list says why this one does not.
+    std::fs::write(&config, "").unwrap();
+    let daemon = daemon.again();
+    let listed = &servers(&daemon)[0];
+    assert_eq!(listed["status"], "error");
+    assert!(
+        listed["error"]
+            .as_str()
+            .unwrap()
+            .contains("there is no key"),
+        "{listed}"
+    );
+}
+
+#[test]
+fn l1_whoever_moves_a_server_does_not_get_its_credentials() {
+    let directory = tempfile::tempdir().unwrap();
+    let (far, thief) = (echo(), echo());
+    let daemon = with_vault(&key(directory.path()));
+    add(&daemon, &bearer(&far, TOKEN));
+    let moved = json!({"url": thief.url});
+    let (status, _, error) = refusal(&daemon, "PATCH", "/far", &moved);
+    assert_eq!(status, 400);
+    assert!(error.contains("give 'authentication' again"), "{error}");
+    let moved =
+        json!({"url": thief.url, "authentication": {"type": "none"}, "headers": {"y": "z"}});
+    let shown = change(&daemon, "PATCH", "/far", &moved);
+    assert_eq!(shown["headers"], json!(["y"]));
+    assert!(call(&daemon, "far_echo"));
+    assert!(thief.credentials().is_empty());
+    // Another path of the same place is the same place.
+    change(&daemon, "PATCH", "/far", &bearer(&thief, "fresh-token"));
+    let path = format!("{}?v=2", thief.url);
+    change(&daemon, "PATCH", "/far", &json!({"url": path}));
+    assert!(call(&daemon, "far_echo"));
+    assert!(
+        thief
+            .credentials()
+            .contains(&"Bearer fresh-token".to_owned())
+    );
+}
+
+#[test]
+fn l1_changed_and_removed_credentials_leave_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = echo();
+    let key = key(directory.path());
+    let daemon = with_vault(&key);
+    add(&daemon, &bearer(&far, TOKEN));
+    assert!(call(&daemon, "far_echo"));
+    let change_to = json!({"authentication": {"type": "bearer", "token": "second-token"}});
+    change(&daemon, "PATCH", "/far", &change_to);
+    assert!(call(&daemon, "far_echo"));
+    assert_eq!(far.credentials().last().unwrap(), "Bearer second-token");
+    let without = change(
+        &daemon,
+        "PATCH",
+        "/far",
+        &json!({"authentication": null, "headers": null}),
+    );
+    assert_eq!(without["authentication"], "none");
+    assert_eq!(without.get("headers"), None);
+    let sent = far.credentials().len();
+    assert!(call(&daemon, "far_echo"));
+    assert_eq!(far.credentials().len(), sent);
+}
