@@ -38,7 +38,7 @@ final class Limits
         return $this->asked ?? match (true) {
             $this->maxCalls !== null && $this->calls >= $this->maxCalls => StopReason::Calls,
             $this->end !== null && self::now() >= $this->end => StopReason::Time,
-            $this->maxMemory !== null && memory_get_usage(true) >= $this->maxMemory => StopReason::Memory,
+            $this->maxMemory !== null && $this->calls > 0 && memory_get_usage(true) >= $this->maxMemory => StopReason::Memory,
             default => null,
         };
     }
