@@ -65,8 +65,9 @@ final class Worker
      *
      * @param ToolRegistry|ToolInterface|ToolDefinition|callable|object|array{object|string, string}|string $tool
      * @param ?callable $handler `fn(array $arguments, string $callId): mixed`, for a definition
-     * @param array{title?: string, annotations?: array<string, mixed>, outputSchema?: array<string, mixed>, timeout?: int|float} $options
-     *        what MCP clients are told besides, and how long the sidecar waits for a call, in seconds
+     * @param array{title?: string, annotations?: array<string, mixed>, outputSchema?: array<string, mixed>, timeout?: int|float, requiresConfirmation?: bool} $options
+     *        what MCP clients are told besides; how long the sidecar waits for a call, in seconds; and, in place
+     *        of what the definition says, whether it asks for approval
      *
      * @throws InvalidInputException when it cannot be a tool, or the name is taken
      */
@@ -101,6 +102,20 @@ final class Worker
             throw Failure::invalidInput('The logger needs the method log()');
         }
         $this->logger = $logger;
+        return $this;
+    }
+
+    /**
+     * A PSR-14 dispatcher, which gets a {@see Event\ToolCallStarted} and a {@see Event\ToolCallFinished} for
+     * each call.
+     *
+     * @param ?object $dispatcher with the method `dispatch()`, such as Psr\EventDispatcher\EventDispatcherInterface
+     *
+     * @throws InvalidInputException when it has no such method
+     */
+    public function setEventDispatcher(?object $dispatcher): static
+    {
+        $this->tools->setEventDispatcher($dispatcher);
         return $this;
     }
 

@@ -19,7 +19,7 @@ use Pillion\ToolResult;
  */
 final class Offered implements ToolInterface
 {
-    private const OPTIONS = ['title', 'annotations', 'outputSchema', 'timeout'];
+    private const OPTIONS = ['title', 'annotations', 'outputSchema', 'timeout', 'requiresConfirmation'];
 
     public ?ToolResult $returned = null;
     /** What the executor has made of it. */
@@ -103,6 +103,11 @@ final class Offered implements ToolInterface
                 $map = $options[$option] === [] ? new \stdClass() : Json::tree($options[$option], "option '$option'");
                 $entry[$option] = $map instanceof \stdClass ? $map : throw $wrong($option, 'must be a map');
             }
+        }
+        if (isset($options['requiresConfirmation'])) {
+            $entry['requiresConfirmation'] = is_bool($options['requiresConfirmation'])
+                ? $options['requiresConfirmation']
+                : throw $wrong('requiresConfirmation', 'must be true or false');
         }
         if (isset($options['timeout'])) {
             $seconds = $options['timeout'];

@@ -29,6 +29,7 @@ final class Tools
     /** @var array<string, Offered> */
     private array $byName = [];
     private readonly ToolRegistry $registry;
+    private ?object $dispatcher = null;
 
     public function __construct()
     {
@@ -60,6 +61,13 @@ final class Tools
         }
     }
 
+    /** @throws \Pillion\Exception\InvalidInputException when it is none */
+    public function setEventDispatcher(?object $dispatcher): void
+    {
+        (new ToolExecutor($this->registry))->setEventDispatcher($dispatcher);
+        $this->dispatcher = $dispatcher;
+    }
+
     /** @return list<string> */
     public function names(): array
     {
@@ -85,6 +93,7 @@ final class Tools
             'timeout' => $call->secondsLeft() ?? self::NO_LIMIT,
             'approve' => static fn (): bool => true,
         ]);
+        $executor->setEventDispatcher($this->dispatcher);
         $context = array_filter(['user' => $call->user, 'channel' => $call->channel], is_string(...));
         $tool->passed = $executor->execute(new ToolCall($call->id, $call->tool, $arguments), $context);
         $call->thrown = $tool->thrown;
