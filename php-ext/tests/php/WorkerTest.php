@@ -82,7 +82,7 @@ final class WorkerTest extends TestCase
         self::assertStringStartsWith("POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-worker\r\n", $sidecar->request);
         self::assertSame('test', $offer['name']);
         $tools = array_column($offer['tools'], null, 'name');
-        self::assertSame(['find_order', 'delete_order', 'count_up', 'give', 'rest', 'twice'], array_keys($tools));
+        self::assertSame(['find_order', 'delete_order', 'count_up', 'give', 'rest', 'work', 'twice'], array_keys($tools));
         self::assertEquals([
             'name' => 'find_order',
             'description' => 'Finds an order.',

@@ -85,12 +85,20 @@ function rest(float $seconds): string
     return 'rested';
 }
 
+/** Takes its time, and says which process it was. */
+function work(float $seconds): int
+{
+    rest($seconds);
+    return (int) getmypid();
+}
+
 $arguments = json_decode($argv[2] ?? '{}', true);
 $worker = (new Worker($argv[1], $argv[3] ?? 'test'))
     ->add(new Shop())
     ->add('count_up')
     ->add('give', options: ['title' => 'Give', 'annotations' => ['readOnlyHint' => true], 'timeout' => 20])
     ->add('rest')
+    ->add('work')
     ->add(
         new ToolDefinition('twice', 'Doubles', [['name' => 'number', 'type' => 'integer', 'required' => false, 'default' => 21]]),
         fn (array $given) => 2 * $given['number'],
