@@ -6,11 +6,26 @@ namespace Pillion\Laravel\Tests;
 
 use Pillion\Laravel\Tests\Fixtures\WorkTools;
 use Pillion\Laravel\Tests\Support\Laravel;
+use Pillion\Laravel\Tests\Support\Sidecar;
 use Pillion\Tests\Support\FakeSidecar;
+use Pillion\ToolCall;
 
 /** `artisan pillion:work` in a process of its own, with a sidecar that the test is itself. */
 final class WorkTest extends TestCase
 {
+    /** @var list<resource> */
+    private array $processes = [];
+
+    protected function tearDown(): void
+    {
+        foreach ($this->processes as $process) {
+            if (is_resource($process)) {
+                proc_terminate($process, SIGKILL);
+            }
+        }
+        parent::tearDown();
+    }
+
     /** @return array<string, string> */
     protected function files(): array
     {
@@ -80,6 +95,23 @@ final class WorkTest extends TestCase
         self::assertStringContainsString('heard of limited', $printed);
     }
 
+    public function test_who_calls_the_sidecar_calls_the_application(): void
+    {
+        if (getenv('PILLION') === false) {
+            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
+        }
+        [$process, $pipes] = $this->start(Sidecar::socket());
+        self::assertStringContainsString('offers', (string) fgets($pipes[1]));
+        $sidecar = new \Pillion\Sidecar(Sidecar::socket());
+        self::assertSame('once', $sidecar->execute(new ToolCall('1', 'limited'), ['user' => 'alice'])->result);
+        $refused = $sidecar->execute(new ToolCall('2', 'limited'), ['user' => 'alice']);
+        self::assertSame('rate_limited', $refused->errorCode, (string) $refused->error);
+        self::assertSame('approval_required', $sidecar->execute(new ToolCall('3', 'whoami'))->errorCode);
+        proc_terminate($process, SIGTERM);
+        self::assertStringContainsString("ends: signal", (string) stream_get_contents($pipes[1]));
+        self::assertSame(0, proc_close($process));
+    }
+
     public function test_exit_codes(): void
     {
         [$sidecar, $process] = $this->work('--memory=1');
@@ -91,7 +123,7 @@ final class WorkTest extends TestCase
         self::assertSame(12, proc_close($process));
 
         $sidecar = new FakeSidecar();
-        [$process, $pipes] = Laravel::start($this->folder->path, ['PILLION_SOCKET' => $sidecar->socket], 'pillion:work');
+        [$process, $pipes] = $this->start($sidecar->socket);
         $sidecar->accept("HTTP/1.1 409 Conflict\r\nContent-Length: 24\r\n\r\n{\"detail\":\"It is taken\"}");
         self::assertStringContainsString('The sidecar refuses the tools: It is taken', (string) stream_get_contents($pipes[1]));
         self::assertSame(1, proc_close($process));
@@ -103,7 +135,15 @@ final class WorkTest extends TestCase
     private function work(string ...$options): array
     {
         $sidecar = new FakeSidecar();
-        [$process, $pipes] = Laravel::start($this->folder->path, ['PILLION_SOCKET' => $sidecar->socket], 'pillion:work', ...$options);
+        [$process, $pipes] = $this->start($sidecar->socket, ...$options);
         return [$sidecar, $process, $pipes, $sidecar->accept()];
+    }
+
+    /** @return array{resource, array<int, resource>} */
+    private function start(string $socket, string ...$options): array
+    {
+        $started = Laravel::start($this->folder->path, ['PILLION_SOCKET' => $socket], 'pillion:work', ...$options);
+        $this->processes[] = $started[0];
+        return $started;
     }
 }
