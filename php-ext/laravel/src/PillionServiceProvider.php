@@ -68,6 +68,7 @@ final class PillionServiceProvider extends ServiceProvider
                 Console\ProbeCommand::class,
                 Console\ServersCommand::class,
                 Console\ToolsCommand::class,
+                Console\WorkCommand::class,
             ]);
             // Of laravel/framework, from 9.21 on.
             $about = 'Illuminate\\Foundation\\Console\\AboutCommand';

@@ -183,7 +183,8 @@ final class Workshop
         return $this->app->make('config');
     }
 
-    private function log(): ?ClientLog
+    /** Where the application's tools are logged; null for nowhere. */
+    public function log(): ?ClientLog
     {
         $channel = $this->config()->get('pillion.log.channel');
         if ($channel === false) {

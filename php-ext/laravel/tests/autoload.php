@@ -2,13 +2,11 @@
 
 declare(strict_types=1);
 
-// Debian's Laravel (php-laravel-framework), the package itself, and the library where the extension
-// is not loaded.
+// Debian's Laravel (php-laravel-framework), the package itself, and the library, of which the worker is
+// used with the extension too.
 
 require_once '/usr/share/php/Illuminate/autoload.php';
-if (!extension_loaded('pillion')) {
-    require_once __DIR__ . '/../../library/autoload.php';
-}
+require_once __DIR__ . '/../../library/autoload.php';
 spl_autoload_register(static function (string $class): void {
     $roots = ['Pillion\\Laravel\\Tests\\' => __DIR__ . '/', 'Pillion\\Laravel\\' => __DIR__ . '/../src/'];
     foreach ($roots as $prefix => $path) {

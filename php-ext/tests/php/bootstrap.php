@@ -18,6 +18,7 @@ if ($library) {
 
 require __DIR__ . '/Support/Examples.php';
 require __DIR__ . '/Support/FakeServer.php';
+require __DIR__ . '/Support/FakeSidecar.php';
 require __DIR__ . '/Support/FastCgi.php';
 require __DIR__ . '/Support/Fpm.php';
 require __DIR__ . '/Support/FpmPool.php';
@@ -30,6 +31,7 @@ require __DIR__ . '/Support/SessionServer.php';
 require __DIR__ . '/Support/SidecarProcess.php';
 require __DIR__ . '/Support/Tools.php';
 require __DIR__ . '/Support/Upper.php';
+require __DIR__ . '/Support/WorkerProcess.php';
 
 if ($library) {
     // The library's built-in and MCP tools are those of the sidecar.

@@ -37,19 +37,32 @@ final class Laravel
     /** Runs `artisan` in a process of its own; returns what it prints. */
     public static function artisan(string $path, string ...$arguments): string
     {
-        $options = extension_loaded('pillion')
-            ? ['-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'pillion.log_level=off']
-            : [];
-        $command = [PHP_BINARY, ...$options, __DIR__ . '/artisan.php', $path, ...$arguments];
-        $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);
-        if ($process === false) {
-            throw new RuntimeException('artisan could not be started');
-        }
+        [$process, $pipes] = self::start($path, [], ...$arguments);
         $printed = (string) stream_get_contents($pipes[1]);
         $code = proc_close($process);
         if ($code !== 0) {
             throw new RuntimeException("artisan ended with $code: $printed");
         }
         return $printed;
+    }
+
+    /**
+     * Starts `artisan` in a process of its own.
+     *
+     * @param array<string, string> $environment more of it
+     *
+     * @return array{resource, array<int, resource>} pipe 1 has what it prints
+     */
+    public static function start(string $path, array $environment, string ...$arguments): array
+    {
+        $options = extension_loaded('pillion')
+            ? ['-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'pillion.log_level=off']
+            : [];
+        $command = [PHP_BINARY, ...$options, __DIR__ . '/artisan.php', $path, ...$arguments];
+        $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, null, $environment + getenv());
+        if ($process === false) {
+            throw new RuntimeException('artisan could not be started');
+        }
+        return [$process, $pipes];
     }
 }

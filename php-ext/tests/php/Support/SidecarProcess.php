@@ -9,6 +9,8 @@ final class SidecarProcess
 {
     public readonly string $socket;
     private readonly string $directory;
+    private readonly string $program;
+    private readonly string $servers;
 
     /** @var resource */
     private $process;
@@ -23,15 +25,38 @@ final class SidecarProcess
         $this->directory = sys_get_temp_dir() . '/pillion-' . bin2hex(random_bytes(6));
         mkdir($this->directory, 0700);
         $this->socket = "$this->directory/pillion.sock";
-        $log = ['file', "$this->directory/log", 'w'];
-        $command = [$program, 'serve', '--socket', $this->socket];
+        $this->program = $program;
         // For strings, TOML's inline tables are JSON but for the sign between key and value.
         $entry = fn (array $server): string => '{' . implode(', ', array_map(
             fn (string $key, mixed $value): string => "$key = " . json_encode($value, JSON_UNESCAPED_SLASHES),
             array_keys($server),
             $server,
         )) . '}';
-        $environment = ['PILLION__STORE__LOCATION' => 'memory', 'PILLION__MCP_SERVERS' => '[' . implode(', ', array_map($entry, $servers)) . ']'] + getenv();
+        $this->servers = '[' . implode(', ', array_map($entry, $servers)) . ']';
+        $this->start();
+    }
+
+    /** Another one on the same socket, once this one has ended. */
+    public function restart(): void
+    {
+        proc_terminate($this->process, SIGTERM);
+        proc_close($this->process);
+        $this->start();
+    }
+
+    public function stop(): void
+    {
+        proc_terminate($this->process, SIGTERM);
+        proc_close($this->process);
+        array_map('unlink', (array) glob("$this->directory/*"));
+        rmdir($this->directory);
+    }
+
+    private function start(): void
+    {
+        $log = ['file', "$this->directory/log", 'w'];
+        $command = [$this->program, 'serve', '--socket', $this->socket];
+        $environment = ['PILLION__STORE__LOCATION' => 'memory', 'PILLION__MCP_SERVERS' => $this->servers] + getenv();
         $process = proc_open($command, [['pipe', 'r'], $log, $log], $pipes, null, $environment);
         if ($process === false) {
             throw new \RuntimeException('The sidecar could not be started');
@@ -45,13 +70,5 @@ final class SidecarProcess
             }
             usleep(10_000);
         }
-    }
-
-    public function stop(): void
-    {
-        proc_terminate($this->process, SIGTERM);
-        proc_close($this->process);
-        array_map('unlink', (array) glob("$this->directory/*"));
-        rmdir($this->directory);
     }
 }

@@ -1,0 +1,48 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Work;
+
+use Closure;
+use Illuminate\Cache\RateLimiter;
+use Illuminate\Container\Container;
+use Pillion\Laravel\Configured;
+use Pillion\Laravel\Execution\RateLimits;
+use Pillion\Laravel\Hooks;
+use Pillion\ToolCall;
+use Pillion\ToolRegistry;
+use Pillion\ToolResult;
+use Pillion\Worker\Call;
+
+/** What happens around each call of a worker: the limits that the whole application shares, and the end of its scope. */
+final class AroundCall
+{
+    public function __construct(
+        private readonly Container $app,
+        private readonly ToolRegistry $tools,
+        private readonly CallScope $scope,
+    ) {
+    }
+
+    /** @param Closure(): ToolResult $run */
+    public function __invoke(Call $call, Closure $run): ToolResult
+    {
+        try {
+            return $this->refuse($call) ?? $run();
+        } finally {
+            $this->scope->end($call->thrown);
+        }
+    }
+
+    private function refuse(Call $call): ?ToolResult
+    {
+        $tool = $this->tools->get($call->tool);
+        $limits = new RateLimits(
+            $this->app->make(RateLimiter::class),
+            Configured::array($this->app->make('config'), 'limits.rate_limits'),
+            $this->app->make(Hooks::class)->tenant(),
+        );
+        return $tool === null ? null : $limits->refuse(new ToolCall($call->id, $call->tool), $tool, $call->user);
+    }
+}

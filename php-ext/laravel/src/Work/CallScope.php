@@ -1,0 +1,65 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Work;
+
+use Illuminate\Container\Container;
+use Illuminate\Contracts\Debug\ExceptionHandler;
+use Illuminate\Support\Facades\Facade;
+use Pillion\Exception\PillionException;
+use Pillion\Laravel\Servers\OpenClients;
+use Throwable;
+
+/**
+ * Leaves the application after a call as a queue worker leaves it after a job: nothing that one call has
+ * made or logged in is there for the next.
+ */
+final class CallScope
+{
+    public function __construct(private readonly Container $app)
+    {
+    }
+
+    public function end(?Throwable $thrown): void
+    {
+        if ($thrown !== null && !$thrown instanceof PillionException) {
+            $this->app->make(ExceptionHandler::class)->report($thrown);
+        }
+        if ($this->app->resolved('db')) {
+            $this->settleConnections();
+        }
+        if ($this->app->resolved(OpenClients::class)) {
+            $this->app->make(OpenClients::class)->disconnect();
+        }
+        if ($this->app->resolved('auth') && method_exists($this->app->make('auth'), 'forgetGuards')) {
+            $this->app->make('auth')->forgetGuards();
+        }
+        $log = $this->app->make('log');
+        foreach (['flushSharedContext', 'withoutContext'] as $forget) {
+            // Laravel 8's manager hands the call on to the default channel.
+            if (method_exists($log, $forget) || method_exists($log->driver(), $forget)) {
+                $log->{$forget}();
+            }
+        }
+        if (method_exists($this->app, 'forgetScopedInstances')) {
+            $this->app->forgetScopedInstances();
+        }
+        Facade::clearResolvedInstances();
+    }
+
+    /** Laravel itself makes a lost connection anew, but not one that was lost inside of a transaction. */
+    private function settleConnections(): void
+    {
+        $database = $this->app->make('db');
+        foreach ($database->getConnections() as $name => $connection) {
+            if ($connection->transactionLevel() > 0) {
+                try {
+                    $connection->rollBack(0);
+                } catch (Throwable) {
+                    $database->purge($name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Work;
+
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\Configured;
+use Pillion\Laravel\Execution\ExecutorOptions;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\MCPToolInterface;
+use Pillion\NativeTool;
+use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
+use Pillion\Worker;
+
+/**
+ * What a worker offers of an application: its own tools, without those that the sidecar has itself, with
+ * the approvals and time limits of config/pillion.php.
+ */
+final class Offering
+{
+    public function __construct(private readonly Repository $config, private readonly ServerDirectory $servers)
+    {
+    }
+
+    /** @throws \Pillion\Exception\InvalidInputException when the configuration or a tool is wrong */
+    public function addTo(Worker $worker, ToolRegistry $registry): void
+    {
+        $options = ExecutorOptions::of($this->config, $this->servers, $registry);
+        foreach ($registry->getAll() as $name => $tool) {
+            if ($tool instanceof NativeTool) {
+                continue;
+            }
+            $timeout = $options['tool_timeouts'][$name] ?? null;
+            $worker->add($tool, options: array_filter([
+                'requiresConfirmation' => $tool->getDefinition()->requiresConfirmation || self::asks($tool, $options['approvals']),
+                'timeout' => $timeout,
+            ], fn (mixed $option): bool => $option !== null));
+        }
+    }
+
+    /** @param array{default: mixed, trusted_tools: list<string>, tools: array<string, string>, servers: array<string, mixed>} $rules */
+    private static function asks(ToolInterface $tool, array $rules): bool
+    {
+        $server = $tool instanceof MCPToolInterface ? (string) ($tool->getMCPServerConfig()['server_label'] ?? '') : '';
+        $policy = $rules['tools'][$tool->getName()] ?? $rules['servers'][$server] ?? $rules['default'];
+        return match ($policy) {
+            'auto', 'never' => false,
+            'trusted-only' => !in_array($tool->getName(), $rules['trusted_tools'], true),
+            'always-ask', 'always', 'prompt' => true,
+            default => throw Configured::wrong('approvals', "has the policy of {$tool->getName()}, which must be auto, always-ask or trusted-only", $policy),
+        };
+    }
+}

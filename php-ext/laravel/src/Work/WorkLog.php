@@ -1,0 +1,29 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Work;
+
+use Pillion\Laravel\Console\Shown;
+use Pillion\Laravel\Servers\ClientLog;
+use Symfony\Component\Console\Output\OutputInterface;
+
+/** A worker's log: on the terminal, and where the application's tools are logged. */
+final class WorkLog
+{
+    public function __construct(private readonly OutputInterface $output, private readonly ?ClientLog $channel)
+    {
+    }
+
+    /** @param array<string, mixed> $context */
+    public function log(string $level, string $message, array $context = []): void
+    {
+        $more = implode(' ', array_map(
+            fn (string $key): string => "$key=" . (is_scalar($context[$key]) ? $context[$key] : '?'),
+            array_keys($context),
+        ));
+        $line = Shown::line(sprintf('[%s] %s', date('Y-m-d H:i:s'), rtrim("$message $more")));
+        $this->output->writeln($level === 'info' ? $line : "<comment>$line</comment>");
+        $this->channel?->log($level, $message, $context);
+    }
+}

@@ -1,0 +1,149 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Pillion\Laravel\Tests\Fixtures\WorkTools;
+use Pillion\Laravel\Tests\Support\Laravel;
+use Pillion\Laravel\Tests\Support\Sidecar;
+use Pillion\Tests\Support\FakeSidecar;
+use Pillion\ToolCall;
+
+/** `artisan pillion:work` in a process of its own, with a sidecar that the test is itself. */
+final class WorkTest extends TestCase
+{
+    /** @var list<resource> */
+    private array $processes = [];
+
+    protected function tearDown(): void
+    {
+        foreach ($this->processes as $process) {
+            if (is_resource($process)) {
+                proc_terminate($process, SIGKILL);
+            }
+        }
+        parent::tearDown();
+    }
+
+    /** @return array<string, string> */
+    protected function files(): array
+    {
+        $pillion = [
+            'tools' => ['classes' => [WorkTools::class]],
+            'approvals' => ['tools' => ['whoami' => 'always-ask']],
+            'limits' => ['tool_timeouts' => ['whoami' => 5], 'rate_limits' => ['tools' => ['limited' => ['per_hour' => 1]]]],
+        ];
+        return [
+            'config/pillion.php' => '<?php return ' . var_export($pillion, true) . ';',
+            'config/database.php' => "<?php return ['default' => 'sqlite', 'migrations' => 'migrations',"
+                . " 'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => database_path('test.sqlite'), 'prefix' => '']]];",
+            'database/test.sqlite' => '',
+        ];
+    }
+
+    public function test_it_offers_the_tools_of_the_application(): void
+    {
+        [$sidecar, , , $offer] = $this->work();
+        self::assertSame('Test', $offer['name']);
+        $tools = array_column($offer['tools'], null, 'name');
+        ksort($tools);
+        self::assertSame(['broken', 'limited', 'untidy', 'whoami'], array_keys($tools), 'not those that the sidecar has');
+        self::assertSame([true, 5_000], [$tools['whoami']['requiresConfirmation'], $tools['whoami']['timeoutMs']]);
+        self::assertFalse($tools['untidy']['requiresConfirmation']);
+    }
+
+    public function test_a_call_leaves_nothing_behind_for_the_next(): void
+    {
+        [$sidecar] = $this->work();
+        $expected = ['calls' => 1, 'notes' => 0, 'user' => null, 'level' => 1];
+        self::assertEquals($expected, $sidecar->call('untidy')['structuredContent']);
+        self::assertEquals($expected, $sidecar->call('untidy')['structuredContent']);
+    }
+
+    public function test_calls_are_logged_and_exceptions_reported(): void
+    {
+        [$sidecar, $process, $pipes] = $this->work('--name=shop', '--max-calls=3');
+        $sidecar->sendCall(1, 'whoami', [], ['user' => 'alice']);
+        self::assertSame('alice', $sidecar->hear()['result']['structuredContent']['user']);
+        $failed = $sidecar->call('broken');
+        self::assertSame([true, 'internal_error', 'This is broken'], [$failed['isError'], $failed['errorCode'], $failed['content'][0]['text']]);
+        $sidecar->sendCall(3, 'whoami');
+        self::assertSame('worker/draining', $sidecar->hear()['method']);
+        $sidecar->hear();
+        $sidecar->hear();
+        $sidecar->hangUp();
+        $printed = (string) stream_get_contents($pipes[1]);
+        self::assertSame(0, proc_close($process), $printed);
+        self::assertMatchesRegularExpression("/^\\[.*\\] Worker 'shop' offers .*whoami/m", $printed);
+        self::assertMatchesRegularExpression("/^\\[.*\\] Tool 'whoami' done call=call-1 duration_ms=\\d+$/m", $printed);
+        self::assertMatchesRegularExpression("/^\\[.*\\] Tool 'broken' failed: internal_error call=.*$/m", $printed);
+        self::assertStringContainsString("Worker 'shop' ends: calls calls=3", $printed);
+        self::assertStringContainsString('DomainException', (string) file_get_contents("{$this->folder->path}/storage/logs/laravel.log"));
+    }
+
+    public function test_limits_and_events_are_those_of_the_application(): void
+    {
+        [$sidecar, $process, $pipes] = $this->work();
+        self::assertSame('once', $sidecar->call('limited')['content'][0]['text']);
+        self::assertSame('rate_limited', $sidecar->call('limited')['errorCode']);
+        proc_terminate($process, SIGTERM);
+        self::assertSame('worker/draining', $sidecar->hear()['method']);
+        $sidecar->hangUp();
+        $printed = (string) stream_get_contents($pipes[1]);
+        self::assertSame(0, proc_close($process), $printed);
+        self::assertStringContainsString('heard of limited', $printed);
+    }
+
+    public function test_who_calls_the_sidecar_calls_the_application(): void
+    {
+        if (getenv('PILLION') === false) {
+            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
+        }
+        [$process, $pipes] = $this->start(Sidecar::socket());
+        self::assertStringContainsString('offers', (string) fgets($pipes[1]));
+        $sidecar = new \Pillion\Sidecar(Sidecar::socket());
+        self::assertSame('once', $sidecar->execute(new ToolCall('1', 'limited'), ['user' => 'alice'])->result);
+        $refused = $sidecar->execute(new ToolCall('2', 'limited'), ['user' => 'alice']);
+        self::assertSame('rate_limited', $refused->errorCode, (string) $refused->error);
+        self::assertSame('approval_required', $sidecar->execute(new ToolCall('3', 'whoami'))->errorCode);
+        proc_terminate($process, SIGTERM);
+        self::assertStringContainsString("ends: signal", (string) stream_get_contents($pipes[1]));
+        self::assertSame(0, proc_close($process));
+    }
+
+    public function test_exit_codes(): void
+    {
+        [$sidecar, $process] = $this->work('--memory=1');
+        $sidecar->sendCall(1, 'whoami');
+        self::assertSame('worker/draining', $sidecar->hear()['method']);
+        $sidecar->hear();
+        $sidecar->hear();
+        $sidecar->hangUp();
+        self::assertSame(12, proc_close($process));
+
+        $sidecar = new FakeSidecar();
+        [$process, $pipes] = $this->start($sidecar->socket);
+        $sidecar->accept("HTTP/1.1 409 Conflict\r\nContent-Length: 24\r\n\r\n{\"detail\":\"It is taken\"}");
+        self::assertStringContainsString('The sidecar refuses the tools: It is taken', (string) stream_get_contents($pipes[1]));
+        self::assertSame(1, proc_close($process));
+
+        self::assertSame([2, "--max-time is no number.\n"], $this->artisanOutput('pillion:work --max-time=soon'));
+    }
+
+    /** @return array{FakeSidecar, resource, array<int, resource>, array<string, mixed>} */
+    private function work(string ...$options): array
+    {
+        $sidecar = new FakeSidecar();
+        [$process, $pipes] = $this->start($sidecar->socket, ...$options);
+        return [$sidecar, $process, $pipes, $sidecar->accept()];
+    }
+
+    /** @return array{resource, array<int, resource>} */
+    private function start(string $socket, string ...$options): array
+    {
+        $started = Laravel::start($this->folder->path, ['PILLION_SOCKET' => $socket], 'pillion:work', ...$options);
+        $this->processes[] = $started[0];
+        return $started;
+    }
+}

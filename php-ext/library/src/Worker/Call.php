@@ -1,0 +1,121 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Worker;
+
+use Pillion\CancellationToken;
+use Pillion\Exception\CancelledException;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Fallback\Argument;
+use Pillion\Fallback\Failure;
+use Pillion\Progress;
+
+/**
+ * The call that a worker is busy with. A tool finds it with {@see Call::current()}, says through it how
+ * far it is, and learns of it whether anybody still waits.
+ */
+final class Call
+{
+    /** Ends by itself what it is given to, such as `McpClient::callTool(..., cancellation: $token)`. */
+    public readonly CancellationToken $cancellation;
+    /** @var ?\Throwable what the tool has thrown, once it has */
+    public ?\Throwable $thrown = null;
+
+    private static ?self $current = null;
+    private ?string $reason = null;
+
+    /**
+     * @param string  $id      of the call, as in the sidecar's log of calls
+     * @param ?string $user    for whom, as the caller told the sidecar: a name, no proof
+     * @param ?string $channel likewise
+     *
+     * @internal
+     */
+    public function __construct(
+        public readonly string $id,
+        public readonly string $tool,
+        public readonly ?string $user,
+        public readonly ?string $channel,
+        private readonly ?float $end,
+        private readonly Session $session,
+    ) {
+        $this->cancellation = new CancellationToken();
+    }
+
+    /** The call that runs now; null outside of a worker. */
+    public static function current(): ?self
+    {
+        return self::$current;
+    }
+
+    /**
+     * Tells whoever waits how far the call is. Outside of a worker nobody is told:
+     * `Call::current()?->progress(1, 3, 'looking')`.
+     *
+     * @param Progress|int|float $progress how much is done, each time more
+     * @param int|float|null     $total    how much there is to do, where it is known
+     *
+     * @throws InvalidInputException when a number is none or the message is not UTF-8
+     */
+    public function progress(Progress|int|float $progress, int|float|null $total = null, ?string $message = null): void
+    {
+        if (!$progress instanceof Progress) {
+            $progress = new Progress((float) $progress, $total === null ? null : (float) $total, $message);
+        }
+        if (!is_finite($progress->progress) || !is_finite($progress->total ?? 0.0)) {
+            throw Failure::invalidInput('The progress must be a finite number');
+        }
+        Argument::texts([3 => $progress->message]);
+        $this->session->tell($progress);
+    }
+
+    /** Whether nobody waits for the call any more; the sidecar is heard now. */
+    public function isCancelled(): bool
+    {
+        $this->session->listen();
+        return $this->cancellation->isCancelled();
+    }
+
+    /** @throws CancelledException when nobody waits any more */
+    public function throwIfCancelled(): void
+    {
+        if ($this->isCancelled()) {
+            throw Failure::ofCode('cancelled', 'The call was cancelled' . ($this->reason === null ? '' : ": $this->reason"));
+        }
+    }
+
+    /** Until the caller gives up; null when it waits as long as it takes. */
+    public function secondsLeft(): ?float
+    {
+        return $this->end === null ? null : max(0.0, $this->end - Limits::now());
+    }
+
+    /** @internal */
+    public function cancel(?string $reason): void
+    {
+        $this->reason ??= $reason;
+        $this->cancellation->cancel($reason);
+    }
+
+    /**
+     * Runs something as the work of this call.
+     *
+     * @template T
+     *
+     * @param \Closure(): T $work
+     *
+     * @return T
+     *
+     * @internal
+     */
+    public function during(\Closure $work): mixed
+    {
+        self::$current = $this;
+        try {
+            return $work();
+        } finally {
+            self::$current = null;
+        }
+    }
+}

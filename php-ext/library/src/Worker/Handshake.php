@@ -1,0 +1,117 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Worker;
+
+use Pillion\Exception\AuthorizationException;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\PillionException;
+use Pillion\Exception\TransportException;
+use Pillion\Fallback\Failure;
+
+/**
+ * The request that makes a connection to the sidecar that of a worker, and its answer.
+ *
+ * @internal
+ */
+final class Handshake
+{
+    private const SECONDS = 30.0;
+    private const LONGEST_HEAD = 65_536;
+    private const LONGEST_BODY = 1_048_576;
+
+    /**
+     * @return string the id that the sidecar has given to the worker
+     *
+     * @throws Lost                   when the sidecar has no place now
+     * @throws InvalidInputException  when it does not want these tools
+     * @throws AuthorizationException when this process may not offer tools
+     * @throws TransportException     when it answers with something else
+     */
+    public static function make(Connection $connection, string $offer): string
+    {
+        $request = implode("\r\n", [
+            'POST /api/v1/workers HTTP/1.1',
+            'Host: pillion',
+            'Connection: Upgrade',
+            'Upgrade: pillion-worker',
+            'Content-Type: application/json',
+            'Content-Length: ' . strlen($offer),
+            '',
+            $offer,
+        ]);
+        try {
+            $connection->send($request);
+        } catch (Lost) {
+            // Who refuses a request may do so before it has read all of it.
+        }
+        [$status, $headers] = self::head($connection);
+        if ($status !== 101) {
+            throw self::refusal($status, self::body($connection, $headers));
+        }
+        if (strcasecmp($headers['upgrade'] ?? '', 'pillion-worker') !== 0) {
+            throw Failure::transport('The sidecar switched to another protocol than that of workers');
+        }
+        return $headers['pillion-worker'] ?? '';
+    }
+
+    /** @return array{int, array<string, string>} the status, and headers by their name in small letters */
+    private static function head(Connection $connection): array
+    {
+        $end = Limits::now() + self::SECONDS;
+        do {
+            $head = $connection->next("\r\n\r\n", max(0.0, $end - Limits::now()), self::LONGEST_HEAD);
+        } while ($head === null && Limits::now() < $end);
+        if ($head === null) {
+            throw new Lost('The sidecar does not answer');
+        }
+        $lines = explode("\r\n", $head);
+        if (preg_match('~^HTTP/1\.[01] (\d{3})( |$)~', $lines[0], $found) !== 1) {
+            throw Failure::transport('What listens on the socket is no sidecar: its answer is not HTTP');
+        }
+        $headers = [];
+        foreach (array_slice($lines, 1) as $line) {
+            [$name, $value] = explode(':', $line, 2) + [1 => ''];
+            $headers[strtolower($name)] = trim($value);
+        }
+        return [(int) $found[1], $headers];
+    }
+
+    /** @param array<string, string> $headers */
+    private static function body(Connection $connection, array $headers): string
+    {
+        $length = $headers['content-length'] ?? '';
+        if (!ctype_digit($length) || strlen($length) > 7 || (int) $length > self::LONGEST_BODY) {
+            return '';
+        }
+        try {
+            return $connection->bytes((int) $length, self::SECONDS) ?? '';
+        } catch (Lost) {
+            return '';
+        }
+    }
+
+    private static function refusal(int $status, string $body): PillionException
+    {
+        $problem = json_decode($body, true);
+        $said = is_array($problem) ? $problem['detail'] ?? $problem['title'] ?? null : null;
+        $why = is_string($said) ? $said : "HTTP $status";
+        if ($status === 404 || $status === 405) {
+            return Failure::transport("The sidecar takes no workers: $why", $status);
+        }
+        if ($status === 401 || $status === 403) {
+            $refusal = new AuthorizationException("The sidecar takes no tools of this process: $why");
+            $refusal->errorCode = 'denied';
+            $refusal->httpStatus = $status;
+            return $refusal;
+        }
+        if ($status === 429 || $status >= 500) {
+            return new Lost("The sidecar takes no worker now: $why");
+        }
+        if ($status >= 400) {
+            return Failure::invalidInput("The sidecar refuses the tools: $why");
+        }
+        return Failure::transport("The sidecar answered with HTTP $status where it should switch protocols", $status);
+    }
+}

@@ -1,0 +1,118 @@
+<?php
+
+declare(strict_types=1);
+
+/*
+ * A worker: php worker.php SOCKET [JSON of the arguments of Worker::run()] [name]
+ *
+ * It prints the log, and last why it has ended. The extension is loaded or not; the worker's classes are
+ * those of the library anyway.
+ */
+
+use Pillion\AsTool;
+use Pillion\Exception\NotFoundException;
+use Pillion\ToolDefinition;
+use Pillion\ToolResult;
+use Pillion\Worker;
+use Pillion\Worker\Call;
+
+require_once __DIR__ . '/../../../library/autoload.php';
+
+/** Tools of a shop. */
+final class Shop
+{
+    /** Finds an order. */
+    #[AsTool(category: 'orders', cooldownSeconds: 60)]
+    public function find_order(int $number): array
+    {
+        if ($number === 404) {
+            throw new NotFoundException("No order $number");
+        }
+        return ['number' => $number, 'price' => 1.0, 'lines' => [], 'notes' => new stdClass()];
+    }
+
+    /** Deletes an order. */
+    #[AsTool(requiresConfirmation: true)]
+    public function delete_order(int $number = 7): string
+    {
+        return "deleted $number";
+    }
+}
+
+/** Says how far it is, until nobody waits any more. */
+function count_up(int $to, int $pause_ms = 10): string
+{
+    for ($i = 1; $i <= $to; $i++) {
+        Call::current()->progress($i, $to, "at $i");
+        if (Call::current()->isCancelled()) {
+            fwrite(STDOUT, "cancelled at $i\n");
+            Call::current()->throwIfCancelled();
+        }
+        usleep($pause_ms * 1000);
+    }
+    return "counted to $to";
+}
+
+/** Returns what it is asked for. */
+function give(string $what): mixed
+{
+    return match ($what) {
+        'null' => null,
+        'list' => [1, 2],
+        'number' => 1.0,
+        'latin1' => "caf\xE9",
+        'blocks' => ['content' => [['type' => 'image', 'mimeType' => 'image/png', 'data' => 'AAAA']], 'structuredContent' => []],
+        'success' => ToolResult::success('words', data: ['for' => 'programs']),
+        'failure' => ToolResult::failure('Not today', 'rate_limited', result: ['wait' => 3]),
+        'exception' => throw new RuntimeException("Broken caf\xE9"),
+        'exit' => exit(3),
+        'echo' => print("something printed\n"),
+        'large' => str_repeat('x', 15_900_000) . str_repeat('"', 500_000),
+        'fork' => pcntl_fork() === 0 ? 'the child' : (string) usleep(200_000) . 'the parent',
+        'process' => getmypid(),
+        'about' => [Call::current()->id, Call::current()->user, Call::current()->channel, round(Call::current()->secondsLeft() ?? 0)],
+        default => $what,
+    };
+}
+
+/** Sleeps. */
+function rest(float $seconds): string
+{
+    $end = microtime(true) + $seconds;
+    while (microtime(true) < $end) {
+        usleep(10_000);
+    }
+    return 'rested';
+}
+
+/** Takes its time, and says which process it was. */
+function work(float $seconds): int
+{
+    rest($seconds);
+    return (int) getmypid();
+}
+
+$arguments = json_decode($argv[2] ?? '{}', true);
+$worker = (new Worker($argv[1], $argv[3] ?? 'test'))
+    ->add(new Shop())
+    ->add('count_up')
+    ->add('give', options: ['title' => 'Give', 'annotations' => ['readOnlyHint' => true], 'timeout' => 20])
+    ->add('rest')
+    ->add('work')
+    ->add(
+        new ToolDefinition('twice', 'Doubles', [['name' => 'number', 'type' => 'integer', 'required' => false, 'default' => 21]]),
+        fn (array $given) => 2 * $given['number'],
+    );
+$worker->setLogger(new class () {
+    /** @param array<string, mixed> $context */
+    public function log(string $level, string $message, array $context): void
+    {
+        echo "$level: $message\n";
+    }
+});
+try {
+    echo $worker->run(...$arguments)->value, "\n";
+} catch (Pillion\Exception\PillionException $e) {
+    echo get_class($e), ": {$e->getMessage()}\n";
+    exit(1);
+}

@@ -1,0 +1,393 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use PHPUnit\Framework\TestCase;
+use Pillion\AsTool;
+use Pillion\CallableTool;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Tests\Support\FakeSidecar;
+use Pillion\Tests\Support\RollDice2;
+use Pillion\Tests\Support\Tools;
+use Pillion\Tests\Support\Upper;
+use Pillion\Tests\Support\WorkerProcess;
+use Pillion\ToolDefinition;
+use Pillion\ToolRegistry;
+use Pillion\Worker;
+use Pillion\Worker\Call;
+
+require_once __DIR__ . '/../../library/autoload.php';
+
+/** A worker, with a sidecar that the test is itself. */
+final class WorkerTest extends TestCase
+{
+    public function testTheLibraryHasItWithTheExtensionToo(): void
+    {
+        $file = (new \ReflectionClass(Worker::class))->getFileName();
+        self::assertStringEndsWith('library/src/Worker.php', (string) $file);
+        self::assertSame(getenv('PILLION_CONTRACT') !== 'library', (new \ReflectionClass(ToolRegistry::class))->isInternal());
+    }
+
+    public function testItOffersWhatARegistryTakes(): void
+    {
+        $registry = ToolRegistry::withBuiltins();
+        $registry->register(new ToolDefinition('of_a_registry', 'One'), fn () => 1);
+        $worker = (new Worker('/nowhere'))
+            ->add($registry)
+            ->add(new Tools())
+            ->add(RollDice2::class)
+            ->add(Upper::class)
+            ->add(new CallableTool(new ToolDefinition('ready_made', 'Two'), fn () => 2))
+            ->add(new ToolDefinition('with_handler', 'Three'), fn () => 3)
+            ->add(#[AsTool('of_a_closure', 'Four')] fn (int $by) => 4 * $by)
+            ->add([new Tools(), 'other']);
+        self::assertSame(
+            ['of_a_registry', 'forecast', 'say_hello', 'add', 'roll_dice2', 'upper', 'ready_made', 'with_handler', 'of_a_closure', 'other'],
+            $worker->getTools(),
+        );
+    }
+
+    /** @return iterable<string, array{\Closure(Worker): mixed, string}> */
+    public static function refused(): iterable
+    {
+        $definition = new ToolDefinition('upper', 'Once more');
+        yield 'twice' => [fn (Worker $worker) => $worker->add(new Upper())->add($definition, fn () => 1), "Tool 'upper' already registered"];
+        yield 'no handler' => [fn (Worker $worker) => $worker->add($definition), 'upper: a definition needs a handler'];
+        yield 'too much of a handler' => [fn (Worker $worker) => $worker->add(new Upper(), fn () => 1), 'A handler is for a ToolDefinition'];
+        yield 'nothing' => [fn (Worker $worker) => $worker->add('no_such_function'), "There is neither a function nor a class 'no_such_function'"];
+        yield 'option' => [fn (Worker $worker) => $worker->add(new Upper(), options: ['tilte' => '']), "the option 'tilte' is unknown"];
+        yield 'timeout' => [fn (Worker $worker) => $worker->add(new Upper(), options: ['timeout' => 0]), "the option 'timeout' must be a number"];
+        yield 'schema' => [fn (Worker $worker) => $worker->add(new Upper(), options: ['outputSchema' => [1]]), "the option 'outputSchema' must be a map"];
+        yield 'title' => [fn (Worker $worker) => $worker->add(new Upper(), options: ['title' => "\xff"]), "the option 'title' must be text"];
+        yield 'no tools' => [fn (Worker $worker) => $worker->run(), 'A worker needs a tool'];
+        yield 'calls' => [fn (Worker $worker) => $worker->add(new Upper())->run(maxCalls: 0), 'maxCalls must be above zero'];
+        yield 'seconds' => [fn (Worker $worker) => $worker->add(new Upper())->run(maxSeconds: NAN), 'maxSeconds must be above zero'];
+        yield 'name' => [fn () => new Worker('/nowhere', ''), 'A worker needs a name of 1 to 100 characters'];
+        yield 'logger' => [fn (Worker $worker) => $worker->setLogger(new \stdClass()), 'The logger needs the method log()'];
+    }
+
+    /** @dataProvider refused */
+    public function testWhatCannotBeIsRefused(\Closure $what, string $message): void
+    {
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage($message);
+        $what(new Worker('/nowhere'));
+    }
+
+    public function testItSaysWhatItOffers(): void
+    {
+        [$sidecar, $worker] = $this->connected($offer);
+        self::assertStringStartsWith("POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-worker\r\n", $sidecar->request);
+        self::assertSame('test', $offer['name']);
+        $tools = array_column($offer['tools'], null, 'name');
+        self::assertSame(['find_order', 'delete_order', 'count_up', 'give', 'rest', 'work', 'twice'], array_keys($tools));
+        self::assertEquals([
+            'name' => 'find_order',
+            'description' => 'Finds an order.',
+            'inputSchema' => ['type' => 'object', 'properties' => ['number' => ['type' => 'integer']], 'required' => ['number']],
+            'category' => 'orders',
+            'requiresConfirmation' => false,
+            'cooldownSeconds' => 60,
+            'strict' => false,
+        ], $tools['find_order']);
+        self::assertTrue($tools['delete_order']['requiresConfirmation']);
+        self::assertSame(['Give', ['readOnlyHint' => true], 20_000], [$tools['give']['title'], $tools['give']['annotations'], $tools['give']['timeoutMs']]);
+    }
+
+    /** @return iterable<string, array{string, array<string, mixed>}> */
+    public static function results(): iterable
+    {
+        $text = fn (string $text) => ['content' => [['type' => 'text', 'text' => $text]]];
+        $failed = fn (string $message, string $code) => $text($message) + ['isError' => true, 'errorCode' => $code];
+        yield 'text' => ['words', $text('words')];
+        yield 'null' => ['null', ['content' => []]];
+        yield 'a number' => ['number', $text('1.0')];
+        yield 'a list' => ['list', $text('[1,2]')];
+        yield 'for people and programs' => ['success', $text('words') + ['structuredContent' => ['for' => 'programs']]];
+        yield 'in the form of MCP' => ['blocks', ['content' => [['type' => 'image', 'mimeType' => 'image/png', 'data' => 'AAAA']], 'structuredContent' => []]];
+        yield 'not UTF-8' => ['latin1', $failed('The value is not JSON: it holds text that is not valid UTF-8', 'invalid_input')];
+        yield 'a failure' => ['failure', $failed('Not today', 'rate_limited') + ['structuredContent' => ['wait' => 3]]];
+        yield 'an exception' => ['exception', $failed('Broken caf\xE9', 'internal_error')];
+        yield 'too large' => ['large', $failed("Tool 'give' returned 16900075 bytes; the limit is 16777216", 'internal_error')];
+        yield 'printed' => ['echo', $text('1')];
+        yield 'of a parent, not of its child' => ['fork', $text('the parent')];
+    }
+
+    /** @dataProvider results */
+    public function testResults(string $what, array $expected): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        self::assertSame($expected, $sidecar->call('give', ['what' => $what]));
+        self::assertSame([['type' => 'text', 'text' => '42']], $sidecar->call('twice')['content'], 'it goes on');
+        if ($what === 'echo') {
+            self::assertStringContainsString('something printed', $worker->output());
+        }
+    }
+
+    public function testMapsStayMapsAndFloatsFloats(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(1, 'find_order', ['number' => 3]);
+        $json = '{"number":3,"price":1.0,"lines":[],"notes":{}}';
+        self::assertSame(
+            '{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":' . json_encode($json) . '}],"structuredContent":' . $json . "}}\n",
+            $sidecar->hearLine(),
+        );
+    }
+
+    public function testArgumentsAreCheckedAndErrorsKeepTheirCode(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $failed = $sidecar->call('find_order', ['number' => 404]);
+        self::assertSame(['not_found', 'No order 404'], [$failed['errorCode'], $failed['content'][0]['text']]);
+        $failed = $sidecar->call('find_order', ['number' => 'three']);
+        self::assertSame(['invalid_input', 'Invalid type for number: expected integer'], [$failed['errorCode'], $failed['content'][0]['text']]);
+        self::assertSame(-32602, $sidecar->call('nothing')['error']['code']);
+    }
+
+    public function testApprovalsAndCooldownsAreTheSidecars(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        self::assertSame('deleted 7', $sidecar->call('delete_order')['content'][0]['text']);
+        foreach ([1, 2] as $number) {
+            self::assertArrayNotHasKey('isError', $sidecar->call('find_order', ['number' => $number]));
+        }
+    }
+
+    public function testAToolKnowsItsCall(): void
+    {
+        self::assertNull(Call::current());
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(9, 'give', ['what' => 'about'], ['callId' => '01a', 'user' => 'alice', 'channel' => 'web', 'deadlineMs' => 29_990]);
+        self::assertSame('["01a","alice","web",30.0]', $sidecar->hear()['result']['content'][0]['text']);
+    }
+
+    public function testProgressIsTold(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(5, 'count_up', ['to' => 2]);
+        foreach ([1, 2] as $step) {
+            $told = $sidecar->hear();
+            self::assertSame('notifications/progress', $told['method']);
+            self::assertEquals(['progressToken' => 5, 'progress' => $step, 'total' => 2, 'message' => "at $step"], $told['params']);
+        }
+        self::assertSame('counted to 2', $sidecar->hear()['result']['content'][0]['text']);
+    }
+
+    public function testACancelledCallHearsOfIt(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(5, 'count_up', ['to' => 100_000]);
+        $sidecar->hear();
+        $sidecar->send('notifications/cancelled', ['requestId' => 4, 'reason' => 'another']);
+        $sidecar->send('ping', [], 'there?');
+        while (($heard = $sidecar->hear()) !== null && isset($heard['method'])) {
+            self::assertSame('notifications/progress', $heard['method']);
+        }
+        self::assertSame('there?', $heard['id'], 'a ping is answered between two reports');
+        $sidecar->send('notifications/cancelled', ['requestId' => 5, 'reason' => 'bored']);
+        while (($heard = $sidecar->hear()) !== null && isset($heard['method'])) {
+            self::assertSame('notifications/progress', $heard['method']);
+        }
+        self::assertSame('cancelled', $heard['result']['errorCode']);
+        self::assertSame('The call was cancelled: bored', $heard['result']['content'][0]['text']);
+        self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
+    }
+
+    public function testExitClosesTheConnection(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(1, 'give', ['what' => 'exit']);
+        self::assertNull($sidecar->hear());
+        self::assertSame(3, $worker->ended());
+    }
+
+    public function testATooLateResultIsATimeout(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(1, 'rest', ['seconds' => 0.3], ['deadlineMs' => 50]);
+        self::assertSame('timeout', $sidecar->hear()['result']['errorCode']);
+    }
+
+    public function testASignalEndsTheCallAndThenTheWorker(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(1, 'rest', ['seconds' => 0.5]);
+        usleep(200_000);
+        $worker->signal(SIGTERM);
+        self::assertSame('worker/draining', $sidecar->hear()['method']);
+        $ping = $sidecar->hear();
+        self::assertSame('ping', $ping['method']);
+        self::assertSame('rested', $sidecar->hear()['result']['content'][0]['text']);
+        // It was on its way already.
+        $sidecar->sendCall(2, 'twice');
+        self::assertSame('42', $sidecar->hear()['result']['content'][0]['text']);
+        $sidecar->sendLine((string) json_encode(['jsonrpc' => '2.0', 'id' => $ping['id'], 'result' => []]));
+        self::assertNull($sidecar->hear());
+        self::assertSame(0, $worker->ended());
+        self::assertStringEndsWith("ends: signal\nsignal\n", $worker->output());
+    }
+
+    /** @return iterable<string, array{array<string, mixed>, int, string}> the limits, the calls until one is reached, and which */
+    public static function limits(): iterable
+    {
+        yield 'calls' => [['maxCalls' => 2], 2, 'calls'];
+        yield 'time' => [['maxSeconds' => 0.8], 0, 'time'];
+        yield 'memory' => [['maxMemory' => 1], 1, 'memory'];
+    }
+
+    /** @dataProvider limits */
+    public function testItEndsAtALimit(array $limits, int $calls, string $reason): void
+    {
+        $sidecar = new FakeSidecar();
+        $worker = new WorkerProcess($sidecar->socket, $limits);
+        $sidecar->accept();
+        for ($left = $calls; $left > 0; $left--) {
+            $sidecar->sendCall($left, 'twice');
+            if ($left > 1) {
+                self::assertSame($left, $sidecar->hear()['id']);
+            }
+        }
+        self::assertSame('worker/draining', $sidecar->hear()['method'], 'before the last answer');
+        self::assertSame('ping', $sidecar->hear()['method']);
+        if ($calls > 0) {
+            self::assertSame(1, $sidecar->hear()['id']);
+        }
+        $sidecar->hangUp();
+        self::assertSame(0, $worker->ended());
+        self::assertStringEndsWith("\n$reason\n", $worker->output());
+    }
+
+    public function testItWaitsForASidecarAndComesBack(): void
+    {
+        $sidecar = new FakeSidecar();
+        $sidecar->stop();
+        $worker = new WorkerProcess($sidecar->socket);
+        $worker->printed('trying again in 0.2 s');
+        $sidecar->listen();
+        $sidecar->accept("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 22\r\n\r\n{\"detail\":\"Not today\"}");
+        $worker->printed('The sidecar takes no worker now: Not today; trying again');
+        $sidecar->accept();
+        self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
+        $sidecar->hangUp();
+        $sidecar->accept();
+        self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
+        $sidecar->stop();
+        $worker->printed('The sidecar has closed the connection');
+        $worker->signal(SIGINT);
+        self::assertSame(0, $worker->ended(), 'also while it waits');
+    }
+
+    public function testACallWhoseSidecarGoesIsToldSo(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(1, 'count_up', ['to' => 100_000]);
+        $sidecar->hear();
+        $sidecar->hangUp();
+        $worker->printed('cancelled at');
+        $sidecar->accept();
+        self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
+    }
+
+    /** @return iterable<string, array{string, string}> */
+    public static function refusals(): iterable
+    {
+        $problem = '{"detail":"No tool may be called so"}';
+        $answer = fn (int $status) => "HTTP/1.1 $status No\r\nContent-Type: application/problem+json\r\nContent-Length: " . strlen($problem) . "\r\n\r\n$problem";
+        yield 'a bad tool' => [$answer(400), 'Pillion\Exception\InvalidInputException: The sidecar refuses the tools: No tool may be called so'];
+        yield 'a name that is taken' => [$answer(409), 'Pillion\Exception\InvalidInputException: The sidecar refuses the tools: No tool may be called so'];
+        yield 'not allowed' => [$answer(403), 'Pillion\Exception\AuthorizationException: The sidecar takes no tools of this process: No tool may be called so'];
+        yield 'an old sidecar' => ["HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar takes no workers: HTTP 404'];
+        yield 'no upgrade' => ["HTTP/1.1 200 OK\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar answered with HTTP 200'];
+        yield 'another upgrade' => ["HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar switched to another protocol'];
+        yield 'no HTTP' => ["SSH-2.0-OpenSSH_9.2\r\n\r\n", 'Pillion\Exception\TransportException: What listens on the socket is no sidecar'];
+        yield 'an endless head' => [str_repeat('x', 70_000), 'Pillion\Exception\TransportException: The sidecar sent more than 65536 bytes in one piece'];
+    }
+
+    /** @dataProvider refusals */
+    public function testARefusalIsAnException(string $answer, string $message): void
+    {
+        $sidecar = new FakeSidecar();
+        $worker = new WorkerProcess($sidecar->socket);
+        $sidecar->accept($answer);
+        self::assertSame(1, $worker->ended());
+        self::assertStringContainsString($message, $worker->output());
+    }
+
+    /** @return iterable<string, array{string, string}> */
+    public static function nonsense(): iterable
+    {
+        yield 'no JSON' => ['{"jsonrpc":', 'no message of JSON-RPC: Syntax error'];
+        yield 'no object' => ['[]', 'no message of JSON-RPC: it is no object'];
+        yield 'not UTF-8' => ["{\"method\":\"\xff\"}", 'no message of JSON-RPC: Malformed UTF-8'];
+        yield 'no name' => ['{"id":1,"method":"tools/call","params":{}}', 'a call without an id, a name'];
+        yield 'no id' => ['{"method":"tools/call","params":{"name":"twice"}}', 'a call without an id, a name'];
+        yield 'arguments' => ['{"id":1,"method":"tools/call","params":{"name":"twice","arguments":[1]}}', 'or a map of arguments'];
+        yield 'too long' => [str_repeat('x', 17_000_000), 'more than 16777216 bytes in one piece'];
+    }
+
+    /** @dataProvider nonsense */
+    public function testNonsenseIsAnException(string $line, string $message): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        @$sidecar->sendLine($line);
+        self::assertSame(1, $worker->ended());
+        self::assertStringContainsString('Pillion\Exception\TransportException: The sidecar sent ', $worker->output());
+        self::assertStringContainsString($message, $worker->output());
+    }
+
+    public function testHostileArgumentsFailTheirCallAlone(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendLine('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"twice","arguments":{"\u0000a":1}}}');
+        self::assertSame([1, -32602], [($answer = $sidecar->hear())['id'], $answer['error']['code']]);
+        $sidecar->sendLine('{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"twice","arguments":{"x":' . str_repeat('[', 200) . str_repeat(']', 200) . '}}}');
+        self::assertSame('invalid_input', $sidecar->hear()['result']['errorCode']);
+        $sidecar->sendLine('{"jsonrpc":"2.0","id":3,"method":"resources/list"}');
+        self::assertSame(-32601, $sidecar->hear()['error']['code']);
+        $sidecar->sendLine('{"jsonrpc":"2.0","method":"notifications/whatever"}');
+        self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
+    }
+
+    public function testWhatIsAroundACallSeesItAndItsException(): void
+    {
+        $sidecar = new FakeSidecar();
+        $code = 'require_once ' . var_export(__DIR__ . '/../../library/autoload.php', true) . ';'
+            . '$worker = (new Pillion\Worker(' . var_export($sidecar->socket, true) . ", 'x'))"
+            . <<<'PHP'
+            ->add(new Pillion\ToolDefinition('fail', 'Fails'), fn () => throw new DomainException('inside'))
+            ->around(function (Pillion\Worker\Call $call, Closure $run) use (&$worker): Pillion\ToolResult {
+                $result = $run();
+                echo get_class($call->thrown), " $call->tool $result->errorCode ";
+                $worker->stop();
+                throw new LogicException('outside');
+            });
+            echo $worker->run()->value;
+            PHP;
+        $options = getenv('PILLION_CONTRACT') === 'library' ? [] : ['-d', 'extension=' . getenv('PILLION_EXTENSION')];
+        $process = proc_open([PHP_BINARY, ...$options, '-r', $code], [1 => ['pipe', 'w']], $pipes);
+        $sidecar->accept();
+        $sidecar->sendCall(1, 'fail');
+        self::assertSame('worker/draining', $sidecar->hear()['method']);
+        $sidecar->hear();
+        self::assertSame('outside', $sidecar->hear()['result']['content'][0]['text']);
+        $sidecar->hangUp();
+        self::assertSame('DomainException fail internal_error asked', stream_get_contents($pipes[1]));
+        self::assertSame(0, proc_close($process));
+    }
+
+    /**
+     * @param ?array<string, mixed> $offer
+     *
+     * @return array{FakeSidecar, WorkerProcess}
+     */
+    private function connected(?array &$offer = null): array
+    {
+        $sidecar = new FakeSidecar();
+        $worker = new WorkerProcess($sidecar->socket);
+        $offer = $sidecar->accept();
+        return [$sidecar, $worker];
+    }
+}
