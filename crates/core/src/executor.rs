@@ -147,8 +147,9 @@ impl Executor {
         }
     }
 
-    /// How far back the limits and cooldowns look that hold for the tools of now; zero when
-    /// nothing is limited.
+    /// How far back past calls have to be counted for the limits that hold now, for the
+    /// cooldowns of the tools that there are, and for those, up to five minutes, of tools that are
+    /// registered later.
     #[must_use]
     pub fn limits_look_back(&self) -> Duration {
         self.shared.limiter.look_back(&self.shared.registry)

@@ -52,9 +52,6 @@ impl PastCalls {
     pub(crate) async fn count(&mut self) -> Result<usize, StoreError> {
         let app = self.live.app();
         let look_back = app.executor().limits_look_back();
-        if look_back.is_zero() {
-            return Ok(0);
-        }
         let store = self.state.store();
         let process = self.state.process();
         let now = Timestamp::now();

@@ -56,6 +56,10 @@ pub struct PastCall {
     pub age: Duration,
 }
 
+/// A tool that is registered only after its past calls were counted may have a cooldown: its
+/// calls are kept in mind for so long.
+pub(super) const LATER_TOOLS: Duration = Duration::from_secs(300);
+
 /// After so many admissions the ledger drops what no window can see any more, so that it
 /// does not grow with every user there ever was.
 const SWEEP_EVERY: usize = 1024;
@@ -86,7 +90,8 @@ impl RateLimiter {
             .map(RateWindows::longest);
         let tools = registry.tools(None);
         let cooldowns = tools.iter().map(|tool| tool.definition().cooldown());
-        windows.chain(cooldowns).max().unwrap_or_default()
+        let longest = windows.chain(cooldowns).max().unwrap_or_default();
+        longest.max(LATER_TOOLS)
     }
 
     /// Counts calls that were let through elsewhere, as if they had been here.
@@ -99,14 +104,19 @@ impl RateLimiter {
             };
             let limits = &self.limits;
             let tool = registry.get(&call.tool);
-            let cooldown = tool.map(|tool| tool.definition().cooldown());
+            let cooldown = match tool {
+                Some(tool) => tool.definition().cooldown(),
+                None if call.server.is_none() => LATER_TOOLS,
+                // The tools of MCP servers have none.
+                None => Duration::ZERO,
+            };
             let windows = limits.tools.get(&call.tool).unwrap_or(&limits.every_tool);
             let of_server = call.server.and_then(|label| {
                 let windows = limits.servers.get(&label)?;
                 Some((Subject::Server(label), *windows, Duration::ZERO))
             });
             let subject = Subject::Tool(call.tool);
-            let of_tool = (subject, *windows, cooldown.unwrap_or_default());
+            let of_tool = (subject, *windows, cooldown);
             for (subject, windows, cooldown) in [Some(of_tool), of_server].into_iter().flatten() {
                 let horizon = windows.longest().max(cooldown);
                 if call.age >= horizon {

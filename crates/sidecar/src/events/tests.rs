@@ -12,8 +12,8 @@ async fn next(listener: &mut Listener) -> String {
 }
 
 fn last_id(text: &str) -> String {
-    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
-    ids.last().unwrap().to_owned()
+    let mut ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    ids.next_back().unwrap().to_owned()
 }
 
 #[tokio::test]

@@ -2,8 +2,10 @@ use std::sync::LazyLock;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use utoipa::openapi::path::ParameterIn;
+use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::{
@@ -58,7 +60,7 @@ use crate::problem::Problem;
         status::status
     ),
     components(schemas(Problem)),
-    modifiers(&Refusals, &Tokens),
+    modifiers(&Headers, &Refusals, &Tokens),
     tags(
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
@@ -71,6 +73,29 @@ use crate::problem::Problem;
     )
 )]
 struct Document;
+
+/// A header is text or is not there; it is never null.
+struct Headers;
+
+impl Modify for Headers {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let items = document.paths.paths.values_mut();
+        let operations = items.flat_map(|item| [&mut item.get, &mut item.post]);
+        let parameters = operations
+            .flatten()
+            .flat_map(|operation| operation.parameters.iter_mut().flatten());
+        for parameter in parameters {
+            let RefOr::T(parameter) = parameter else {
+                continue;
+            };
+            if let (ParameterIn::Header, Some(RefOr::T(Schema::Object(object)))) =
+                (&parameter.parameter_in, &mut parameter.schema)
+            {
+                object.schema_type = SchemaType::Type(Type::String);
+            }
+        }
+    }
+}
 
 /// What every operation may answer, whatever it does.
 struct Refusals;

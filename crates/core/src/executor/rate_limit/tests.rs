@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::PastCall;
+use super::{LATER_TOOLS, PastCall};
 use crate::executor::{Executor, ExecutorConfig, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
@@ -51,7 +51,7 @@ async fn wait_of(executor: &Executor, user: &str) -> Option<u64> {
 #[tokio::test(start_paused = true)]
 async fn c7_calls_of_before_count_in_any_order() {
     let executor = executor(Duration::ZERO, Some(3));
-    assert_eq!(executor.limits_look_back(), Duration::from_secs(60));
+    assert_eq!(executor.limits_look_back(), LATER_TOOLS);
     // One is too old, and bob's are none of alice's.
     let calls = [past("alice", 10), past("alice", 61), past("alice", 50)];
     executor.count_past_calls(calls.into_iter().chain([past("bob", 1)]));
@@ -73,8 +73,22 @@ async fn c7_more_calls_of_before_than_the_limit_allows_are_the_newest_of_them() 
 #[tokio::test(start_paused = true)]
 async fn c6_a_cooldown_goes_on_where_it_was() {
     let executor = executor(Duration::from_secs(30), None);
-    assert_eq!(executor.limits_look_back(), Duration::from_secs(30));
     executor.count_past_calls([past("alice", 29), past("alice", 5), past("alice", 20)]);
     assert_eq!(wait_of(&executor, "alice").await, Some(25));
+    assert_eq!(wait_of(&executor, "bob").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_the_cooldown_of_a_tool_that_comes_later_goes_on_too() {
+    let executor = executor(Duration::from_secs(600), None);
+    assert_eq!(executor.limits_look_back(), Duration::from_secs(600));
+    let ping = executor.registry().get("ping").unwrap();
+    executor.registry().unregister("ping");
+    executor.count_past_calls([past("alice", 200), past("bob", 301)]);
+    executor
+        .registry()
+        .register(Arc::clone(ping.tool()))
+        .unwrap();
+    assert_eq!(wait_of(&executor, "alice").await, Some(400));
     assert_eq!(wait_of(&executor, "bob").await, None);
 }

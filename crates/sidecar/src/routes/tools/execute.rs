@@ -30,7 +30,7 @@ use crate::routes::request_log::RequestId;
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call runs"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel the call comes from"),
         ("x-request-id" = Option<String>, Header, description = "The caller's id of the request"),
-        ("idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r"^[!#-\[\]-~]+$", description = "Names the request: sent again under the same name, it is not run again and has the answer that it had, with the header `idempotency-replayed: true`"),
+        ("idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r#"^([!#-\[\]-~]+|"([!#-\[\]-~]|\\["\\])+")$"#, description = "Names the request: sent again under the same name, it is not run again and has the answer that it had, with the header `idempotency-replayed: true`"),
         ("x-pillion-approval" = Option<String>, Header, description = "The approval that the call is to use"),
         ("wait_ms" = Option<u64>, Query, description = "How long to wait for an approval that is needed; so does the header `x-pillion-approval-wait-ms`"),
     ),

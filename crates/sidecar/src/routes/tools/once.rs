@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::idempotency::Claim;
 use crate::routes::error::RequestError;
 
-/// The longest key, in bytes.
+/// The longest key as it is sent, in bytes.
 const LONGEST: usize = 255;
 
 /// The name of a request, as its caller chose it.
@@ -42,15 +42,20 @@ impl OptionalFromRequestParts<App> for Key {
     }
 }
 
-/// A string of RFC 8941, as the draft wants it, or the same without quotes, as most send it.
+/// A string of RFC 8941, as the draft wants it, or the same without quotes, as most send it: then
+/// with no quotes and backslashes in it.
 fn read(text: &str) -> Option<String> {
     let text = text.trim();
+    if !(1..=LONGEST).contains(&text.len()) {
+        return None;
+    }
     let key = match text.strip_prefix('"') {
         Some(quoted) => unescaped(quoted.strip_suffix('"')?)?,
+        None if text.contains(['"', '\\']) => return None,
         None => text.to_owned(),
     };
     let is_good = key.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
-    (is_good && (1..=LONGEST).contains(&key.len())).then_some(key)
+    (is_good && !key.is_empty()).then_some(key)
 }
 
 fn unescaped(quoted: &str) -> Option<String> {
@@ -159,6 +164,8 @@ mod tests {
             ("\"a\"b\"", None),
             (r#""a\x""#, None),
             ("two words", None),
+            ("a\"b", None),
+            (r"a\b", None),
         ] {
             assert_eq!(read(text).as_deref(), key, "{text}");
         }
