@@ -63,12 +63,14 @@ fn decider_of(parts: &Parts, app: &App) -> Option<String> {
 fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
     #[derive(Deserialize)]
     struct Asked {
-        wait_ms: Option<u64>,
+        wait_ms: Option<i64>,
     }
     let asked = Query::<Asked>::try_from_uri(&parts.uri);
     let Query(asked) = asked.map_err(|_| RequestError::BadQuery)?;
     let millis = match (asked.wait_ms, text_of(parts, APPROVAL_WAIT_HEADER)?) {
-        (Some(millis), _) => millis,
+        (Some(millis), _) => {
+            u64::try_from(millis).map_err(|_| RequestError::BadParameter { name: "wait_ms" })?
+        }
         (None, None) => 0,
         (None, Some(text)) => text.parse().map_err(|_| RequestError::BadParameter {
             name: APPROVAL_WAIT_HEADER,

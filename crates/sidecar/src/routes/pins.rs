@@ -119,7 +119,9 @@ pub(super) async fn accept(
         AcceptPin::default()
     } else {
         let body: Value = serde_json::from_slice(&body).map_err(RequestError::MalformedJson)?;
-        serde_json::from_value(body).map_err(|_| RequestError::BadParameter { name: "hash" })?
+        let request: Result<Option<AcceptPin>, _> = serde_json::from_value(body);
+        let request = request.map_err(|_| RequestError::BadParameter { name: "hash" })?;
+        request.unwrap_or_default()
     };
     let store = store_of(&app)?;
     match pins::accept(&*store, &server, &tool, hash.as_deref()).await {

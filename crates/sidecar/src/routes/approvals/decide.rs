@@ -125,7 +125,8 @@ fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
     let wrong = |_| RequestError::BadParameter { name: "reason" };
     let value: serde_json::Value =
         serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;
-    let DecisionRequest { reason } = serde_json::from_value(value).map_err(wrong)?;
+    let request: Option<DecisionRequest> = serde_json::from_value(value).map_err(wrong)?;
+    let DecisionRequest { reason } = request.unwrap_or_default();
     match reason {
         Some(reason) if reason.chars().count() > LONGEST_REASON => {
             Err(RequestError::BadParameter { name: "reason" })
