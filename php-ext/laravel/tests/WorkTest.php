@@ -4,9 +4,11 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use Illuminate\Support\Facades\DB;
 use Pillion\Laravel\Tests\Fixtures\WorkTools;
 use Pillion\Laravel\Tests\Support\Laravel;
 use Pillion\Laravel\Tests\Support\Sidecar;
+use Pillion\Laravel\Work\CallScope;
 use Pillion\Tests\Support\FakeSidecar;
 use Pillion\ToolCall;
 
@@ -110,6 +112,21 @@ final class WorkTest extends TestCase
         proc_terminate($process, SIGTERM);
         self::assertStringContainsString("ends: signal", (string) stream_get_contents($pipes[1]));
         self::assertSame(0, proc_close($process));
+    }
+
+    public function test_a_connection_that_was_lost_in_a_transaction_is_made_anew(): void
+    {
+        $lost = DB::connection();
+        $lost->setPdo(new class ('sqlite::memory:') extends \PDO {
+            public function rollBack(): bool
+            {
+                throw new \PDOException('SQLSTATE[HY000]: General error: 2006 MySQL server has gone away');
+            }
+        });
+        DB::beginTransaction();
+        (new CallScope($this->app))->end(null);
+        self::assertNotSame($lost, DB::connection());
+        self::assertSame([0, 1], [DB::transactionLevel(), DB::selectOne('select 1 as one')->one]);
     }
 
     public function test_exit_codes(): void

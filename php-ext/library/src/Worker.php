@@ -220,7 +220,9 @@ final class Worker
             'duration_ms' => (int) ((Limits::now() - $began) * 1000),
         ]);
         // What the tool itself returned knows an empty map from an empty list.
-        return $result->success && $result === $tool->passed ? $tool->returned : $result;
+        $answer = $result->success && $result === $tool->passed ? $tool->returned : $result;
+        $tool->forget();
+        return $answer;
     }
 
     /** @throws InvalidInputException */

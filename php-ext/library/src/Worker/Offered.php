@@ -45,6 +45,12 @@ final class Offered implements ToolInterface
         return $this->entry;
     }
 
+    /** Lets go of the call that was: a result may be large, and the next call far. */
+    public function forget(): void
+    {
+        $this->returned = $this->passed = $this->thrown = null;
+    }
+
     public function getName(): string
     {
         return $this->tool->getName();

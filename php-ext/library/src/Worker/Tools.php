@@ -88,7 +88,7 @@ final class Tools
     /** @param string $arguments JSON, in which an empty map is one */
     public function run(Offered $tool, Call $call, string $arguments): ToolResult
     {
-        $tool->returned = $tool->thrown = $tool->passed = null;
+        $tool->forget();
         $executor = new ToolExecutor($this->registry, [
             'timeout' => $call->secondsLeft() ?? self::NO_LIMIT,
             'approve' => static fn (): bool => true,
