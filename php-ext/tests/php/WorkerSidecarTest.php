@@ -111,14 +111,15 @@ final class WorkerSidecarTest extends TestCase
 
     public function testWorkersThatEndLeaveNoCallUnanswered(): void
     {
-        // Each ends after a few calls, and another comes.
-        for ($done = 0; $done < 12; $done += 4) {
-            $worker = $this->worker(['maxCalls' => 4]);
-            $calls = array_map(fn (int $id) => new ToolCall((string) $id, 'twice', ['number' => $id]), range(1, 4));
-            $results = $this->sidecar->executeParallel($calls);
-            self::assertSame(['2', '4', '6', '8'], array_map(fn ($result) => $result->result ?? $result->error, $results));
+        // Each ends after a few calls, together after all of them.
+        $workers = array_map(fn () => $this->worker(['maxCalls' => 4]), range(1, 3));
+        $calls = array_map(fn (int $id) => new ToolCall((string) $id, 'twice', ['number' => $id]), range(1, 12));
+        $results = $this->sidecar->executeParallel($calls);
+        $expected = array_map(fn (int $id) => (string) (2 * $id), range(1, 12));
+        self::assertSame($expected, array_map(fn ($result) => $result->result ?? $result->error, $results));
+        foreach ($workers as $worker) {
             self::assertSame(0, $worker->ended());
-            self::assertStringEndsWith("calls\n", $worker->output());
+            self::assertStringEndsWith("ends: calls\ncalls\n", $worker->output());
         }
     }
 

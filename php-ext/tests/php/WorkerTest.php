@@ -230,6 +230,18 @@ final class WorkerTest extends TestCase
         self::assertStringEndsWith("ends: signal\nsignal\n", $worker->output());
     }
 
+    public function testASecondInterruptEndsItAtOnce(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(1, 'rest', ['seconds' => 600]);
+        usleep(300_000);
+        $worker->signal(SIGINT);
+        usleep(300_000);
+        $worker->signal(SIGINT);
+        self::assertNull($sidecar->hear());
+        self::assertSame(-1, $worker->ended());
+    }
+
     /** @return iterable<string, array{array<string, mixed>, int, string}> the limits, the calls until one is reached, and which */
     public static function limits(): iterable
     {
