@@ -77,7 +77,7 @@ class Sidecar
      * Runs a tool and returns its data.
      *
      * @param array<string, mixed>                                          $arguments
-     * @param array{user?: string, channel?: string, request_id?: string} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float, idempotency_key?: string} $context
      *
      * @throws Exception\UnavailableException when there is no sidecar
      * @throws Exception\PillionException     when the tool fails; the class fits the error code
@@ -85,14 +85,14 @@ class Sidecar
     public function callTool(string $name, array $arguments = [], array $context = []): mixed
     {
         Argument::texts([1 => $name]);
-        return $this->api->execute($name, Json::encodeArguments($arguments), Context::of($context))->dataOrThrow();
+        return $this->api->execute($name, Json::encodeArguments($arguments), Context::of($context))->dataOrThrow($name);
     }
 
     /**
      * Runs a call. A tool that fails is a failed result.
      *
      * @param ToolCall|array<string, mixed>                                 $call
-     * @param array{user?: string, channel?: string, request_id?: string} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
      *
      * @throws Exception\UnavailableException when there is no sidecar
      * @throws Exception\PillionException
@@ -106,7 +106,7 @@ class Sidecar
      * Runs calls one after the other, in one request.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
-     * @param array{user?: string, channel?: string, request_id?: string} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
@@ -121,7 +121,7 @@ class Sidecar
      * Runs calls side by side, in one request.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
-     * @param array{user?: string, channel?: string, request_id?: string} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
@@ -130,5 +130,48 @@ class Sidecar
     public function executeParallel(array $calls, array $context = []): array
     {
         return $this->api->results(Calls::all($calls), 'parallel', Context::of($context));
+    }
+
+    /**
+     * The calls that wait, or waited, for somebody's approval at the sidecar, the newest first.
+     *
+     * @param array{status?: 'pending'|'approved'|'denied'|'expired', tool?: string, user?: string, limit?: int, after?: string} $filter
+     *
+     * @return list<array{id: string, status: string, tool: string, server?: string, user?: string, arguments?: array<string, mixed>, arguments_hash: string, call_id?: string, created_at: string, expires_at: string, decided_by?: string, decided_at?: string, reason?: string, used_at?: string}>
+     *
+     * @throws Exception\InvalidInputException for a filter that there is not
+     * @throws Exception\PillionException      as {@see listTools()}
+     */
+    public function listApprovals(array $filter = []): array
+    {
+        return Json::arrays($this->api->approvals($filter));
+    }
+
+    /**
+     * Lets a call that waits for approval run, once. The sidecar records this process' user as who decided.
+     *
+     * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the approval as it is now
+     *
+     * @throws Exception\NotFoundException     when there is no such approval
+     * @throws Exception\InvalidInputException when somebody has decided before, or it has expired
+     * @throws Exception\PillionException      as {@see listTools()}
+     */
+    public function approve(string $approvalId, ?string $reason = null): array
+    {
+        Argument::texts([1 => $approvalId, 2 => $reason]);
+        return Json::arrays($this->api->decide($approvalId, 'approve', $reason));
+    }
+
+    /**
+     * Refuses a call that waits for approval.
+     *
+     * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the approval as it is now
+     *
+     * @throws Exception\PillionException as {@see approve()}
+     */
+    public function deny(string $approvalId, ?string $reason = null): array
+    {
+        Argument::texts([1 => $approvalId, 2 => $reason]);
+        return Json::arrays($this->api->decide($approvalId, 'deny', $reason));
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
-use pillion_client::wire::{BatchCall, BatchMode, BatchRequest};
+use pillion_client::wire::{BatchCall, BatchMode, BatchRequest, DecisionRequest};
 use pillion_client::{Caller, Client, ClientError};
-use pillion_core::tool::{ErrorCode, ToolCall};
+use pillion_core::tool::{ErrorCode, JsonObject, ToolCall};
 use serde_json::Value;
 
 use super::tool_call::{call_of, exact_arguments};
@@ -18,7 +18,7 @@ use super::tool_executor::calls_of;
 use super::{tool_definition, tool_result};
 use crate::context::context_argument;
 use crate::exception;
-use crate::json::{EmptyObject, decode, encode_arguments};
+use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
 use crate::zend::{
     Call, Class, Failure, Method, Outcome, Parameter, State, StateClass, Type, bool_of, construct,
     entries, list_of, noted_interrupt, state_of, string_of,
@@ -27,6 +27,8 @@ use crate::{runtime, settings};
 use answer::Answer;
 
 const NAME: &str = "Pillion\\Sidecar";
+/// What approvals are looked for by.
+const APPROVAL_FILTERS: [&str; 5] = ["status", "tool", "user", "limit", "after"];
 /// How long a call may take where neither the object nor a setting says so.
 const TIMEOUT: Duration = Duration::from_secs(60);
 static CLASS: StateClass<Sidecar> = StateClass::new();
@@ -47,6 +49,7 @@ pub(super) fn register() -> ZendResult<()> {
     let context = Parameter::optional("context", Type::ARRAY, "[]");
     let calls = Parameter::required("calls", Type::ARRAY);
     let call = Type::class("Pillion\\ToolCall").or(Type::ARRAY);
+    let reason = Parameter::optional("reason", Type::STRING.nullable(), "null");
     let class = Class::new(NAME)
         .method(Method::new("__construct", construct_sidecar).parameters(&[
             Parameter::optional("socketPath", Type::STRING.nullable(), "null"),
@@ -86,6 +89,21 @@ pub(super) fn register() -> ZendResult<()> {
         .method(
             Method::new("executeParallel", execute_parallel)
                 .parameters(&[calls, context])
+                .returns(Type::ARRAY),
+        )
+        .method(
+            Method::new("listApprovals", list_approvals)
+                .parameters(&[Parameter::optional("filter", Type::ARRAY, "[]")])
+                .returns(Type::ARRAY),
+        )
+        .method(
+            Method::new("approve", approve)
+                .parameters(&[Parameter::required("approvalId", Type::STRING), reason])
+                .returns(Type::ARRAY),
+        )
+        .method(
+            Method::new("deny", deny)
+                .parameters(&[Parameter::required("approvalId", Type::STRING), reason])
                 .returns(Type::ARRAY),
         );
     CLASS.register(class)
@@ -149,11 +167,67 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     if answer.success {
         return Ok(answer.data);
     }
-    let code = answer.error_code.as_deref().and_then(exception::error_code);
-    Err(exception::of_code(
-        code.unwrap_or(ErrorCode::InternalError),
-        answer.error.unwrap_or_else(|| "The tool failed".to_owned()),
-    ))
+    let asked = asked_arguments(&body)?.into_iter().next().flatten();
+    Err(answer.asking_for(asked).into_failure(name.to_owned()))
+}
+
+/// The calls that wait for approval, or waited, the newest first.
+fn list_approvals(call: &mut Call<'_>) -> Outcome {
+    let filter = match call.value(0) {
+        Some(filter) => {
+            call.array(0)?;
+            to_value_as("argument $filter", filter)?
+        }
+        None => Value::Null,
+    };
+    let mut query = Vec::new();
+    for (key, value) in filter.as_object().into_iter().flatten() {
+        let key = APPROVAL_FILTERS
+            .into_iter()
+            .find(|known| known == key)
+            .ok_or_else(|| exception::invalid_input(format!("There is no filter '{key}'")))?;
+        match value {
+            Value::Null => {}
+            Value::String(text) => query.push((key, text.clone())),
+            Value::Number(number) => query.push((key, number.to_string())),
+            _ => {
+                let message = format!("The filter '{key}' must be a string");
+                return Err(exception::invalid_input(message));
+            }
+        }
+    }
+    let body = ask(call, |client| client.raw().approvals(&query))?;
+    list_in(&body, "approvals", EmptyObject::Array)
+}
+
+fn approve(call: &mut Call<'_>) -> Outcome {
+    decide(call, true)
+}
+
+fn deny(call: &mut Call<'_>) -> Outcome {
+    decide(call, false)
+}
+
+/// Decides on a call; returns the approval as it is now.
+fn decide(call: &Call<'_>, approve: bool) -> Outcome {
+    let id = call.string(0)?;
+    let reason = call.optional_string(1)?;
+    let request = DecisionRequest {
+        reason: reason.map(str::to_owned),
+    };
+    let request = serde_json::to_vec(&request)
+        .map_err(|error| exception::invalid_input(error.to_string()))?;
+    let body = ask(call, |client| {
+        client
+            .raw()
+            .decide(id, approve, &request, &Caller::default())
+    })?;
+    let answer = decode_body(&body, EmptyObject::Array)?;
+    let approval = answer.array().and_then(|answer| answer.get("approval"));
+    let approval = approval.filter(|approval| approval.is_array());
+    approval
+        .map(Zval::shallow_clone)
+        .ok_or_else(|| exception::transport("The sidecar's answer has no approval"))
 }
 
 fn execute(call: &mut Call<'_>) -> Outcome {
@@ -224,8 +298,12 @@ fn asked_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
         return Ok(Vec::new());
     }
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-    let results = answer["results"].as_array().into_iter().flatten();
-    let asked = results.map(|answer| {
+    let results = match answer["results"].as_array() {
+        Some(results) => results.as_slice(),
+        // The answer to one call.
+        None => std::slice::from_ref(&answer),
+    };
+    let asked = results.iter().map(|answer| {
         let outcome = answer.get("result").filter(|result| result.is_object());
         let outcome = outcome.unwrap_or(answer);
         let is_asked = outcome["error_code"] == ErrorCode::ApprovalRequired.as_str();
@@ -247,7 +325,35 @@ fn caller_argument(call: &Call<'_>, index: usize) -> Result<Caller, Failure> {
     if let Some(id) = context.extra.get("request_id").and_then(Value::as_str) {
         caller = caller.request_id(id);
     }
+    if let Some(id) = context_text(&context.extra, "approval")? {
+        caller = caller.approval(id);
+    }
+    if let Some(key) = context_text(&context.extra, "idempotency_key")? {
+        caller = caller.idempotency_key(key);
+    }
+    match context.extra.get("approval_wait") {
+        None | Some(Value::Null) => {}
+        Some(wait) => {
+            let wait = wait.as_f64().map(Duration::try_from_secs_f64);
+            let Some(Ok(wait)) = wait else {
+                return Err(exception::invalid_input(
+                    "The context's 'approval_wait' must be a number of seconds",
+                ));
+            };
+            caller = caller.wait_for_approval(wait);
+        }
+    }
     Ok(caller)
+}
+
+fn context_text<'a>(context: &'a JsonObject, key: &str) -> Result<Option<&'a str>, Failure> {
+    match context.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(exception::invalid_input(format!(
+            "The context's '{key}' must be a string"
+        ))),
+    }
 }
 
 fn ask<R>(

@@ -53,7 +53,7 @@ class Sidecar
      * Runs a tool and returns its data.
      *
      * @param array<string, mixed>                                          $arguments
-     * @param array{user?: string, channel?: string, request_id?: string} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float, idempotency_key?: string} $context
      *
      * @throws Exception\UnavailableException when there is no sidecar
      * @throws Exception\PillionException     when the tool fails; the class fits the error code
@@ -66,7 +66,7 @@ class Sidecar
      * Runs a call. A tool that fails is a failed result.
      *
      * @param ToolCall|array<string, mixed>                                 $call
-     * @param array{user?: string, channel?: string, request_id?: string} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
      *
      * @throws Exception\UnavailableException when there is no sidecar
      * @throws Exception\PillionException
@@ -79,7 +79,7 @@ class Sidecar
      * Runs calls one after the other, in one request.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
-     * @param array{user?: string, channel?: string, request_id?: string} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
@@ -93,13 +93,51 @@ class Sidecar
      * Runs calls side by side, in one request.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
-     * @param array{user?: string, channel?: string, request_id?: string} $context
+     * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
      * @throws Exception\PillionException as {@see execute()}
      */
     public function executeParallel(array $calls, array $context = []): array
+    {
+    }
+
+    /**
+     * The calls that wait, or waited, for somebody's approval at the sidecar, the newest first.
+     *
+     * @param array{status?: 'pending'|'approved'|'denied'|'expired', tool?: string, user?: string, limit?: int, after?: string} $filter
+     *
+     * @return list<array{id: string, status: string, tool: string, server?: string, user?: string, arguments?: array<string, mixed>, arguments_hash: string, call_id?: string, created_at: string, expires_at: string, decided_by?: string, decided_at?: string, reason?: string, used_at?: string}>
+     *
+     * @throws Exception\InvalidInputException for a filter that there is not
+     * @throws Exception\PillionException      as {@see listTools()}
+     */
+    public function listApprovals(array $filter = []): array
+    {
+    }
+
+    /**
+     * Lets a call that waits for approval run, once. The sidecar records this process' user as who decided.
+     *
+     * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the approval as it is now
+     *
+     * @throws Exception\NotFoundException     when there is no such approval
+     * @throws Exception\InvalidInputException when somebody has decided before, or it has expired
+     * @throws Exception\PillionException      as {@see listTools()}
+     */
+    public function approve(string $approvalId, ?string $reason = null): array
+    {
+    }
+
+    /**
+     * Refuses a call that waits for approval.
+     *
+     * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the approval as it is now
+     *
+     * @throws Exception\PillionException as {@see approve()}
+     */
+    public function deny(string $approvalId, ?string $reason = null): array
     {
     }
 }

@@ -31,7 +31,7 @@ final class DocsTest extends TestCase
     {
         $code = str_replace('https://mcp.example.org/mcp', McpServer::url(), $code);
         if (str_contains($code, 'pillion.sock')) {
-            self::$sidecar ??= new SidecarProcess();
+            self::$sidecar ??= new SidecarProcess([], ['PILLION__TOOLS__ROLL_DICE__REQUIRE_APPROVAL' => 'always']);
             $code = str_replace('/run/pillion/pillion.sock', self::$sidecar->socket, $code);
         }
         $ran = Process::php($code, ['-d', 'pillion.log_level=off']);

@@ -63,22 +63,18 @@ final class Answer
      *
      * @throws \Pillion\Exception\PillionException when the tool failed; the class fits the error code
      */
-    public function dataOrThrow(): mixed
+    public function dataOrThrow(string $toolName): mixed
     {
         if ($this->success) {
             return Json::arrays($this->data);
         }
-        throw $this->failure();
+        throw $this->failure($toolName);
     }
 
-    public function failure(): \Pillion\Exception\PillionException
+    public function failure(string $toolName): \Pillion\Exception\PillionException
     {
-        $failure = Failure::ofCode($this->errorCode ?? 'internal_error', $this->error ?? 'The tool failed');
-        $wait = $this->metadata['retry_after'] ?? null;
-        if ($failure instanceof \Pillion\Exception\RateLimitedException && (is_int($wait) || is_float($wait))) {
-            $failure->retryAfter = (float) $wait;
-        }
-        return $failure;
+        $code = Failure::code($this->errorCode) ?? 'internal_error';
+        return Failure::ofResult(new ToolResult('', $toolName, null, false, $this->error ?? 'The tool failed', $code, null, $this->metadata));
     }
 
     public function toResult(string $toolCallId, string $toolName): ToolResult

@@ -57,6 +57,9 @@ final class Context
             'x-pillion-user' => $this->user,
             'x-pillion-channel' => $this->channel,
             'x-request-id' => is_string($id) ? $id : null,
+            'x-pillion-approval' => $this->wish('approval'),
+            'x-pillion-approval-wait-ms' => $this->approvalWait(),
+            'idempotency-key' => $this->wish('idempotency_key'),
         ];
         $headers = array_filter($headers, is_string(...));
         foreach ($headers as $name => $value) {
@@ -65,6 +68,23 @@ final class Context
             }
         }
         return $headers;
+    }
+
+    private function wish(string $key): ?string
+    {
+        $text = $this->extra[$key] ?? null;
+        return $text === null || is_string($text) ? $text : throw Failure::invalidInput("The context's '$key' must be a string");
+    }
+
+    /** In whole milliseconds. */
+    private function approvalWait(): ?string
+    {
+        $seconds = $this->extra['approval_wait'] ?? null;
+        return match (true) {
+            $seconds === null => null,
+            (is_int($seconds) || is_float($seconds)) && $seconds >= 0 && $seconds < 1e12 => (string) (int) ($seconds * 1000),
+            default => throw Failure::invalidInput("The context's 'approval_wait' must be a number of seconds"),
+        };
     }
 
     public static function none(): self

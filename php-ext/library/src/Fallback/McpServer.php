@@ -165,7 +165,7 @@ final class McpServer
         $arguments = Json::encodeArguments($arguments);
         return $this->reported($name, $id, function () use ($name, $arguments, $timeout, $cancellation): mixed {
             $api = $this->api($timeout, $cancellation);
-            return $this->resultOf($api->execute($this->sidecarName($name), $arguments, Context::none()));
+            return $this->resultOf($name, $api->execute($this->sidecarName($name), $arguments, Context::none()));
         });
     }
 
@@ -192,7 +192,7 @@ final class McpServer
         return array_map(function (ToolCall $call, Answer|PillionException $outcome): mixed {
             try {
                 return $this->reported($call->name, $call->id, fn (): mixed => $outcome instanceof Answer
-                    ? $this->resultOf($outcome)
+                    ? $this->resultOf($call->name, $outcome)
                     : throw $outcome);
             } catch (PillionException $e) {
                 return $e;
@@ -209,10 +209,10 @@ final class McpServer
     }
 
     /** @throws PillionException when the call has no result */
-    private function resultOf(Answer $answer): mixed
+    private function resultOf(string $tool, Answer $answer): mixed
     {
         $isResult = $answer->success || ($answer->data instanceof \stdClass && ($answer->data->isError ?? false) === true);
-        return $isResult ? $answer->data : throw $this->failure($answer);
+        return $isResult ? $answer->data : throw $this->failure($tool, $answer);
     }
 
     /**
@@ -250,7 +250,7 @@ final class McpServer
         }
     }
 
-    private function failure(Answer $answer): PillionException
+    private function failure(string $tool, Answer $answer): PillionException
     {
         $message = $answer->error ?? '';
         $code = $answer->errorCode ?? 'internal_error';
@@ -258,7 +258,7 @@ final class McpServer
             preg_match('/^MCP Error \(?(-?\d+)\)?: /', $message, $found) === 1 => Failure::rpc((int) $found[1], $message, $code),
             $code === 'unavailable' && preg_match('/HTTP (\d{3})/', $message, $found) === 1 => Failure::transport($message, (int) $found[1]),
             $code === 'unavailable', $code === 'internal_error' => Failure::transport($message),
-            default => $answer->failure(),
+            default => $answer->failure($tool),
         };
     }
 

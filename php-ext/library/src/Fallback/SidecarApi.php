@@ -41,6 +41,45 @@ final class SidecarApi
     {
         $query = $category === null ? '' : '?category=' . rawurlencode($category);
         $body = $this->send(new Request(self::TOOLS . ($field === 'tools' ? '' : $field) . $query));
+        self::objects($body, $field);
+        return $body;
+    }
+
+    /**
+     * @param array<array-key, mixed> $filter
+     *
+     * @return list<\stdClass>
+     */
+    public function approvals(array $filter): array
+    {
+        $query = [];
+        foreach ($filter as $key => $value) {
+            if (!in_array($key, ['status', 'tool', 'user', 'limit', 'after'], true)) {
+                throw Failure::invalidInput("There is no filter '$key'");
+            }
+            $query[$key] = match (true) {
+                $value === null, is_string($value) => $value,
+                is_int($value), is_float($value) => Json::encode($value),
+                default => throw Failure::invalidInput("The filter '$key' must be a string"),
+            };
+        }
+        $query = http_build_query($query, '', '&', PHP_QUERY_RFC3986);
+        $body = $this->send(new Request('/api/v1/approvals/' . ($query === '' ? '' : "?$query")));
+        return self::objects($body, 'approvals');
+    }
+
+    /** @param 'approve'|'deny' $verdict */
+    public function decide(string $approvalId, string $verdict, ?string $reason): \stdClass
+    {
+        $path = '/api/v1/approvals/' . str_replace('.', '%2E', rawurlencode($approvalId)) . "/$verdict";
+        $body = Json::encode($reason === null ? new \stdClass() : ['reason' => $reason]);
+        $approval = $this->send(new Request($path, [], $body))->approval ?? null;
+        return $approval instanceof \stdClass ? $approval : throw Failure::transport("The sidecar's answer has no approval");
+    }
+
+    /** @return list<\stdClass> */
+    private static function objects(\stdClass $body, string $field): array
+    {
         $list = $body->$field ?? null;
         if (!is_array($list)) {
             throw Failure::transport("The sidecar's answer has no list '$field'");
@@ -50,7 +89,7 @@ final class SidecarApi
                 throw Failure::transport("The sidecar's list '$field' has an entry that is no object");
             }
         }
-        return $body;
+        return $list;
     }
 
     /** Runs one tool; `$arguments` is JSON. */

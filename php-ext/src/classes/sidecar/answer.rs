@@ -1,7 +1,9 @@
 use ext_php_rs::types::Zval;
+use pillion_core::tool::ErrorCode;
 
 use crate::classes::tool_result::Parts;
-use crate::zend::{Outcome, empty_array, with_entry};
+use crate::exception::{FailedResult, error_code, of_result};
+use crate::zend::{Failure, Outcome, empty_array, with_entry};
 
 /// The sidecar's answer to one call, as PHP values: either a tool ran and its outcome is
 /// under `result`, or there is no such tool.
@@ -41,6 +43,17 @@ impl Answer {
             self.metadata = with_entry(&self.metadata, "arguments", arguments);
         }
         self
+    }
+
+    /// What a failed call throws.
+    pub(super) fn into_failure(self, tool_name: String) -> Failure {
+        let code = self.error_code.as_deref().and_then(error_code);
+        of_result(&FailedResult {
+            tool_name,
+            error: self.error.unwrap_or_else(|| "The tool failed".to_owned()),
+            code: code.unwrap_or(ErrorCode::InternalError).as_str().to_owned(),
+            metadata: self.metadata,
+        })
     }
 
     /// The answer as a `ToolResult`.

@@ -15,8 +15,11 @@ final class SidecarProcess
     /** @var resource */
     private $process;
 
-    /** @param list<array<string, mixed>> $servers the MCP servers that it knows */
-    public function __construct(array $servers = [])
+    /**
+     * @param list<array<string, mixed>> $servers     the MCP servers that it knows
+     * @param array<string, string>      $environment its settings
+     */
+    public function __construct(array $servers = [], private readonly array $environment = [])
     {
         $program = (string) getenv('PILLION');
         if (!is_executable($program)) {
@@ -56,7 +59,7 @@ final class SidecarProcess
     {
         $log = ['file', "$this->directory/log", 'w'];
         $command = [$this->program, 'serve', '--socket', $this->socket];
-        $environment = ['PILLION__STORE__LOCATION' => 'memory', 'PILLION__MCP_SERVERS' => $this->servers] + getenv();
+        $environment = $this->environment + ['PILLION__STORE__LOCATION' => 'memory', 'PILLION__MCP_SERVERS' => $this->servers] + getenv();
         $process = proc_open($command, [['pipe', 'r'], $log, $log], $pipes, null, $environment);
         if ($process === false) {
             throw new \RuntimeException('The sidecar could not be started');
