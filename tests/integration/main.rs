@@ -14,6 +14,7 @@ mod config;
 mod events;
 mod http;
 mod idempotency;
+mod kills;
 mod limits;
 mod mcp;
 mod mcp_server;

@@ -1,0 +1,221 @@
+//! A sidecar that is killed again and again under load: what it has acknowledged is there
+//! afterwards, and nothing of it twice. `PILLION_KILL_ROUNDS` says how often, 12 times without it.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::program::{Daemon, run, stderr, stdout};
+
+/// What was acknowledged, by its kind.
+#[derive(Default)]
+struct Acknowledged {
+    calls: Vec<String>,
+    /// Approvals, with their status.
+    approvals: HashMap<String, &'static str>,
+    servers: Vec<String>,
+}
+
+impl Acknowledged {
+    fn add(&mut self, other: Self) {
+        self.calls.extend(other.calls);
+        self.servers.extend(other.servers);
+        self.approvals.extend(other.approvals);
+    }
+}
+
+/// A POST whose answer came to its end: its status and its body. None when the sidecar is gone.
+fn post(socket: &Path, path: &str, body: &Value) -> Option<(u16, Value)> {
+    let body = body.to_string();
+    let mut stream = UnixStream::connect(socket).ok()?;
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-pillion-user: load\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, serde_json::from_str(body).ok()?))
+}
+
+/// Calls until the sidecar is gone.
+fn call(socket: &Path, has_ended: &AtomicBool) -> Acknowledged {
+    let mut acknowledged = Acknowledged::default();
+    while !has_ended.load(Ordering::Relaxed) {
+        let arguments = json!({"expression": "6 * 7"});
+        let answer = post(socket, "/api/v1/tools/execute/calculator", &arguments);
+        let Some((200, answer)) = answer else {
+            continue;
+        };
+        assert_eq!(answer["result"]["success"], true, "{answer}");
+        let id = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+        acknowledged.calls.push(id.to_owned());
+    }
+    acknowledged
+}
+
+/// Asks for approvals and decides on them until the sidecar is gone.
+fn decide(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowledged {
+    let mut acknowledged = Acknowledged::default();
+    for number in 0.. {
+        if has_ended.load(Ordering::Relaxed) {
+            break;
+        }
+        let arguments = json!({"notation": "1d6", "seed": round * 1_000_000 + number});
+        let asked = post(socket, "/api/v1/tools/execute/roll_dice", &arguments);
+        let Some((200, answer)) = asked else {
+            continue;
+        };
+        let id = answer["result"]["metadata"]["approval_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        acknowledged.approvals.insert(id.clone(), "pending");
+        let (verdict, status) = if number % 2 == 0 {
+            ("approve", "approved")
+        } else {
+            ("deny", "denied")
+        };
+        let path = format!("/api/v1/approvals/{id}/{verdict}");
+        match post(socket, &path, &json!({})) {
+            Some((200, _)) => acknowledged.approvals.insert(id, status),
+            // Whether it was decided nobody knows.
+            _ => acknowledged.approvals.remove(&id),
+        };
+    }
+    acknowledged
+}
+
+/// Adds MCP servers until the sidecar is gone.
+fn add_servers(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowledged {
+    let mut acknowledged = Acknowledged::default();
+    for number in 0..20 {
+        if has_ended.load(Ordering::Relaxed) {
+            break;
+        }
+        let server = json!({"name": format!("s{round}-{number}"), "url": "http://127.0.0.1:9/mcp", "enabled": false});
+        if let Some((201, answer)) = post(socket, "/api/v1/servers", &server) {
+            let id = answer["server"]["id"].as_str().unwrap();
+            acknowledged.servers.push(id.to_owned());
+        }
+    }
+    acknowledged
+}
+
+/// Every entry of a list with pages.
+fn all(socket: &Path, path: &str, field: &str) -> Vec<Value> {
+    let mut entries = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = http::get(socket, &format!("{path}?limit=1000{after}")).json();
+        entries.extend(page[field].as_array().unwrap().iter().cloned());
+        let Some(next) = page["next"].as_str() else {
+            return entries;
+        };
+        after = format!("&after={next}");
+    }
+}
+
+/// The entries by their ids, none of which is there twice.
+fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
+    let count = entries.len();
+    let entries: HashMap<_, _> = entries
+        .into_iter()
+        .map(|entry| (entry["id"].as_str().unwrap().to_owned(), entry))
+        .collect();
+    assert_eq!(entries.len(), count, "something is there twice");
+    entries
+}
+
+#[test]
+fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
+    let rounds = std::env::var("PILLION_KILL_ROUNDS");
+    let rounds: usize = rounds.map_or(12, |rounds| rounds.parse().unwrap());
+    let toml = "[executor]\ntimeout_ms = 20000\n[tools.roll_dice]\nrequire_approval = \"always\"\n[approvals]\nmax_pending = 100000\n";
+    let mut daemon = Daemon::with_config(toml, &[]);
+    let store = daemon.directory().join("pillion.db");
+    let mut acknowledged = Acknowledged::default();
+    let mut tokens = Vec::new();
+    for round in 0..rounds {
+        let has_ended = AtomicBool::new(false);
+        let socket = daemon.socket.clone();
+        thread::scope(|scope| {
+            let work = [
+                scope.spawn(|| call(&socket, &has_ended)),
+                scope.spawn(|| call(&socket, &has_ended)),
+                scope.spawn(|| decide(&socket, &has_ended, round)),
+                scope.spawn(|| add_servers(&socket, &has_ended, round)),
+            ];
+            if round % 4 == 0 {
+                let name = format!("t{round}");
+                let location = [("PILLION__STORE__LOCATION", store.to_str().unwrap())];
+                let made = run(&["tokens", "create", &name, "--scope", "read"], &location);
+                assert!(made.status.success(), "{}", stderr(&made));
+                tokens.push(name);
+            }
+            // Another moment each time.
+            thread::sleep(Duration::from_millis(7 + (round as u64 * 61) % 240));
+            daemon.kill();
+            has_ended.store(true, Ordering::Relaxed);
+            for work in work {
+                acknowledged.add(work.join().unwrap());
+            }
+        });
+        daemon = daemon.again();
+    }
+    assert!(acknowledged.calls.len() > rounds && !acknowledged.approvals.is_empty());
+    let calls = by_id(all(&daemon.socket, "/api/v1/tool-calls", "calls"));
+    for id in &acknowledged.calls {
+        let call = calls
+            .get(id)
+            .unwrap_or_else(|| panic!("the call {id} is lost"));
+        assert_eq!(call["status"], "success", "{call}");
+    }
+    for call in calls
+        .values()
+        .filter(|call| call["tool_name"] == "calculator")
+    {
+        let status = call["status"].as_str().unwrap();
+        assert!(["success", "interrupted"].contains(&status), "{call}");
+    }
+    let approvals = by_id(all(&daemon.socket, "/api/v1/approvals", "approvals"));
+    for (id, status) in &acknowledged.approvals {
+        let approval = approvals
+            .get(id)
+            .unwrap_or_else(|| panic!("the approval {id} is lost"));
+        assert_eq!(approval["status"], *status, "{approval}");
+    }
+    let servers = http::get(&daemon.socket, "/api/v1/servers").json();
+    let servers = by_id(servers["servers"].as_array().unwrap().clone());
+    let lost: Vec<_> = acknowledged
+        .servers
+        .iter()
+        .filter(|id| !servers.contains_key(*id))
+        .collect();
+    assert!(lost.is_empty(), "servers are lost: {lost:?}");
+    let location = [("PILLION__STORE__LOCATION", store.to_str().unwrap())];
+    let list = stdout(&run(&["tokens", "list"], &location));
+    for token in &tokens {
+        let lines = list
+            .lines()
+            .filter(|line| line.split_whitespace().next() == Some(token));
+        assert_eq!(lines.count(), 1, "{token}: {list}");
+    }
+    println!(
+        "{rounds} kills: {} calls, {} approvals, {} servers, {} tokens acknowledged, all there",
+        acknowledged.calls.len(),
+        acknowledged.approvals.len(),
+        acknowledged.servers.len(),
+        tokens.len()
+    );
+}
