@@ -11,6 +11,7 @@ mod approvals;
 mod cache;
 mod cli;
 mod config;
+mod crowd;
 mod events;
 mod http;
 mod idempotency;

@@ -457,6 +457,19 @@ fn a_worker_that_talks_nonsense_is_cut_off_and_its_call_fails() {
 }
 
 #[test]
+fn a_result_of_8_mib_comes_through_whole() {
+    let daemon = Daemon::start();
+    let text = "ä".repeat(4 << 20);
+    let sent = text.clone();
+    Worker::connect(&daemon.socket, &greet()).serve(move |_| sent.clone());
+    for _ in 0..3 {
+        let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        assert_eq!(answer["result"]["success"], true);
+        assert_eq!(answer["result"]["data"].as_str().unwrap().len(), text.len());
+    }
+}
+
+#[test]
 fn the_sidecar_ends_with_a_worker_connected() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
