@@ -211,11 +211,4 @@ fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
             .filter(|line| line.split_whitespace().next() == Some(token));
         assert_eq!(lines.count(), 1, "{token}: {list}");
     }
-    println!(
-        "{rounds} kills: {} calls, {} approvals, {} servers, {} tokens acknowledged, all there",
-        acknowledged.calls.len(),
-        acknowledged.approvals.len(),
-        acknowledged.servers.len(),
-        tokens.len()
-    );
 }

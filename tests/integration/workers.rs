@@ -345,6 +345,61 @@ fn a_newer_definition_takes_the_place_of_the_older() {
 }
 
 #[test]
+fn a_call_that_waits_is_not_given_to_a_tool_that_asks_for_more() {
+    let daemon = Daemon::start();
+    let mut busy = Worker::connect(&daemon.socket, &greet());
+    let callers = [1, 2].map(|_| {
+        let socket = daemon.socket.clone();
+        thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#))
+    });
+    let first = busy.read().unwrap();
+    eventually("the second waits", || {
+        let status = http::get(&daemon.socket, "/api/v1/status").json();
+        status["calls"]["in_flight"] == 2
+    });
+    let mut careful = greet();
+    careful[0]["requiresConfirmation"] = json!(true);
+    let _careful = Worker::connect(&daemon.socket, &careful);
+    busy.answer(
+        &first,
+        &json!({"content": [{"type": "text", "text": "done"}]}),
+    );
+    let mut answers = callers.map(|caller| caller.join().unwrap()["result"].clone());
+    answers.sort_by_key(|answer| answer["success"] == true);
+    assert_eq!(answers[0]["error_code"], "unavailable", "{answers:?}");
+    assert_eq!(answers[1]["text"], "done", "{answers:?}");
+    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_eq!(
+        answer["result"]["error_code"], "approval_required",
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_call_that_waits_goes_to_the_older_worker_when_the_newer_dies() {
+    let daemon = Daemon::start();
+    let older = Worker::connect(&daemon.socket, &greet());
+    let mut newer = greet();
+    newer[0]["description"] = json!("Greets somebody warmly");
+    let mut newer = Worker::connect(&daemon.socket, &newer);
+    let callers = [1, 2].map(|_| {
+        let socket = daemon.socket.clone();
+        thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#))
+    });
+    newer.read().unwrap();
+    eventually("the second waits", || {
+        let status = http::get(&daemon.socket, "/api/v1/status").json();
+        status["calls"]["in_flight"] == 2
+    });
+    older.serve(|_| "I am still here".to_owned());
+    drop(newer);
+    let mut answers = callers.map(|caller| caller.join().unwrap()["result"].clone());
+    answers.sort_by_key(|answer| answer["success"] == true);
+    assert_eq!(answers[0]["error_code"], "unavailable", "{answers:?}");
+    assert_eq!(answers[1]["text"], "I am still here", "{answers:?}");
+}
+
+#[test]
 fn a_worker_that_drains_gets_no_more_calls() {
     let daemon = Daemon::start();
     let mut draining = Worker::connect(&daemon.socket, &greet());

@@ -122,15 +122,15 @@ impl Executor {
     }
 
     /// An executor with another configuration that goes on where this one is: over the same
-    /// tools, with the calls that the limits have counted, the results that are kept, and the
-    /// calls that run or wait. Those keep what they began with.
+    /// tools, with the calls that the limits have counted, and those that run or wait. They
+    /// keep what they began with. Kept results are not among it: they may come from what is
+    /// no longer there.
     #[must_use]
     pub fn reconfigured(&self, config: ExecutorConfig, hooks: ExecutorHooks) -> Self {
         let Shared {
             registry,
             queue,
             limiter,
-            cache,
             ..
         } = &*self.shared;
         queue.set_bounds(config.max_concurrent.get(), config.max_queued);
@@ -141,7 +141,7 @@ impl Executor {
                 config,
                 queue: Arc::clone(queue),
                 limiter,
-                cache: Arc::clone(cache),
+                cache: Arc::default(),
                 hooks,
             }),
         }
@@ -292,17 +292,25 @@ impl Executor {
         let request = granted
             .as_ref()
             .and_then(|granted| granted.request.as_ref());
+        let approval = approver.zip(request);
         let ready = Ready {
             tool: &tool,
             arguments,
             context,
-            approval: approver.zip(request),
+            approval,
             limit,
             deadline,
         };
         let run = self.run_tool(ready, entry, tool_began);
         let output = match asked {
-            Some(asked) => cache.pass(asked, limit, run).await?,
+            Some(asked) => {
+                let output = cache.pass(asked, limit, run).await?;
+                if let (false, Some((approver, request))) = (*tool_began, approval) {
+                    // Whoever approved of this call has seen it succeed.
+                    approver.spend(request).await?;
+                }
+                output
+            }
             None => run.await?,
         };
         match bound {

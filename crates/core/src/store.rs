@@ -45,7 +45,7 @@ pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
-pub use server::{ServerRecord, ServerStore};
+pub use server::{NamedRecords, ServerRecord, ServerStore};
 pub use settings::SettingsStore;
 pub use timestamp::Timestamp;
 

@@ -150,6 +150,7 @@ impl App {
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
             .await;
         old.mcp.reconfigure(&config.models);
+        old.mcp.tools_changed();
         old.workers.reconfigure(&config.workers);
         let results = config.results(old.state.as_ref());
         let approvals = Approvals::new(config, old.state.as_ref(), &old.process);

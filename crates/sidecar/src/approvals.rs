@@ -293,8 +293,13 @@ impl Approvals {
                 Err(error) => return Err(failure::of_store(error)),
             }
         }
-        let record = self.open(store, request).await?;
-        Err(failure::undecided(&record, request))
+        // The call log has this call under the one that the approval went to.
+        let request = ApprovalRequest {
+            call: None,
+            ..request.clone()
+        };
+        let record = self.open(store, &request).await?;
+        Err(failure::undecided(&record, &request))
     }
 }
 

@@ -120,6 +120,12 @@ pub struct Config {
 impl Config {
     /// The executor's configuration: what its own section says, and those of approvals, tools
     /// and MCP servers.
+    /// The names of its MCP servers.
+    pub(crate) fn server_names(&self) -> Vec<String> {
+        let servers = self.mcp_servers.iter();
+        servers.map(|server| server.label().to_owned()).collect()
+    }
+
     pub(crate) fn executor_config(&self) -> ExecutorConfig {
         let mut executor = self.executor.to_core(&self.tools);
         self.cache.bound(&mut executor.cache);

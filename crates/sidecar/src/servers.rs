@@ -295,6 +295,7 @@ impl Servers {
             vault: self.vault.read().clone(),
             egress: base.servers.egress.clone(),
             who,
+            names_of_the_file: base.server_names(),
         }
     }
 

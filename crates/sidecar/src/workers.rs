@@ -205,7 +205,14 @@ impl Workers {
             tracing::error!(%error, "A worker's tool cannot be registered");
         }
         match offered {
-            Some(offered) => offered.tool = Arc::clone(tool),
+            Some(offered) => {
+                if offered.tool.asks_otherwise(tool) {
+                    for (_, job) in offered.waiting.drain(..) {
+                        drop(job.reply.send(Err(tool.has_changed())));
+                    }
+                }
+                offered.tool = Arc::clone(tool);
+            }
             None => {
                 let offered = Offered {
                     tool: Arc::clone(tool),
@@ -226,6 +233,9 @@ impl Workers {
             let message = format!("No worker offers '{}' any more", tool.name());
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));
         };
+        if offered.tool.asks_otherwise(tool) {
+            return Err(tool.has_changed());
+        }
         let idle = state
             .workers
             .values_mut()
@@ -253,36 +263,9 @@ impl Workers {
     /// The worker has nothing to do: gives it the call that has waited for longest.
     fn is_free(&self, id: u64) {
         let mut state = self.state.lock();
-        let state = &mut *state;
-        let Some(worker) = state.workers.get_mut(&id) else {
-            return;
-        };
-        worker.idle_since = (!worker.is_draining).then(Instant::now);
-        if worker.is_draining {
-            return;
-        }
-        loop {
-            let offered = state
-                .tools
-                .values_mut()
-                .filter(|offered| worker.has(&offered.tool));
-            let oldest = offered.min_by_key(|offered| {
-                offered
-                    .waiting
-                    .front()
-                    .map_or(u64::MAX, |(place, _)| *place)
-            });
-            let Some((offered, (_, job))) = oldest.and_then(|offered| {
-                let job = offered.waiting.pop_front()?;
-                Some((offered, job))
-            }) else {
-                return;
-            };
-            if !job.reply.is_closed() {
-                // Whoever asks is the one who reads.
-                drop(worker.give(&offered.tool, job));
-                return;
-            }
+        if let Some(worker) = state.workers.get_mut(&id) {
+            worker.idle_since = (!worker.is_draining).then(Instant::now);
+            state.feed(id);
         }
     }
 
@@ -328,6 +311,11 @@ impl Workers {
                 Some(other) => is_new |= self.offer(&mut state, &other),
                 None => orphans.push(name.clone()),
             }
+        }
+        if is_new {
+            // Calls may wait that those can have now who have nothing to do.
+            let ids: Vec<u64> = state.workers.keys().copied().collect();
+            ids.into_iter().for_each(|id| state.feed(id));
         }
         drop(state);
         if is_new {
@@ -409,6 +397,41 @@ impl Workers {
 
     fn max_message_bytes(&self) -> usize {
         self.section.read().max_message_bytes.get()
+    }
+}
+
+impl State {
+    /// Gives a worker that is idle the call that has waited for longest.
+    fn feed(&mut self, id: u64) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        if worker.idle_since.is_none() {
+            return;
+        }
+        loop {
+            let offered = self
+                .tools
+                .values_mut()
+                .filter(|offered| worker.has(&offered.tool));
+            let oldest = offered.min_by_key(|offered| {
+                offered
+                    .waiting
+                    .front()
+                    .map_or(u64::MAX, |(place, _)| *place)
+            });
+            let Some((offered, (_, job))) = oldest.and_then(|offered| {
+                let job = offered.waiting.pop_front()?;
+                Some((offered, job))
+            }) else {
+                return;
+            };
+            if !job.reply.is_closed() {
+                // Whoever asks is the one who reads.
+                drop(worker.give(&offered.tool, job));
+                return;
+            }
+        }
     }
 }
 

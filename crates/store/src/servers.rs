@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use pillion_core::store::{ServerRecord, ServerStore, StoreError, Timestamp};
+use pillion_core::store::{NamedRecords, ServerRecord, ServerStore, StoreError, Timestamp};
 
 use crate::database::{Row, Transaction};
 use crate::sql_store::SqlStore;
@@ -23,7 +23,11 @@ impl ServerStore for SqlStore {
         inserted.map_err(name_taken).map(drop)
     }
 
-    async fn update_server(&self, server: &ServerRecord) -> Result<(), StoreError> {
+    async fn update_server(
+        &self,
+        server: &ServerRecord,
+        records: NamedRecords,
+    ) -> Result<(), StoreError> {
         let sql = "UPDATE servers SET name = $2, configuration = $3, enabled = $4, \
                    last_connected_at = $5, updated_at = $6 WHERE id = $1";
         let values = vec![
@@ -38,7 +42,8 @@ impl ServerStore for SqlStore {
         let before = name_of(&mut transaction, &server.id).await?;
         let changed = transaction.write(sql, values).await;
         found(changed.map_err(name_taken)?)?;
-        if let Some(before) = before.filter(|before| *before != server.name) {
+        let before = before.filter(|before| *before != server.name && records == NamedRecords::Own);
+        if let Some(before) = before {
             // What is left of another server that had this name is not this one's.
             let sql = "DELETE FROM tool_pins WHERE server = $1";
             transaction.write(sql, vec![(&server.name).into()]).await?;
@@ -60,9 +65,12 @@ impl ServerStore for SqlStore {
         Ok(())
     }
 
-    async fn remove_server(&self, id: &str) -> Result<(), StoreError> {
+    async fn remove_server(&self, id: &str, records: NamedRecords) -> Result<(), StoreError> {
         let mut transaction = self.database.begin().await?;
-        let name = name_of(&mut transaction, id).await?.unwrap_or_default();
+        let name = match records {
+            NamedRecords::Own => name_of(&mut transaction, id).await?.unwrap_or_default(),
+            NamedRecords::Anothers => String::new(),
+        };
         let sql = "DELETE FROM servers WHERE id = $1";
         found(transaction.write(sql, vec![id.into()]).await?)?;
         for sql in [

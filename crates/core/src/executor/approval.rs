@@ -118,7 +118,10 @@ pub(super) async fn pass(
             call: None,
         };
         if let Some(entry) = entry {
-            if let Some(call) = approver.waiting_call(&request).await? {
+            // Where somebody counts on the record that the call has, it keeps that.
+            if context.record.is_none()
+                && let Some(call) = approver.waiting_call(&request).await?
+            {
                 entry.go_on_as(call);
             }
             entry.pending().await?;

@@ -23,8 +23,8 @@ use kept::Kept;
 /// Whose calls get a kept result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheScope {
-    /// Those of the user whose call it came from. Calls that name no user count as one user's,
-    /// as they do for the limits.
+    /// Those of the user whose call it came from, let in as the same principal. Calls that name
+    /// no user count as one user's, as they do for the limits.
     #[default]
     Private,
     /// Everybody's.
@@ -99,7 +99,9 @@ pub(super) struct Request<'a> {
     config: &'a CacheConfig,
     tool: &'a RegisteredTool,
     arguments: JsonObject,
-    user: Option<String>,
+    /// Who asks: none of it is shared with others, unless the result is everybody's.
+    caller: serde_json::Value,
+    variant: Option<String>,
     rule: Option<CacheRule>,
     deadline: Instant,
 }
@@ -119,14 +121,15 @@ impl<'a> Request<'a> {
             config,
             tool,
             arguments: arguments.clone(),
-            user: context.user.clone(),
+            caller: json!({"principal": context.principal, "user": context.user}),
+            variant: context.variant.clone(),
             rule,
             deadline,
         })
     }
 
-    /// What two calls have in common that may have one result: SHA-256 of tool, server,
-    /// canonical arguments and, unless the result is everybody's, user.
+    /// What two calls have in common that may have one result: SHA-256 of tool, definition,
+    /// server, canonical arguments, variant and, unless the result is everybody's, caller.
     fn key(&self, scope: CacheScope) -> String {
         let server = match self.tool.origin() {
             ToolOrigin::Mcp {
@@ -135,15 +138,17 @@ impl<'a> Request<'a> {
             } => Some((server_label, server_url)),
             ToolOrigin::Native => None,
         };
-        let user = match scope {
-            CacheScope::Private => json!({"name": self.user}),
+        let caller = match scope {
+            CacheScope::Private => self.caller.clone(),
             CacheScope::Public => json!(null),
         };
         let mut call = json!({
             "arguments": self.arguments,
             "server": server,
             "tool": self.tool.name().as_str(),
-            "user": user,
+            "definition": [self.tool.definition().description(), self.tool.definition().input_schema()],
+            "variant": self.variant,
+            "caller": caller,
         });
         call.sort_all_objects();
         sha256_hex(&call.to_string())
@@ -204,6 +209,9 @@ impl ResultCache {
                 Turn::Kept(output) => return Ok(output),
                 Turn::Lead(leader) => {
                     let output = run.await?;
+                    if !hints::is_end(&output) {
+                        return Ok(output);
+                    }
                     leader.land(&output, rule.ttl, request.config);
                     return Ok(output);
                 }

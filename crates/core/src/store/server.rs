@@ -22,6 +22,15 @@ pub struct ServerRecord {
     pub updated_at: Timestamp,
 }
 
+/// Whose the recorded calls, the approvals and the pins are that go by a server's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedRecords {
+    /// That server's.
+    Own,
+    /// Those of another server of that name, which is not in the store.
+    Anothers,
+}
+
 /// Keeps the configured servers.
 #[async_trait]
 pub trait ServerStore: Send + Sync {
@@ -31,12 +40,16 @@ pub trait ServerStore: Send + Sync {
     /// `conflict` when there is one of that id or name.
     async fn insert_server(&self, server: &ServerRecord) -> Result<(), StoreError>;
 
-    /// Changes everything but `id` and `created_at`. Where the name changes, recorded calls,
-    /// approvals and pins of the server's tools go by the new one from then on.
+    /// Changes everything but `id` and `created_at`. Where the name changes, what is recorded
+    /// under the old one goes by the new one from then on, if it is this server's.
     ///
     /// # Errors
     /// `not_found`; `conflict` when another server has that name.
-    async fn update_server(&self, server: &ServerRecord) -> Result<(), StoreError>;
+    async fn update_server(
+        &self,
+        server: &ServerRecord,
+        records: NamedRecords,
+    ) -> Result<(), StoreError>;
 
     /// Notes that a connection came about; a server that is gone is no error.
     ///
@@ -44,11 +57,11 @@ pub trait ServerStore: Send + Sync {
     /// Only those of the store itself.
     async fn server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Removes a server with its recorded calls and the pins of its tools (F2).
+    /// Removes a server with its recorded calls and the pins of its tools (F2), if they are its.
     ///
     /// # Errors
     /// `not_found`.
-    async fn remove_server(&self, id: &str) -> Result<(), StoreError>;
+    async fn remove_server(&self, id: &str, records: NamedRecords) -> Result<(), StoreError>;
 
     /// The server of that id.
     ///

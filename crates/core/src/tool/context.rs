@@ -21,6 +21,9 @@ pub struct CallContext {
     /// Who was let in at the door that the call came through: the name of a token, or the
     /// number of a local user. None where there is no such door.
     pub principal: Option<String>,
+    /// What else the outcome may hang on, beside the tool and its arguments: a result is kept
+    /// for calls of the same variant alone.
+    pub variant: Option<String>,
     /// The door or the program that the call came through, for the call log.
     pub caller: Option<String>,
     /// The id of the call; the executor sets it before the tool sees the context.

@@ -85,6 +85,7 @@ impl Operator {
             vault,
             egress: self.config.servers.egress.clone(),
             who: Who::Operator,
+            names_of_the_file: self.config.server_names(),
         })
     }
 

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use axum::body::Bytes;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use parking_lot::Mutex;
 use pillion_core::mcp::{
     Feature, LogLevel, Progress, ProtocolVersion, RESERVED_META, RequestOptions, RpcError,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -154,6 +157,18 @@ impl Link {
         if let (Some(token), true) = (&self.progress_token, self.requester.hears) {
             tell(&self.said, token, progress);
         }
+    }
+
+    /// What the request says to a server below beside the tool's name and arguments, as a
+    /// digest; none where it says nothing.
+    pub(crate) fn variant(&self) -> Option<String> {
+        let others = self.others.iter();
+        let others: Members = others
+            .filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let said = (!others.is_empty()).then(|| serde_json::to_vec(&others).ok())?;
+        said.map(|said| BASE64.encode(Sha256::digest(said)))
     }
 
     /// Passes a log message on, if the client wants it.

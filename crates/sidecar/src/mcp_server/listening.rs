@@ -38,6 +38,7 @@ const CHANGES: [Change; 3] = [
 
 #[derive(Debug)]
 struct Watch {
+    server: Arc<Server>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -70,9 +71,12 @@ impl Listening {
         let servers = app.upstreams().servers().iter();
         let held = servers.map(|server| {
             let known = watches.get(&server.label).and_then(Weak::upgrade);
+            // One of that name may be another server by now.
+            let known = known.filter(|watch| Arc::ptr_eq(&watch.server, server));
             known.unwrap_or_else(|| {
                 let watch = watch(Arc::clone(server), self.changes.clone());
                 let watch = Arc::new(Watch {
+                    server: Arc::clone(server),
                     _task: AbortOnDropHandle::new(tokio::spawn(watch)),
                 });
                 watches.insert(server.label.clone(), Arc::downgrade(&watch));

@@ -153,6 +153,7 @@ pub(super) async fn call(
         }
     }
     let context = CallContext {
+        variant: link.variant(),
         link: Some(tool::Link::new(Arc::clone(link))),
         ..caller.context.clone()
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pillion_core::egress::EgressPolicy;
 use pillion_core::mcp::{Authentication, ServerConfig};
-use pillion_core::store::{SecretKind, ServerRecord, Store, Timestamp};
+use pillion_core::store::{NamedRecords, SecretKind, ServerRecord, Store, Timestamp};
 use pillion_store::{Vault, VaultTokenStore};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
@@ -42,6 +42,8 @@ pub(crate) struct Catalog {
     /// Where the requests of these servers may go.
     pub(crate) egress: EgressPolicy,
     pub(crate) who: Who,
+    /// The names of the servers of the configuration file.
+    pub(crate) names_of_the_file: Vec<String>,
 }
 
 /// A server of the store, as far as it can be read.
@@ -202,7 +204,8 @@ impl Catalog {
             updated_at: Timestamp::now(),
             ..record.clone()
         };
-        let updated = self.store.update_server(&changed).await;
+        let records = self.records_of(&record.name);
+        let updated = self.store.update_server(&changed, records).await;
         if is_changed {
             // Of the two sets of credentials the one that is not in use goes.
             self.forget(if updated.is_ok() { record } else { &changed })
@@ -212,9 +215,19 @@ impl Catalog {
         Ok(changed)
     }
 
+    /// Whose the records are that go by that name.
+    fn records_of(&self, name: &str) -> NamedRecords {
+        if self.names_of_the_file.iter().any(|taken| taken == name) {
+            NamedRecords::Anothers
+        } else {
+            NamedRecords::Own
+        }
+    }
+
     /// Removes a server with its credentials, its calls and its pins (F2).
     pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<(), ServerError> {
-        self.store.remove_server(&record.id).await?;
+        let records = self.records_of(&record.name);
+        self.store.remove_server(&record.id, records).await?;
         self.forget(record).await;
         Ok(())
     }

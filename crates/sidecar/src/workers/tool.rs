@@ -52,6 +52,23 @@ impl WorkerTool {
         &self.listed
     }
 
+    /// Whether a call that was checked against one of them cannot be the other's.
+    pub(super) fn asks_otherwise(&self, other: &Self) -> bool {
+        let (own, others) = (&self.definition, &other.definition);
+        own.requires_confirmation() != others.requires_confirmation()
+            || own.input_schema() != others.input_schema()
+            || own.strict() != others.strict()
+    }
+
+    /// What becomes of a call of a tool that is another one now.
+    pub(super) fn has_changed(&self) -> ToolFailure {
+        let message = format!(
+            "'{}' has changed meanwhile: send the call again",
+            self.name()
+        );
+        ToolFailure::new(ErrorCode::Unavailable, message)
+    }
+
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.said == other.said
     }

@@ -71,6 +71,8 @@ fn insert(records: usize, value: fn(usize) -> String) -> String {
         })
         .collect();
     let changing = [
+        "owner",
+        "life",
         "status",
         "completed_at",
         "duration_us",

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_core::store::{ServerRecord, Store, ToolPin};
+use pillion_core::store::{NamedRecords, ServerRecord, Store, ToolPin};
 
 use super::{at, running};
 
@@ -32,15 +32,24 @@ pub async fn f1_servers_are_kept_and_changed(store: Arc<dyn Store>) {
         created_at: at(99),
         ..dice.clone()
     };
-    store.update_server(&other_birthday).await.unwrap();
+    store
+        .update_server(&other_birthday, NamedRecords::Own)
+        .await
+        .unwrap();
     store.server_connected("1", at(3)).await.unwrap();
     dice.last_connected_at = Some(at(3));
     let all = store.servers().await.unwrap();
     assert_eq!(all, [server("2", "cards"), dice]);
 
-    let missing = store.update_server(&server("3", "x")).await.unwrap_err();
+    let missing = store
+        .update_server(&server("3", "x"), NamedRecords::Own)
+        .await
+        .unwrap_err();
     assert!(missing.is_not_found(), "{missing:?}");
-    let missing = store.remove_server("3").await.unwrap_err();
+    let missing = store
+        .remove_server("3", NamedRecords::Own)
+        .await
+        .unwrap_err();
     assert!(missing.is_not_found(), "{missing:?}");
 }
 
@@ -51,7 +60,10 @@ pub async fn f1_names_and_ids_are_unique(store: Arc<dyn Store>) {
         let refused = store.insert_server(&taken).await.unwrap_err();
         assert!(refused.is_conflict(), "{refused:?}");
     }
-    let refused = store.update_server(&server("2", "dice")).await.unwrap_err();
+    let refused = store
+        .update_server(&server("2", "dice"), NamedRecords::Own)
+        .await
+        .unwrap_err();
     assert!(refused.is_conflict(), "{refused:?}");
     assert_eq!(store.servers().await.unwrap().len(), 2);
 }
@@ -72,7 +84,7 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
         };
         store.insert_pin(&pin).await.unwrap();
     }
-    store.remove_server("1").await.unwrap();
+    store.remove_server("1", NamedRecords::Own).await.unwrap();
     assert_eq!(store.server("1").await.unwrap(), None);
     assert!(store.pins("1").await.unwrap().is_empty());
     assert_eq!(store.pins("2").await.unwrap().len(), 1);
@@ -102,7 +114,7 @@ pub async fn f2_records_go_by_the_name_that_a_server_has(store: Arc<dyn Store>) 
     // Of a server that is gone.
     store.insert_pin(&pin("dice two", "stale")).await.unwrap();
     dice.name = "dice two".to_owned();
-    store.update_server(&dice).await.unwrap();
+    store.update_server(&dice, NamedRecords::Own).await.unwrap();
     let calls = async || {
         let calls = store.calls(&Default::default(), &Default::default()).await;
         let calls = calls.unwrap().items.into_iter();
@@ -113,7 +125,7 @@ pub async fn f2_records_go_by_the_name_that_a_server_has(store: Arc<dyn Store>) 
     assert_eq!(calls().await, ["cards", "dice two"]);
     assert!(store.pins("dice").await.unwrap().is_empty());
     assert_eq!(store.pins("dice two").await.unwrap()[0].hash, "own");
-    store.remove_server("1").await.unwrap();
+    store.remove_server("1", NamedRecords::Own).await.unwrap();
     assert_eq!(calls().await, ["cards"]);
     assert!(store.pins("dice two").await.unwrap().is_empty());
 }

@@ -13,8 +13,7 @@ const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
 /// says nothing, is not kept.
 pub(super) fn of(output: &ToolOutput) -> Option<CacheRule> {
     let milliseconds = output.result.get("ttlMs")?.as_f64()?;
-    let kind = output.result.get("resultType").and_then(Value::as_str);
-    if kind.is_some_and(|kind| kind != "complete") {
+    if !is_end(output) {
         return None;
     }
     let ttl = Duration::try_from_secs_f64(milliseconds / 1000.0).ok()?;
@@ -28,4 +27,10 @@ pub(super) fn of(output: &ToolOutput) -> Option<CacheRule> {
         ttl: ttl.min(LONGEST_TTL),
         scope,
     })
+}
+
+/// Whether a result is the end of its call, and not a question to whoever made it.
+pub(super) fn is_end(output: &ToolOutput) -> bool {
+    let kind = output.result.get("resultType").and_then(Value::as_str);
+    kind.is_none_or(|kind| kind == "complete")
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::executor::{CacheConfig, CacheRule, CacheScope, Executor, ExecutorConfig};
+use crate::executor::{
+    CacheConfig, CacheRule, CacheScope, Executor, ExecutorConfig, ExecutorHooks,
+};
 use crate::registry::ToolRegistry;
 use crate::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolCall, ToolDefinition, ToolFailure, ToolFuture,
@@ -100,6 +102,41 @@ async fn a_result_is_kept_for_its_user_and_no_longer_than_configured() {
     assert!(!is_cached(
         &ask(&executor, "alice", json!({"answer": 1, "b": 2})).await
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_not_for_another_principal_or_variant_nor_after_a_reload() {
+    let (executor, runs) = answering(rule(CacheScope::Private), ToolOrigin::Native);
+    let ask = async |executor: &Executor, principal: &str, variant: Option<&str>| {
+        let context = CallContext {
+            principal: Some(principal.to_owned()),
+            variant: variant.map(str::to_owned),
+            ..CallContext::for_user("alice")
+        };
+        let call = ToolCall::new("c", "answer", json!({"answer": 1}));
+        is_cached(&executor.execute_one(call, &context).await)
+    };
+    assert!(!ask(&executor, "token:a", None).await);
+    assert!(ask(&executor, "token:a", None).await);
+    assert!(!ask(&executor, "token:b", None).await);
+    assert!(!ask(&executor, "token:a", Some("another tenant")).await);
+    let config = ExecutorConfig {
+        cache: rule(CacheScope::Private),
+        ..ExecutorConfig::default()
+    };
+    let next = executor.reconfigured(config, ExecutorHooks::default());
+    assert!(!ask(&next, "token:a", None).await);
+    assert_eq!(runs.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_no_result_to_keep() {
+    let (executor, runs) = answering(rule(CacheScope::Public), ToolOrigin::Native);
+    let question = json!({"answer": {"resultType": "input_required", "requestState": "alice's"}});
+    for user in ["alice", "bob"] {
+        assert!(!is_cached(&ask(&executor, user, question.clone()).await));
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test(start_paused = true)]

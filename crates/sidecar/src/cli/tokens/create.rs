@@ -18,7 +18,7 @@ pub(super) struct Create {
     #[arg(value_parser = name)]
     name: String,
     /// What it allows; each includes the ones before it
-    #[arg(long, value_parser = ["read", "execute", "admin"])]
+    #[arg(long, value_parser = ["read", "execute", "approve", "admin"])]
     scope: String,
     /// After how many days it is no longer good [default: never]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
