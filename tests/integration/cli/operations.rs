@@ -51,6 +51,26 @@ fn status_without_a_sidecar_says_that_there_is_none() {
 }
 
 #[test]
+fn events_without_a_sidecar_or_of_no_type_are_said_in_words() {
+    let output = run(&["events", "--socket", "/nowhere/s"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("not running"),
+        "{}",
+        stderr(&output)
+    );
+    let daemon = Daemon::start();
+    let socket = daemon.socket.to_str().unwrap();
+    let output = run(&["events", "--types", "nope", "--socket", socket], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.contains("(invalid_input)") && !said.contains('{'),
+        "{said}"
+    );
+}
+
+#[test]
 fn top_shows_rates() {
     let daemon = after_some_calls();
     let socket = daemon.socket.to_str().unwrap();

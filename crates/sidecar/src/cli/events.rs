@@ -3,7 +3,8 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_wire::route;
+use pillion_client::Client;
+use pillion_wire::{Failure, route};
 use serde_json::Value;
 
 use super::{CliError, SocketOption, complain, print};
@@ -34,7 +35,10 @@ impl Events {
                 "--types has names divided by commas".to_owned(),
             ));
         }
-        let mut stream = UnixStream::connect(socket.path()).map_err(CliError::Streams)?;
+        let path = socket.path();
+        // Says what is wrong as every other command does, where there is no sidecar.
+        Client::new(&path).health()?;
+        let mut stream = UnixStream::connect(&path).map_err(CliError::Streams)?;
         // A body of this version goes on until the connection ends, without a form of its own.
         let request = format!(
             "GET {}?types={} HTTP/1.0\r\nhost: pillion\r\naccept: text/event-stream\r\n\r\n",
@@ -50,8 +54,8 @@ impl Events {
         for line in lines {
             let line = line.map_err(CliError::Streams)?;
             if !is_ok {
-                if line.starts_with('{') {
-                    complain(&line);
+                if let Ok(refusal) = serde_json::from_str::<Failure>(&line) {
+                    complain(&format!("{} ({})", refusal.error, refusal.error_code));
                 }
             } else if let Some(name) = line.strip_prefix("event: ") {
                 name.clone_into(&mut kind);

@@ -30,5 +30,9 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         print(&table(&["NAME", "THERE", "DESCRIPTION"], &rows))?;
     }
     warn_of(&list.unavailable_servers);
-    Ok(ExitCode::SUCCESS)
+    Ok(if list.unavailable_servers.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
