@@ -82,7 +82,7 @@ final class Context
         $seconds = $this->extra['approval_wait'] ?? null;
         return match (true) {
             $seconds === null => null,
-            (is_int($seconds) || is_float($seconds)) && $seconds >= 0 && $seconds < 1e12 => (string) (int) ($seconds * 1000),
+            (is_int($seconds) || is_float($seconds)) && !is_nan((float) $seconds) && $seconds >= 0 && $seconds < 1e12 => (string) (int) ($seconds * 1000),
             default => throw Failure::invalidInput("The context's 'approval_wait' must be a number of seconds"),
         };
     }

@@ -25,8 +25,8 @@ final class Limits
         private readonly ?int $maxMemory,
     ) {
         foreach (['maxCalls' => $maxCalls, 'maxSeconds' => $maxSeconds, 'maxMemory' => $maxMemory] as $name => $limit) {
-            // NAN is not above zero either.
-            if ($limit !== null && !($limit > 0)) {
+            // By name: PHP's JIT has taken NAN for above zero.
+            if ($limit !== null && (is_nan((float) $limit) || $limit <= 0)) {
                 throw Failure::invalidInput("$name must be above zero, or null for no limit");
             }
         }
