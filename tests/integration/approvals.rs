@@ -325,6 +325,29 @@ fn g3_lists_come_in_pages_and_nonsense_is_refused() {
     }
     assert_eq!(seen.len(), 5);
     assert!(seen.is_sorted_by(|a, b| a > b), "{seen:?}");
+    for (target, wanted) in [
+        (
+            "approvals?status=lost",
+            "'status' must be one of pending, approved, denied, expired",
+        ),
+        (
+            "approvals?limit=0",
+            "'limit' must be a number from 1 to 1000",
+        ),
+        ("events?types=x", "'types' must be some of call.started, "),
+        (
+            "tool-calls?from=now",
+            "'from' must be a time, as 2026-11-21T18:00:00Z",
+        ),
+        (
+            "tool-calls?status=x",
+            "'status' must be one of pending, running, ",
+        ),
+    ] {
+        let refused = http::get(socket, &format!("/api/v1/{target}")).json();
+        let error = refused["error"].as_str().unwrap();
+        assert!(error.contains(wanted), "{target}: {error}");
+    }
     for (target, status) in [
         ("/api/v1/approvals?status=lost", 400),
         ("/api/v1/approvals?limit=0", 400),
@@ -380,4 +403,28 @@ fn l1_who_decides_sees_no_credentials() {
     assert_eq!(shown["arguments"]["api_key"], "[redacted]");
     std::thread::sleep(Duration::from_millis(50));
     assert!(!daemon.log().contains("hunter2"));
+}
+
+#[test]
+fn f4_no_record_waits_on_when_another_call_had_its_approval() {
+    let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
+    let daemon = Daemon::with_config(&config, &[]);
+    let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
+    // Its caller counts on a record of its own.
+    let body = json!({"expression": "6 * 7"}).to_string();
+    let target = "/api/v1/tools/execute/calculator";
+    let headers = "x-pillion-user: alice\r\nidempotency-key: one\r\n";
+    let reply = http::send(&daemon.socket, "POST", target, headers, body.as_bytes());
+    assert_eq!(reply.json()["result"]["success"], true, "{reply:?}");
+    assert_eq!(logged(&daemon.socket), ["success", "cancelled"]);
+    let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=cancelled").json();
+    let error = calls["calls"][0]["error"].as_str().unwrap();
+    assert!(error.contains(&format!("used approval {id}")), "{error}");
+    // One that is answered by a kept result goes on under the record of the one that asked.
+    let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
+    let kept = calculate(&daemon.socket, "alice", "6 * 7", "");
+    assert_eq!(kept["metadata"]["cached"], true, "{kept}");
+    assert_eq!(logged(&daemon.socket), ["success", "success", "cancelled"]);
 }

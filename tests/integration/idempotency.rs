@@ -144,6 +144,67 @@ fn a_request_that_runs_is_a_conflict_and_its_failure_is_its_answer() {
 }
 
 #[test]
+fn a_key_whose_time_is_over_does_not_run_twice_at_once() {
+    let server = server();
+    let toml = format!(
+        "[http]\nidempotency_ttl_ms = 50\n{}",
+        config(&server, 2_000)
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    discover(&daemon);
+    server.set_mood(Mood::Asleep);
+    let key = "idempotency-key: k\r\n";
+    let socket = daemon.socket.clone();
+    let first = std::thread::spawn(move || post(&socket, ECHO, key, &json!({})));
+    eventually("the call runs", || server.count("tools/call") == 1);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let second = post(&daemon.socket, ECHO, key, &json!({}));
+    assert_eq!(second.status, 409, "{}", second.head);
+    assert_eq!(server.count("tools/call"), 1);
+    assert_eq!(first.join().unwrap().status, 200);
+    // When it has ended the key is free.
+    server.set_mood(Mood::Well);
+    let third = post(&daemon.socket, ECHO, key, &json!({}));
+    assert!(!is_replayed(&third), "{}", third.head);
+    assert_eq!(server.count("tools/call"), 2);
+}
+
+#[test]
+fn f4_a_key_of_a_sidecar_that_was_taken_over_from_is_cut_off_when_that_one_ends() {
+    let server = server();
+    let mut daemon = Daemon::with_config(&config(&server, 60_000), &[]);
+    discover(&daemon);
+    server.set_mood(Mood::Asleep);
+    let key = "idempotency-key: k\r\n";
+    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
+    let request = format!("POST {ECHO} HTTP/1.1\r\nhost: x\r\n{key}content-length: 2\r\n\r\n{{}}");
+    caller.write_all(request.as_bytes()).unwrap();
+    eventually("the call runs", || server.count("tools/call") == 1);
+    let next = daemon.successor();
+    let during = post(&next.socket, ECHO, key, &json!({}));
+    assert_eq!(during.status, 409, "it may still end well");
+    daemon.kill();
+    let mut after = None;
+    eventually("the key is told to be cut off", || {
+        let reply = post(&next.socket, ECHO, key, &json!({}));
+        let is_told = reply.status == 200;
+        after = Some(reply);
+        is_told
+    });
+    let after = after.unwrap();
+    assert!(is_replayed(&after));
+    let metadata = &after.json()["result"]["metadata"];
+    assert_eq!(metadata["interrupted"], true, "{}", after.json());
+    assert_eq!(server.count("tools/call"), 1);
+    let id = after.json()["result"]["metadata"]["record_id"].clone();
+    let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
+    eventually("the call log says so", || {
+        let call = crate::http::get(&next.socket, &target).json();
+        call["call"]["status"] == "interrupted"
+    });
+}
+
+#[test]
 fn a_call_with_a_key_goes_on_when_its_caller_has_gone() {
     let server = server();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));

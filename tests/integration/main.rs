@@ -10,6 +10,7 @@
 mod approvals;
 mod cache;
 mod cli;
+mod clock;
 mod config;
 mod crowd;
 mod events;
@@ -30,6 +31,7 @@ mod sidecar;
 mod socket;
 mod take_over;
 mod tcp;
+mod telemetry;
 mod tool_calls;
 mod upstream;
 mod workers;

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,12 @@ struct State {
     credentials: Vec<String>,
     /// The `_meta` of the last call of a tool.
     last_meta: Value,
+    /// Whose each token is, where not everybody may come in.
+    accounts: Option<HashMap<String, String>>,
+    /// The token that each session was opened with.
+    sessions: HashMap<String, String>,
+    /// Requests with the session of another token.
+    strays: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,6 +50,9 @@ impl McpServer {
             methods: Vec::new(),
             credentials: Vec::new(),
             last_meta: Value::Null,
+            accounts: None,
+            sessions: HashMap::new(),
+            strays: 0,
         }));
         let shared = Arc::clone(&state);
         thread::spawn(move || {
@@ -52,6 +62,25 @@ impl McpServer {
             }
         });
         Self { url, state }
+    }
+
+    /// One that lets these tokens in alone, each for its account. It lists a tool for each account
+    /// besides, says in each result whose call it was, and has sessions.
+    pub fn guarded(tools: Value, accounts: &[(&str, &str)]) -> Self {
+        let server = Self::start(tools);
+        server.set_accounts(accounts);
+        server
+    }
+
+    pub fn set_accounts(&self, accounts: &[(&str, &str)]) {
+        let accounts = accounts.iter();
+        let accounts = accounts.map(|(token, who)| ((*token).to_owned(), (*who).to_owned()));
+        self.state.lock().unwrap().accounts = Some(accounts.collect());
+    }
+
+    /// How many requests came with the session of another token.
+    pub fn strays(&self) -> usize {
+        self.state.lock().unwrap().strays
     }
 
     pub fn set_mood(&self, mood: Mood) {
@@ -90,6 +119,8 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
         let (verb, headers, body) = read_request(&mut reader)?;
         let request: Value = serde_json::from_slice(&body).unwrap_or_default();
         let method = request["method"].as_str().unwrap_or_default().to_owned();
+        let mut who = None;
+        let mut opened = String::new();
         let (mood, tools) = {
             let mut state = state.lock().unwrap();
             let credential = headers
@@ -100,8 +131,35 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             if method == "tools/call" {
                 state.last_meta = request["params"]["_meta"].clone();
             }
-            (state.mood, state.tools.clone())
+            let mut tools = state.tools.clone();
+            if let Some(accounts) = &state.accounts {
+                let token = credential.and_then(|it| it.strip_prefix("Bearer "));
+                let token = token.unwrap_or_default().to_owned();
+                let account = accounts.get(&token).cloned();
+                if let (Some(account), Some(tools)) = (&account, tools.as_array_mut()) {
+                    let name = format!("files_of_{account}");
+                    tools.push(json!({"name": name, "inputSchema": {"type": "object"}}));
+                }
+                let session = headers
+                    .iter()
+                    .find_map(|line| line.strip_prefix("mcp-session-id: "));
+                if let Some(session) = session
+                    && state.sessions.get(session) != Some(&token)
+                {
+                    state.strays += 1;
+                }
+                if method == "initialize" && account.is_some() {
+                    opened = format!("session-{}", state.sessions.len());
+                    state.sessions.insert(opened.clone(), token);
+                }
+                who = Some(account);
+            }
+            (state.mood, tools)
         };
+        if who == Some(None) {
+            respond(&mut writer, "401 Unauthorized", "")?;
+            continue;
+        }
         match mood {
             Mood::Ill => respond(&mut writer, "500 Internal Server Error", "")?,
             Mood::Asleep => thread::sleep(Duration::from_secs(60)),
@@ -111,7 +169,14 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
                 let mut answer = answer(&method, &request["params"], &tools);
                 answer["jsonrpc"] = json!("2.0");
                 answer["id"] = request["id"].clone();
-                respond(&mut writer, "200 OK", &answer.to_string())?;
+                if let (Some(Some(who)), "tools/call") = (who, method.as_str()) {
+                    answer["result"]["structuredContent"]["account"] = json!(who);
+                }
+                let status = match opened.as_str() {
+                    "" => "200 OK".to_owned(),
+                    session => format!("200 OK\r\nmcp-session-id: {session}"),
+                };
+                respond(&mut writer, &status, &answer.to_string())?;
             }
         }
     }
@@ -153,7 +218,7 @@ fn answer(method: &str, params: &Value, tools: &Value) -> Value {
 }
 
 /// The verb, the headers in lower case, and the body.
-fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<String>, Vec<u8>)> {
+pub fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<String>, Vec<u8>)> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();

@@ -83,6 +83,13 @@ fn a_changed_tool_is_blocked_until_it_is_accepted_even_after_a_crash() {
     );
     assert_eq!(batch.json()["results"][0]["error_code"], "denied");
 
+    let socket = daemon.socket.to_str().unwrap();
+    let output = run(&["servers", "tools", "far", "--socket", socket], &[]);
+    assert!(stdout(&output).contains("far_new"), "{}", stdout(&output));
+    let told = stderr(&output);
+    assert!(told.contains("tool 'echo' is blocked"), "{told}");
+    assert!(told.contains("`pillion pins diff far echo`"), "{told}");
+
     daemon.kill();
     let daemon = daemon.again();
     assert!(!is_listed(&daemon));

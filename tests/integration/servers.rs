@@ -3,6 +3,9 @@
 mod changes;
 mod configuration;
 mod credentials;
+mod policies;
+mod races;
+mod users;
 
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};

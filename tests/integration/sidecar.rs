@@ -54,7 +54,7 @@ impl Sidecar {
                 ready.send(()).unwrap();
                 let until = async { drop(stopped.await) };
                 let drained = pillion::server::run(listener, app, config.shutdown.grace, until);
-                let drained = drained.await;
+                let drained = drained.await.unwrap();
                 guard.remove().unwrap();
                 drained
             })

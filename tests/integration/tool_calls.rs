@@ -1,12 +1,14 @@
 //! The call log (F4): what was called is there afterwards, whatever happens to the sidecar.
 
-use std::process::Output;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 
+use pillion_client::wire::Answer;
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, pillion_path, run, stderr, stdout};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
     let socket = daemon.socket.to_str().unwrap();
@@ -90,6 +92,95 @@ fn f4_a_call_that_a_crash_cut_off_is_interrupted() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0]["status"], json!("interrupted"));
     assert_eq!(found[0]["serverId"], json!("far"));
+}
+
+/// A sidecar whose files cannot grow beyond 2 MiB, as on a disk that is full.
+fn on_a_small_disk(directory: &Path) -> Child {
+    // Without the trap the limit would end the process with a signal.
+    let script = "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\"";
+    Command::new("sh")
+        .args(["-c", script])
+        .arg(pillion_path())
+        .args(["serve", "--socket"])
+        .arg(directory.join("s.sock"))
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("PILLION__STORE__LOCATION", directory.join("pillion.db"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sidecar = on_a_small_disk(directory.path());
+    let client = Client::builder(directory.path().join("s.sock")).build();
+    eventually("the sidecar answers", || client.health().is_ok());
+    let arguments = json!({"expression": "6 * 7", "note": "x".repeat(50_000)});
+    let mut recorded = Vec::new();
+    let call = || match client.execute("calculator", &arguments, &Caller::default()) {
+        Ok(Answer::Ran(ran)) => ran.result,
+        other => panic!("{other:?}"),
+    };
+    let refused = loop {
+        let result = call();
+        if !result.success {
+            break result;
+        }
+        // The one whose tool has run when the disk is full says so.
+        if result.metadata.get("recorded") != Some(&json!(false)) {
+            recorded.push(result.metadata["record_id"].as_str().unwrap().to_owned());
+        }
+        assert!(recorded.len() < 1_000, "the disk is never full");
+    };
+    assert!(recorded.len() > 5, "{recorded:?}");
+    assert_eq!(refused.error_code.as_deref(), Some("unavailable"));
+    let error = refused.error.unwrap();
+    assert_eq!(error, "The call log cannot be written");
+    // What was recorded can be read meanwhile.
+    let shown = client.raw().tool_call(&recorded[0]).unwrap();
+    assert!(String::from_utf8(shown).unwrap().contains("\"success\""));
+    // There is room again.
+    let roomy = Command::new("prlimit")
+        .args(["--fsize=unlimited:unlimited", "--pid"])
+        .arg(sidecar.id().to_string())
+        .status();
+    if roomy.is_ok_and(|status| status.success()) {
+        eventually("calls run again", || call().success);
+    }
+    sidecar.kill().unwrap();
+    sidecar.wait().unwrap();
+    let store = directory.path().join("pillion.db");
+    let store = store.to_str().unwrap();
+    let daemon = Daemon::with_config("", &[("PILLION__STORE__LOCATION", store)]);
+    let client = Client::builder(&daemon.socket).build();
+    for id in recorded {
+        let shown = String::from_utf8(client.raw().tool_call(&id).unwrap()).unwrap();
+        assert!(shown.contains("\"status\":\"success\""), "{id}: {shown}");
+    }
+}
+
+#[test]
+fn f4_old_calls_go_when_there_are_too_many() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("pillion.db");
+    let store = [("PILLION__STORE__LOCATION", store.to_str().unwrap())];
+    let daemon = Daemon::with_config("", &store);
+    for _ in 0..5 {
+        calculate(&daemon, "alice", &json!({"expression": "2 + 2"}));
+    }
+    let all = listed(&daemon, &[]);
+    drop(daemon);
+    for (bound, left) in [
+        ("max_calls = 3", 3),
+        ("max_bytes = 60", 2),
+        ("max_age_days = 30", 2),
+    ] {
+        let daemon = Daemon::with_config(&format!("[call_log]\n{bound}\n"), &store);
+        eventually(bound, || listed(&daemon, &[]).len() == left);
+        assert_eq!(listed(&daemon, &[]), all[..left]);
+    }
 }
 
 #[test]

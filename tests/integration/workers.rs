@@ -4,16 +4,19 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::http;
 use crate::program::{Daemon, eventually};
 
 /// One end of a worker's connection.
-struct Worker {
+pub struct Worker {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
 }
@@ -51,13 +54,13 @@ impl Worker {
         Err((head, String::from_utf8(body).unwrap()))
     }
 
-    fn connect(socket: &Path, tools: &Value) -> Self {
+    pub fn connect(socket: &Path, tools: &Value) -> Self {
         let registration = json!({"name": "test", "tools": tools});
         Self::try_connect(socket, &registration).unwrap_or_else(|refusal| panic!("{refusal:?}"))
     }
 
     /// The next line; none when the sidecar has closed the connection.
-    fn read(&mut self) -> Option<Value> {
+    pub fn read(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
             Ok(0) => None,
@@ -67,16 +70,16 @@ impl Worker {
         }
     }
 
-    fn write(&mut self, message: &Value) {
+    pub fn write(&mut self, message: &Value) {
         writeln!(self.writer, "{message}").unwrap();
     }
 
-    fn answer(&mut self, call: &Value, result: &Value) {
+    pub fn answer(&mut self, call: &Value, result: &Value) {
         self.write(&json!({"jsonrpc": "2.0", "id": call["id"], "result": result}));
     }
 
     /// Answers calls with the text that `result` makes of each, until the connection closes.
-    fn serve(mut self, result: impl Fn(&Value) -> String + Send + 'static) {
+    pub fn serve(mut self, result: impl Fn(&Value) -> String + Send + 'static) {
         thread::spawn(move || {
             while let Some(call) = self.read() {
                 if call["method"] == "tools/call" {
@@ -88,7 +91,7 @@ impl Worker {
     }
 }
 
-fn greet() -> Value {
+pub fn greet() -> Value {
     json!([{
         "name": "greet",
         "title": "Greeting",
@@ -256,6 +259,83 @@ fn the_tool_goes_when_nobody_comes_and_who_waits_is_told() {
     assert_eq!(second["result"]["error_code"], "unavailable", "{second}");
     let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
     assert_eq!(answer["error_code"], "not_found", "{answer}");
+}
+
+/// The names in the next `tools.changed` of a stream of events.
+fn next_change(events: &mut impl BufRead) -> [Value; 3] {
+    loop {
+        let mut line = String::new();
+        assert_ne!(events.read_line(&mut line).unwrap(), 0);
+        let data = line.strip_prefix("data: ").map(str::trim_end);
+        let data: Option<Value> = data.map(|data| serde_json::from_str(data).unwrap());
+        if let Some(data) = data.filter(|data| data.get("added").is_some()) {
+            assert_eq!(data["server"], Value::Null);
+            return ["added", "changed", "removed"].map(|key| data[key].clone());
+        }
+    }
+}
+
+#[test]
+fn m2_a_worker_hears_of_the_trace_of_its_call() {
+    let daemon = Daemon::start();
+    let mut worker = Worker::connect(&daemon.socket, &greet());
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let socket = daemon.socket.clone();
+    let caller = thread::spawn(move || {
+        let headers = format!("traceparent: {parent}\r\n");
+        let path = "/api/v1/tools/execute/greet";
+        http::send(&socket, "POST", path, &headers, br#"{"name": "Ada"}"#).status
+    });
+    let call = loop {
+        let line = worker.read().unwrap();
+        if line["method"] == "tools/call" {
+            break line;
+        }
+    };
+    assert_eq!(call["params"]["_meta"]["traceparent"], parent);
+    worker.answer(&call, &json!({"content": []}));
+    assert_eq!(caller.join().unwrap(), 200);
+}
+
+#[test]
+fn f5_tools_of_workers_are_told_as_they_come_and_go() {
+    let daemon = Daemon::with_config("[workers]\ngrace_ms = 100\n", &[]);
+    let mut events = UnixStream::connect(&daemon.socket).unwrap();
+    let patience = Some(Duration::from_secs(20));
+    events.set_read_timeout(patience).unwrap();
+    let request = "GET /api/v1/events?types=tools HTTP/1.0\r\nhost: x\r\n\r\n";
+    events.write_all(request.as_bytes()).unwrap();
+    let mut events = BufReader::new(events);
+    while {
+        let mut line = String::new();
+        events.read_line(&mut line).unwrap();
+        !line.contains("ready")
+    } {}
+
+    let worker = Worker::connect(&daemon.socket, &greet());
+    assert_eq!(
+        next_change(&mut events),
+        [json!(["greet"]), json!([]), json!([])]
+    );
+    // One more with the same tool changes nothing.
+    let second = Worker::connect(&daemon.socket, &greet());
+    let mut other = greet();
+    other[0]["description"] = json!("Greets somebody well");
+    let third = Worker::connect(&daemon.socket, &other);
+    assert_eq!(
+        next_change(&mut events),
+        [json!([]), json!(["greet"]), json!([])]
+    );
+    drop(third);
+    assert_eq!(
+        next_change(&mut events),
+        [json!([]), json!(["greet"]), json!([])]
+    );
+    drop((worker, second));
+    assert_eq!(
+        next_change(&mut events),
+        [json!([]), json!([]), json!(["greet"])]
+    );
 }
 
 #[test]
@@ -509,6 +589,58 @@ fn a_worker_that_talks_nonsense_is_cut_off_and_its_call_fails() {
         assert!(worker.read().is_none());
     }
     eventually("nobody is left", || workers(&daemon.socket).is_empty());
+}
+
+/// A worker that has a call, and has started a program that holds its connection.
+const HOLDER: &str = r#"
+import json, socket, subprocess, sys, time
+worker = socket.socket(socket.AF_UNIX)
+worker.connect(sys.argv[1])
+body = json.dumps({"name": "test", "tools": [{"name": "greet", "description": "Greets",
+    "inputSchema": {"type": "object"}}]}).encode()
+head = ("POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\n"
+    "Upgrade: pillion-worker\r\nContent-Length: %d\r\n\r\n") % len(body)
+worker.sendall(head.encode() + body)
+heard = b""
+while b"tools/call" not in heard:
+    heard += worker.recv(65536)
+worker.set_inheritable(True)
+left = subprocess.Popen(["sleep", "60"], close_fds=False, stdout=subprocess.DEVNULL)
+print(left.pid, flush=True)
+time.sleep(60)
+"#;
+
+#[test]
+fn a_killed_workers_call_fails_at_once_though_a_program_of_its_holds_the_connection() {
+    let daemon = Daemon::start();
+    let worker = Command::new("python3")
+        .args(["-c", HOLDER])
+        .arg(&daemon.socket)
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut worker) = worker else {
+        return; // There is no Python here.
+    };
+    eventually("the worker is there", || {
+        !workers(&daemon.socket).is_empty()
+    });
+    let socket = daemon.socket.clone();
+    let caller = thread::spawn(move || call(&socket, "greet", "{}"));
+    let mut left = String::new();
+    let mut said = BufReader::new(worker.stdout.take().unwrap());
+    said.read_line(&mut left).unwrap();
+    let killed = Instant::now();
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    let answer = caller.join().unwrap();
+    let took = killed.elapsed();
+    let left = Pid::from_raw(left.trim().parse().unwrap());
+    kill(left, Signal::SIGKILL).unwrap();
+    assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
+    let error = answer["result"]["error"].as_str().unwrap();
+    assert!(error.contains("its process has ended"), "{error}");
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    eventually("it is gone", || workers(&daemon.socket).is_empty());
 }
 
 #[test]

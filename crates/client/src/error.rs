@@ -19,7 +19,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The socket cannot be used: no permission, not a socket, too long a path.
-    #[error("Cannot connect to the sidecar at {}: {source}", path.display())]
+    #[error("Cannot connect to the sidecar at {}: {source}{}", path.display(), rule(source))]
     Connect {
         /// The socket's path.
         path: PathBuf,
@@ -116,5 +116,16 @@ impl ClientError {
             Self::Encode { .. } | Self::InvalidHeader { .. } => "invalid_input",
             Self::Status { failure, .. } => &failure.error_code,
         }
+    }
+}
+
+/// Who may use the socket, where this user may not.
+fn rule(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ": the socket's permissions let in the sidecar's user and root, and with socket.group \
+             its members"
+        }
+        _ => "",
     }
 }

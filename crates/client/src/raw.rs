@@ -57,7 +57,21 @@ impl<'a> Raw<'a> {
     /// # Errors
     /// [`ClientError`], see [`Client::list_tools`].
     pub fn list_tools(&self, category: Option<&str>) -> Result<Vec<u8>, ClientError> {
-        self.get(&with_category(route::TOOLS, category))
+        self.list_tools_for(category, &Caller::default())
+    }
+
+    /// [`list_tools`](Self::list_tools), with those that are there for the caller's user alone.
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::list_tools`].
+    pub fn list_tools_for(
+        &self,
+        category: Option<&str>,
+        caller: &Caller,
+    ) -> Result<Vec<u8>, ClientError> {
+        let path = with_category(route::TOOLS, category);
+        let (status, body) = self.client.send(&path, None, caller)?;
+        body_of(status, body)
     }
 
     /// `GET /api/v1/tools/schemas`, of one category if it is named.
@@ -65,7 +79,21 @@ impl<'a> Raw<'a> {
     /// # Errors
     /// [`ClientError`], see [`Client::schemas`].
     pub fn schemas(&self, category: Option<&str>) -> Result<Vec<u8>, ClientError> {
-        self.get(&with_category(route::SCHEMAS, category))
+        self.schemas_for(category, &Caller::default())
+    }
+
+    /// [`schemas`](Self::schemas), with those that are there for the caller's user alone.
+    ///
+    /// # Errors
+    /// [`ClientError`], see [`Client::schemas`].
+    pub fn schemas_for(
+        &self,
+        category: Option<&str>,
+        caller: &Caller,
+    ) -> Result<Vec<u8>, ClientError> {
+        let path = with_category(route::SCHEMAS, category);
+        let (status, body) = self.client.send(&path, None, caller)?;
+        body_of(status, body)
     }
 
     /// `POST /api/v1/tools/execute/{tool}` with `arguments` as the body: an object as JSON.

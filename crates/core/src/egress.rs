@@ -18,6 +18,7 @@
 
 mod address;
 mod client;
+mod courier;
 mod error;
 mod host_name;
 mod network;
@@ -33,7 +34,9 @@ use url::{Host, Url};
 
 pub use address::AddressClass;
 pub(crate) use client::{EgressClient, Purpose, Trust};
+pub use courier::{Courier, CourierError};
 pub use error::EgressError;
+pub(crate) use error::root_cause;
 pub use host_name::{HostName, InvalidHostName};
 pub use network::{InvalidNetwork, Network};
 

@@ -18,6 +18,7 @@ mod record;
 mod resolve;
 mod run;
 mod spill;
+mod tracer;
 mod validate;
 
 use std::sync::Arc;
@@ -25,11 +26,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
+use indexmap::IndexMap;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
-use crate::tool::{CallContext, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult};
+use crate::tool::{
+    CallContext, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput, ToolResult,
+};
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
     SpendFuture, WaitingCallFuture,
@@ -41,11 +45,12 @@ use fair_queue::FairQueue;
 pub use fair_queue::Load;
 pub use gate::{Gate, GateFuture, ReadyCall};
 pub use journal::{Journal, Redaction};
-pub use observe::Observer;
-use observe::Watch;
+pub use observe::{AbandonedCall, Observer};
+use observe::{Open, Watch};
 pub use rate_limit::PastCall;
 use rate_limit::RateLimiter;
 pub use spill::{BigResult, Spill, SpillFuture, Spilled};
+pub use tracer::{CallSpan, Tracer};
 
 /// Takes calls through the pipeline. Cheap to clone; clones share limits and permits.
 ///
@@ -56,7 +61,12 @@ pub use spill::{BigResult, Spill, SpillFuture, Spilled};
 #[derive(Clone)]
 pub struct Executor {
     shared: Arc<Shared>,
+    /// Tools that are there for one caller alone.
+    own_tools: Option<Arc<OwnTools>>,
 }
+
+/// Tools that are in no registry because they are there for one caller alone, by name.
+pub type OwnTools = IndexMap<ToolName, Arc<RegisteredTool>>;
 
 struct Shared {
     registry: Arc<ToolRegistry>,
@@ -79,6 +89,8 @@ pub struct ExecutorHooks {
     pub journal: Option<Journal>,
     /// Sees calls begin and end.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Makes spans of calls.
+    pub tracer: Option<Arc<dyn Tracer>>,
     /// Keeps results that are larger than `max_result_bytes`; without one they are failures.
     pub spill: Option<Arc<dyn Spill>>,
 }
@@ -109,16 +121,37 @@ impl Executor {
     ) -> Self {
         let queue = FairQueue::new(config.max_concurrent.get(), config.max_queued);
         let limiter = RateLimiter::new(config.rate_limits.clone());
+        Self::of(Shared {
+            registry,
+            config,
+            queue,
+            limiter,
+            cache: Arc::default(),
+            hooks,
+        })
+    }
+
+    fn of(shared: Shared) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                registry,
-                config,
-                queue,
-                limiter,
-                cache: Arc::default(),
-                hooks,
-            }),
+            shared: Arc::new(shared),
+            own_tools: None,
         }
+    }
+
+    /// The same executor for the calls of a caller who has tools of their own: one of the
+    /// registry's wins where both have a name.
+    #[must_use]
+    pub fn with_own_tools(&self, tools: Arc<OwnTools>) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            own_tools: Some(tools),
+        }
+    }
+
+    /// The tool of that name or alias.
+    fn tool(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+        let registered = self.shared.registry.get(name);
+        registered.or_else(|| self.own_tools.as_ref()?.get(name).cloned())
     }
 
     /// An executor with another configuration that goes on where this one is: over the same
@@ -135,16 +168,14 @@ impl Executor {
         } = &*self.shared;
         queue.set_bounds(config.max_concurrent.get(), config.max_queued);
         let limiter = limiter.with_limits(config.rate_limits.clone());
-        Self {
-            shared: Arc::new(Shared {
-                registry: Arc::clone(registry),
-                config,
-                queue: Arc::clone(queue),
-                limiter,
-                cache: Arc::default(),
-                hooks,
-            }),
-        }
+        Self::of(Shared {
+            registry: Arc::clone(registry),
+            config,
+            queue: Arc::clone(queue),
+            limiter,
+            cache: Arc::default(),
+            hooks,
+        })
     }
 
     /// How far back past calls have to be counted for the limits that hold now, for the
@@ -186,26 +217,29 @@ impl Executor {
 
     /// As [`execute_one`](Self::execute_one), and says whether the tool was begun.
     pub async fn execute_to_its_end(&self, call: ToolCall, context: &CallContext) -> Ended {
-        let Shared {
-            registry, hooks, ..
-        } = &*self.shared;
-        let span = record::span(&call, registry, context);
+        let hooks = &self.shared.hooks;
+        let tool = self.tool(&call.name);
+        let span = record::span(&call, tool.as_deref(), context);
         let run = async {
             let recorder = record::Recorder::start(&call);
+            let tracer = hooks.tracer.as_deref();
+            let traced = tracer.map(|tracer| start_span(tracer, tool.as_deref(), &call, context));
+            let (span, traced) = traced.unzip();
+            let context = traced.as_ref().unwrap_or(context);
             let observer = hooks.observer.as_deref();
-            let watch = observer.map(|observer| Watch::start(observer, registry, &call, context));
+            let watch =
+                observer.map(|observer| Watch::start(observer, tool.clone(), &call, context));
             let journal = hooks.journal.as_ref();
-            let mut entry = journal.map(|journal| journal.open(registry, &call, context));
+            let entry = journal.map(|journal| journal.open(tool.as_deref(), &call, context));
+            let mut open = Open::new(watch, entry);
             let mut tool_began = false;
             let outcome = self
-                .run_pipeline(call, context, entry.as_mut(), &mut tool_began)
+                .run_pipeline(tool, call, context, open.entry(), &mut tool_began)
                 .await;
             let mut result = recorder.finish(outcome);
-            if let Some(entry) = entry {
-                entry.end(&mut result).await;
-            }
-            if let Some(watch) = watch {
-                watch.finish(&result);
+            open.end(&mut result).await;
+            if let Some(span) = span {
+                span.end(&result);
             }
             Ended { result, tool_began }
         };
@@ -241,6 +275,7 @@ impl Executor {
     /// The pipeline. A stage either hands on what the next one needs or ends the call.
     async fn run_pipeline(
         &self,
+        tool: Option<Arc<RegisteredTool>>,
         call: ToolCall,
         context: &CallContext,
         mut entry: Option<&mut journal::Entry>,
@@ -259,9 +294,13 @@ impl Executor {
             ..context.clone()
         };
 
-        let tool = resolve::tool(registry, &call.name)?;
+        let tool = resolve::found(tool, &call.name)?;
         let arguments = arguments::parse(call.arguments)?;
         let arguments = validate::against_schema(&tool, arguments)?;
+        let acts_as = match tool.tool().acts_as(&context) {
+            Some(acts_as) => Some(acts_as.await?),
+            None => None,
+        };
         let approver = hooks.approver.as_deref();
         let granted = approval::pass(
             &config.approvals,
@@ -287,7 +326,8 @@ impl Executor {
         limiter.admit(&tool, context.user.as_deref())?;
         let limit = config.timeout_of(tool.name().as_str());
         let deadline = Instant::now() + limit;
-        let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
+        let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline)
+            .map(|asked| asked.acting_as(acts_as));
         let bound = spill::Bound::of(config, &tool, &context);
         let request = granted
             .as_ref()
@@ -301,13 +341,16 @@ impl Executor {
             limit,
             deadline,
         };
-        let run = self.run_tool(ready, entry, tool_began);
+        let run = self.run_tool(ready, entry.as_deref_mut(), tool_began);
         let output = match asked {
             Some(asked) => {
                 let output = cache.pass(asked, limit, run).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // Whoever approved of this call has seen it succeed.
                     approver.spend(request).await?;
+                    if let Some(entry) = entry {
+                        entry.approved();
+                    }
                 }
                 output
             }
@@ -340,6 +383,20 @@ impl Executor {
         let output = run::until(ready).await?;
         output::cap(tool, output, config.max_output_bytes)
     }
+}
+
+/// The span of a call, and the context that says of it.
+fn start_span(
+    tracer: &dyn Tracer,
+    tool: Option<&RegisteredTool>,
+    call: &ToolCall,
+    context: &CallContext,
+) -> (Box<dyn CallSpan>, CallContext) {
+    let origin = tool.map(RegisteredTool::origin);
+    let span = tracer.start(call, origin, context);
+    let trace = span.context().or_else(|| context.trace.clone());
+    let context = context.clone();
+    (span, CallContext { trace, ..context })
 }
 
 /// A call that may run.

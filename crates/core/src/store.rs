@@ -40,7 +40,7 @@ pub use call_id::{CallId, CallIdError};
 pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
 pub use error::{StoreError, StoreErrorKind};
-pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim};
+pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinStore, ToolPin};

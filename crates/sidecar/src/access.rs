@@ -9,7 +9,7 @@ mod token_list;
 
 use std::sync::Arc;
 
-pub use grant::{Grant, Scope};
+pub use grant::{Grant, Holder, Scope, Users};
 pub use peer::Peer;
 pub use rules::{PeerRules, RuleError};
 pub(crate) use stored_tokens::{NewToken, StoredTokens};

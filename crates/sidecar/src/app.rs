@@ -6,6 +6,7 @@ use std::time::Duration;
 use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
+use pillion_core::tool::CallContext;
 use pillion_wire::UnavailableServer;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -19,9 +20,10 @@ use crate::metrics::{Metrics, Scrape, System};
 use crate::pins::Pins;
 use crate::process::Process;
 use crate::results::Results;
-use crate::servers::Servers;
+use crate::servers::{Servers, UserCredentials};
 use crate::state::State;
-use crate::upstream::{Listeners, ServerReport, Upstreams};
+use crate::telemetry::Telemetry;
+use crate::upstream::{Listeners, Own, ServerReport, Upstreams};
 use crate::workers::Workers;
 
 /// How long the sessions with MCP servers may take to end.
@@ -72,7 +74,7 @@ impl Config {
         state: Option<State>,
         access: Access,
     ) -> App {
-        let process = Arc::<Process>::default();
+        let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
         let results = self.results(state.as_ref());
         let approvals = Approvals::new(self, state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
@@ -83,13 +85,21 @@ impl Config {
             Listeners {
                 events: Arc::clone(&process.events),
                 connections: process.connections.clone(),
+                telemetry: process.telemetry.clone(),
             },
             Pins::new(state.as_ref().map(State::store)),
+            state
+                .as_ref()
+                .and_then(State::servers)
+                .map_or_else(UserCredentials::default, |servers| {
+                    servers.user_credentials().clone()
+                }),
         );
         let mcp = Arc::new(McpServer::new(&self.models));
         let workers = Workers::new(
             Arc::clone(&registry),
             Arc::clone(&mcp),
+            Arc::clone(&process.events),
             self.workers.clone(),
         );
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
@@ -127,6 +137,7 @@ impl Config {
             approver: Some(Arc::new(approvals.clone())),
             journal: state.map(|state| state.journal(self)),
             observer: Some(Arc::new(Both(metrics, events))),
+            tracer: process.telemetry.clone().map(|telemetry| telemetry as _),
             spill: results.map(|results| Arc::<Results>::clone(results) as Arc<dyn Spill>),
             ..ExecutorHooks::default()
         }
@@ -150,7 +161,6 @@ impl App {
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
             .await;
         old.mcp.reconfigure(&config.models);
-        old.mcp.tools_changed();
         old.workers.reconfigure(&config.workers);
         let results = config.results(old.state.as_ref());
         let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
@@ -162,7 +172,7 @@ impl App {
         );
         Self::of(Shared {
             executor: old.executor.reconfigured(config.executor_config(), hooks),
-            upstreams: Arc::new(upstreams),
+            upstreams,
             http: config.http.clone(),
             access,
             approvals,
@@ -298,6 +308,14 @@ impl App {
             return Vec::new();
         }
         self.discover().await
+    }
+
+    /// The tools that this caller alone has, if one of the names may be among them.
+    pub(crate) async fn own_tools(&self, context: &CallContext, names: &[&str]) -> Own {
+        if names.iter().all(|name| self.registry().contains(name)) {
+            return Own::default();
+        }
+        self.shared.upstreams.own(context).await
     }
 
     /// What stands before the names of the tools of the MCP server with that label.

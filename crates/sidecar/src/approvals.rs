@@ -16,8 +16,8 @@ use pillion_core::executor::{
     ApprovalFuture, ApprovalRequest, Approver, Decision, Redaction, SpendFuture, WaitingCallFuture,
 };
 use pillion_core::store::{
-    ApprovalDecision, ApprovalFilter, ApprovalRecord, CallStatus, PageRequest, Store, StoreError,
-    Timestamp, Verdict,
+    ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, CallStatus, PageRequest, Store,
+    StoreError, Timestamp, Verdict,
 };
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOrigin};
 use serde_json::Value;
@@ -121,8 +121,9 @@ impl Approvals {
             approval.id = id, tool.name = %record.tool, decided_by = %decision.by,
             "A call was {}", decision.verdict.as_str()
         );
-        if decision.verdict == Verdict::Denied {
-            close_call(store, &record, decision).await;
+        if let (Verdict::Denied, Some(call)) = (decision.verdict, record.call) {
+            let denied = failure::denied(&record);
+            close_call(store, call, CallStatus::Denied, denied, decision.at).await;
         }
         Ok(record)
     }
@@ -288,7 +289,15 @@ impl Approvals {
                 break;
             }
             match store.use_approval(&record.id, Timestamp::now()).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    // A call with a record of its own: the one that asked will never run.
+                    if let Some(first) = record.call.filter(|_| record.call != request.call) {
+                        let used = failure::used(&record);
+                        let now = Timestamp::now();
+                        close_call(store, first, CallStatus::Cancelled, used, now).await;
+                    }
+                    return Ok(());
+                }
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(failure::of_store(error)),
             }
@@ -303,11 +312,14 @@ impl Approvals {
     }
 }
 
-/// Says in the call log that a call was denied, if it still waits there.
-async fn close_call(store: &dyn Store, record: &ApprovalRecord, decision: &ApprovalDecision) {
-    let Some(id) = record.call else {
-        return;
-    };
+/// Says in the call log that a call has ended, if it still waits there.
+async fn close_call(
+    store: &dyn Store,
+    id: CallId,
+    status: CallStatus,
+    failure: ToolFailure,
+    at: Timestamp,
+) {
     let closed = async {
         let Some(mut call) = store.call(id).await? else {
             return Ok(());
@@ -315,15 +327,15 @@ async fn close_call(store: &dyn Store, record: &ApprovalRecord, decision: &Appro
         if call.status != CallStatus::Pending {
             return Ok(());
         }
-        call.status = CallStatus::Denied;
-        call.completed_at = Some(decision.at);
-        call.error = Some(failure::denied(record).message);
-        call.error_code = Some(ErrorCode::Denied);
+        call.status = status;
+        call.completed_at = Some(at);
+        call.error = Some(failure.message);
+        call.error_code = Some(failure.code);
         store.record_call(call).await
     };
     match closed.await {
         Err(error) if !error.is_conflict() => {
-            tracing::warn!(call.record = %id, %error, "The call log does not know of a denial");
+            tracing::warn!(call.record = %id, %error, "The call log does not know of the end of a call that waited");
         }
         _ => {}
     }

@@ -10,6 +10,7 @@ mod calls;
 mod completions;
 mod error;
 mod events;
+mod examples;
 mod mcp;
 mod mcp_stdio;
 mod operator;
@@ -32,7 +33,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use error::CliError;
 use pillion_client::Client;
@@ -71,7 +72,7 @@ enum Command {
     Tokens(tokens::Tokens),
     /// Changes the key that stored credentials are encrypted with
     Vault(vault::Vault),
-    /// Serves one MCP client over standard input and output, without a sidecar
+    /// Serves one MCP client over standard input and output
     McpStdio(mcp_stdio::McpStdio),
     /// Shows how a running sidecar is doing
     Status(status::Status),
@@ -90,7 +91,7 @@ enum Command {
 struct SocketOption {
     /// The sidecar's socket [default: /run/pillion/pillion.sock for root, else
     /// $XDG_RUNTIME_DIR/pillion/pillion.sock]
-    #[arg(long, env = pillion_client::SOCKET_VARIABLE, value_name = "PATH")]
+    #[arg(long, global = true, env = pillion_client::SOCKET_VARIABLE, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 
@@ -110,14 +111,15 @@ impl SocketOption {
 /// What the command line is made of, as the manual pages want to know it.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command()
+    examples::add_to(Cli::command())
 }
 
 /// Runs the program on the arguments of this process.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
+    let cli = command().try_get_matches_from(&arguments);
+    let cli = match cli.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return usage::explain(&error, &arguments),
     };

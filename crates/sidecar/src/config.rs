@@ -21,6 +21,7 @@
 mod approvals;
 mod cache;
 mod call_log;
+mod credential;
 mod environment;
 mod error;
 mod executor;
@@ -40,6 +41,7 @@ mod socket;
 mod store;
 mod stored_servers;
 mod tcp;
+mod telemetry;
 mod user;
 mod vault;
 mod workers;
@@ -48,11 +50,13 @@ use std::collections::BTreeMap;
 
 use pillion_core::capability::ModelConfig;
 use pillion_core::executor::ExecutorConfig;
+use pillion_core::mcp::TokenKey;
 use serde::Deserialize;
 
 pub use approvals::{ApprovalsSection, AskClients};
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
+pub use credential::CredentialPolicy;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
 pub use group::Group;
@@ -67,6 +71,7 @@ pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
 pub use stored_servers::StoredServersSection;
 pub use tcp::TcpSection;
+pub use telemetry::{CollectorUrl, TelemetrySection};
 pub use user::User;
 pub use vault::VaultSection;
 pub use workers::WorkersSection;
@@ -113,19 +118,25 @@ pub struct Config {
     pub models: Vec<ModelConfig>,
     /// What to log, and how.
     pub log: LogSection,
+    /// Traces for a collector.
+    pub telemetry: TelemetrySection,
     /// How to stop.
     pub shutdown: ShutdownSection,
 }
 
 impl Config {
-    /// The executor's configuration: what its own section says, and those of approvals, tools
-    /// and MCP servers.
-    /// The names of its MCP servers.
-    pub(crate) fn server_names(&self) -> Vec<String> {
+    /// Its MCP servers' names, and where they are as OAuth's tokens are kept.
+    pub(crate) fn servers_of_the_file(&self) -> Vec<(String, Option<String>)> {
         let servers = self.mcp_servers.iter();
-        servers.map(|server| server.label().to_owned()).collect()
+        let servers = servers.map(|section| {
+            let url = section.server.url().map(TokenKey::server_of);
+            (section.label().to_owned(), url)
+        });
+        servers.collect()
     }
 
+    /// The executor's configuration: what its own section says, and those of approvals, tools
+    /// and MCP servers.
     pub(crate) fn executor_config(&self) -> ExecutorConfig {
         let mut executor = self.executor.to_core(&self.tools);
         self.cache.bound(&mut executor.cache);

@@ -1,9 +1,9 @@
-//! What becomes of the connections with MCP servers, for whoever wants to hear of it (F3, F5).
+//! How it stands with the MCP servers, and who notes when they answer (F3).
 
 use pillion_core::store::Timestamp;
 use tokio::sync::broadcast;
 
-/// Changes that a slow listener may miss before it misses the oldest.
+/// Answers that may wait for a slow listener before it misses the oldest.
 const MOST_WAITING: usize = 256;
 
 /// How it stands with a server.
@@ -31,19 +31,19 @@ impl ConnectionStatus {
     }
 }
 
-/// The status of a server has changed.
+/// A server has answered.
 #[derive(Debug, Clone)]
-pub(crate) struct ConnectionChange {
+pub(crate) struct Connected {
     /// The server's name.
     pub(crate) server: String,
-    pub(crate) status: ConnectionStatus,
     /// When.
     pub(crate) at: Timestamp,
 }
 
-/// Where changes are told and heard. Cheap to clone; whoever does not listen costs nothing.
+/// Where it is told and heard that servers answer. Cheap to clone; whoever does not listen
+/// costs nothing.
 #[derive(Debug, Clone)]
-pub(crate) struct Connections(broadcast::Sender<ConnectionChange>);
+pub(crate) struct Connections(broadcast::Sender<Connected>);
 
 impl Default for Connections {
     fn default() -> Self {
@@ -52,21 +52,15 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Every change from now on. Dropping it ends that.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<ConnectionChange> {
+    /// Every answer from now on. Dropping it ends that.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Connected> {
         self.0.subscribe()
     }
 
-    pub(crate) fn tell(&self, server: &str, status: ConnectionStatus) {
-        tracing::debug!(
-            server.label = server,
-            status = status.as_str(),
-            "A connection"
-        );
+    pub(crate) fn connected(&self, server: &str) {
         // Nobody has to listen.
-        let _ = self.0.send(ConnectionChange {
+        let _ = self.0.send(Connected {
             server: server.to_owned(),
-            status,
             at: Timestamp::now(),
         });
     }

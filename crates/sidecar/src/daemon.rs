@@ -1,5 +1,6 @@
 //! The daemon from its first socket to its last answer.
 
+mod assembly;
 mod signals;
 mod sockets;
 
@@ -14,15 +15,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::AccessError;
 use crate::config::Config;
-use crate::limits::PastCalls;
-use crate::live::Live;
 use crate::logging::LogControl;
 use crate::reload::{Reloader, Source, access_of};
-use crate::server::{self, Stop};
+use crate::server::{self, Lanes, Stop};
 use crate::servers::Servers;
+use crate::service_manager;
 use crate::socket::SocketError;
 use crate::state::State;
-use crate::{service_manager, tools};
+pub(crate) use assembly::Assembly;
 pub(crate) use signals::StopSignals;
 use sockets::Sockets;
 
@@ -30,9 +30,6 @@ use sockets::Sockets;
 /// already, and when one starts only after us.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
 const LAST_REQUESTS_BEFORE_RESTART: Duration = Duration::from_millis(500);
-
-/// How many processes before this one may still end calls, as the next one hears of them.
-const MOST_PREDECESSORS: usize = 60;
 
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +50,9 @@ pub enum DaemonError {
     /// The built-in tools cannot be registered.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// The system gives us no threads.
+    #[error("cannot start the threads that serve: {0}")]
+    Threads(#[source] io::Error),
     /// Signals cannot be caught.
     #[error("cannot listen for signals: {0}")]
     Signals(#[source] io::Error),
@@ -80,27 +80,15 @@ impl Daemon {
         let (mut sockets, listeners) = Sockets::open(&self.config, self.take_over).await?;
         // With the socket: no two sidecars have one, and what is unfinished on it is the last's.
         let state = State::open(&self.config, &sockets.path, &sockets.predecessors).await?;
-        let mut lives = std::mem::take(&mut sockets.predecessors);
-        // The successor's call log knows as many as a restart in each second may leave behind.
-        let old = lives.len().saturating_sub(MOST_PREDECESSORS);
-        lives.drain(..old);
-        lives.push(state.life().to_owned());
-        let registry = tools::registry()?;
-        let servers = Servers::open(state.store(), &self.config).await;
-        let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
-        let state = state.with_servers(Arc::clone(&servers));
         let access = access_of(&self.config, Some(&(state.store() as _)))?;
-        let config = servers.merged(&self.config).await;
-        let app = config.build_with(registry, Some(state.clone()), access);
-        let live = Live::new(app);
-        servers.attach(&live);
+        let Assembly {
+            live,
+            servers,
+            past_calls,
+        } = Assembly::of(&self.config, &state, access).await?;
         let caught_up = Arc::clone(&servers);
-        let mut past_calls = PastCalls::new(state.clone(), live.clone());
-        let counted = past_calls.count().await?;
-        if counted > 0 {
-            tracing::info!(calls = counted, "Calls of before count towards the limits");
-        }
         let grace = self.config.shutdown.grace;
+        let mut lanes = Lanes::start().map_err(DaemonError::Threads)?;
         let reloader = Reloader {
             source: self.source,
             live: live.clone(),
@@ -120,10 +108,12 @@ impl Daemon {
                 service_manager::ready_in_place_of_another();
                 following = Some(AbortOnDropHandle::new(tokio::spawn(past_calls.follow())));
                 tokio::spawn(catch_up(caught_up));
+                state.watch(&sockets.predecessors);
             }
             None => service_manager::ready(),
         }
-        let mut was_taken_over = false;
+        // Open until this process ends.
+        let mut line_of_successor = None;
         let mut stopping_since = None;
         let shutdown = async {
             let stop = tokio::select! {
@@ -131,9 +121,9 @@ impl Daemon {
                     service_manager::stopping();
                     sockets.close()
                 }
-                () = sockets.hand_over(&lives) => {
+                line = sockets.hand_over(state.life()) => {
                     tracing::info!("Another sidecar has taken over");
-                    was_taken_over = true;
+                    line_of_successor = Some(line);
                     sockets.leave();
                     Stop::Continued { last_requests: LAST_REQUESTS }
                 }
@@ -141,15 +131,21 @@ impl Daemon {
             stopping_since = Some(Instant::now());
             stop
         };
-        let drained = server::serve(listeners, &live, grace, shutdown).await;
+        let drained = server::serve(listeners, &live, &mut lanes, grace, shutdown).await;
         reloads.abort();
         // Calls that go on without their callers have no more time than the others.
         let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
         live.app().process().finish_calls(left).await;
         drop(following);
+        // With what was left to run on them; nothing is recorded after the store's end.
+        lanes.end().await;
+        if let Some(telemetry) = live.app().process().telemetry.clone() {
+            telemetry.stop().await;
+        }
         state.close().await;
-        if !was_taken_over {
-            sockets.remove()?;
+        match line_of_successor {
+            Some(line) => drop(line),
+            None => sockets.remove()?,
         }
         tracing::info!(cut_off = drained.cut_off, "Stopped");
         Ok(())

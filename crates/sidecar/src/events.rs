@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use parking_lot::Mutex;
-use pillion_core::executor::Observer;
+use pillion_core::executor::{AbandonedCall, Observer};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
+use serde_json::json;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -188,8 +189,10 @@ impl Observer for Bus {
         if self.has_audience() {
             self.tell(&Event::CallEnded {
                 place: CallPlace::new(&result.tool_call_id, origin, context),
-                result: Some(result),
+                tool: &result.tool_name,
+                success: result.success,
                 code: result.error_code,
+                record: result.metadata.get("record_id").cloned(),
                 elapsed,
             });
         }
@@ -197,16 +200,18 @@ impl Observer for Bus {
 
     fn abandoned(
         &self,
-        call_id: &str,
+        call: &AbandonedCall<'_>,
         origin: Option<&ToolOrigin>,
         elapsed: Duration,
         context: &CallContext,
     ) {
         if self.has_audience() {
             self.tell(&Event::CallEnded {
-                place: CallPlace::new(call_id, origin, context),
-                result: None,
+                place: CallPlace::new(call.id, origin, context),
+                tool: call.tool_name,
+                success: false,
                 code: Some(ErrorCode::Cancelled),
+                record: call.record.map(|record| json!(record.to_string())),
                 elapsed,
             });
         }
@@ -235,13 +240,13 @@ impl Observer for Both {
 
     fn abandoned(
         &self,
-        call_id: &str,
+        call: &AbandonedCall<'_>,
         origin: Option<&ToolOrigin>,
         elapsed: Duration,
         context: &CallContext,
     ) {
-        self.0.abandoned(call_id, origin, elapsed, context);
-        self.1.abandoned(call_id, origin, elapsed, context);
+        self.0.abandoned(call, origin, elapsed, context);
+        self.1.abandoned(call, origin, elapsed, context);
     }
 }
 

@@ -18,6 +18,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
+use crate::predecessors::{Predecessor, Predecessors, line_of};
+
 /// How long the other side may take for a step. A start takes as long as its configuration.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -37,6 +39,8 @@ pub(crate) enum Item {
     Control,
     /// The lock on the socket's path.
     Lock,
+    /// A connection with a process before, whose life stands at the same place among the lives.
+    Line,
 }
 
 /// The path of the control socket beside `socket`.
@@ -84,11 +88,17 @@ impl Control {
     }
 
     /// Waits until a successor has the sockets and is ready to serve them. Attempts that fail
-    /// are logged and change nothing.
-    pub(crate) async fn hand_over(&self, items: &[(Item, OwnedFd)], lives: &[String]) {
+    /// are logged and change nothing. What comes back is to be kept until this process ends:
+    /// so the successor knows when.
+    pub(crate) async fn hand_over(
+        &self,
+        items: &[(Item, OwnedFd)],
+        predecessors: &Predecessors,
+        life: &str,
+    ) -> UnixStream {
         loop {
-            match self.one_attempt(items, lives).await {
-                Ok(()) => return,
+            match self.one_attempt(items, predecessors, life).await {
+                Ok(line) => return line,
                 Err(error) => {
                     tracing::warn!(%error, "An attempt to take over failed");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -97,18 +107,36 @@ impl Control {
         }
     }
 
-    async fn one_attempt(&self, items: &[(Item, OwnedFd)], lives: &[String]) -> io::Result<()> {
+    async fn one_attempt(
+        &self,
+        items: &[(Item, OwnedFd)],
+        predecessors: &Predecessors,
+        life: &str,
+    ) -> io::Result<UnixStream> {
         let (mut stream, _) = self.listener.accept().await?;
         let uid = stream.peer_cred()?.uid();
         if uid != 0 && uid != nix::unistd::geteuid().as_raw() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         within(expect(&mut stream, ASK)).await?;
-        within(message::send(&stream, items, lives)).await?;
+        let mut lives = Vec::new();
+        let mut lines = Vec::new();
+        for predecessor in predecessors.copied()? {
+            // One that says nothing of its end has none.
+            if let Some(line) = predecessor.line {
+                lives.push(predecessor.life);
+                lines.push((Item::Line, line));
+            }
+        }
+        lives.push(life.to_owned());
+        let items = items.iter().map(|(item, owned)| (*item, owned.as_fd()));
+        let lines = lines.iter().map(|(item, owned)| (*item, owned.as_fd()));
+        let items: Vec<_> = items.chain(lines).collect();
+        within(message::send(&stream, &items, &lives)).await?;
         within(expect(&mut stream, READY)).await?;
         // That the successor does not hear it changes nothing: it is ready.
         drop(within(stream.write_all(BYE)).await);
-        Ok(())
+        Ok(stream)
     }
 }
 
@@ -117,8 +145,8 @@ impl Control {
 pub(crate) struct Inheritance {
     /// The descriptors, by what they are.
     pub(crate) items: Vec<(Item, OwnedFd)>,
-    /// The processes that still end calls on these sockets, as the call log knows them.
-    pub(crate) lives: Vec<String>,
+    /// The processes that still end calls on these sockets.
+    pub(crate) predecessors: Predecessors,
     pub(crate) confirmation: Confirmation,
 }
 
@@ -140,11 +168,20 @@ impl Inheritance {
         };
         within(stream.write_all(ASK)).await?;
         let (items, lives) = within(message::receive(&stream)).await?;
-        let confirmation = Confirmation(stream);
+        let (lines, items) = items
+            .into_iter()
+            .partition::<Vec<_>, _>(|(item, _)| *item == Item::Line);
+        let lines = lines.into_iter().map(|(_, owned)| owned);
+        // The last is the one that is asked.
+        let mut lines = lines.chain([line_of(&stream)?]);
+        let predecessors = lives.into_iter().map(|life| Predecessor {
+            life,
+            line: lines.next(),
+        });
         Ok(Some(Self {
             items,
-            lives,
-            confirmation,
+            predecessors: Predecessors::new(predecessors.collect()),
+            confirmation: Confirmation(stream),
         }))
     }
 
@@ -191,22 +228,38 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         let control = Control::bind(&path).unwrap();
         let items = vec![(Item::Unix, listener.as_fd().try_clone_to_owned().unwrap())];
+        let (other_end, line) = UnixStream::pair().unwrap();
+        let before = Predecessors::new(vec![Predecessor {
+            life: "a".to_owned(),
+            line: Some(line_of(&line).unwrap()),
+        }]);
         let handing = tokio::spawn(async move {
-            control
-                .hand_over(&items, &["a".to_owned(), "b".to_owned()])
-                .await;
-            control
+            let line = control.hand_over(&items, &before, "b").await;
+            (control, line)
         });
         // One that gives up on the way changes nothing.
         drop(Inheritance::ask(&path).await.unwrap().unwrap());
         let mut inheritance = Inheritance::ask(&path).await.unwrap().unwrap();
         assert!(!handing.is_finished());
-        assert_eq!(inheritance.lives, ["a", "b"]);
+        assert_eq!(inheritance.predecessors.lives(), ["a", "b"]);
         let inherited = inheritance.take(Item::Unix).unwrap();
         assert!(inheritance.take(Item::Tcp).is_none());
         inheritance.confirmation.confirm().await.unwrap();
-        let control = handing.await.unwrap();
+        let (control, own_line) = handing.await.unwrap();
         drop(listener);
+        // Each is known for as long as it is there.
+        let predecessors = inheritance.predecessors.clone();
+        let (ended, mut has_ended) = tokio::sync::mpsc::unbounded_channel();
+        predecessors.watch(move || {
+            let sent = ended.send(());
+            async move { sent.unwrap() }
+        });
+        drop(own_line);
+        has_ended.recv().await.unwrap();
+        assert_eq!(predecessors.lives(), ["a"]);
+        drop(other_end);
+        has_ended.recv().await.unwrap();
+        assert!(predecessors.lives().is_empty());
         // The socket lives on, with what waits in its queue.
         let inherited = UnixListener::from_std(inherited.into()).unwrap();
         let _client = UnixStream::connect(&path).await.unwrap();

@@ -15,6 +15,8 @@ use pillion_core::store::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::predecessors::Predecessors;
+
 /// How often the result of a request is tried to be recorded, and how long apart.
 const ATTEMPTS: u32 = 5;
 const APART: Duration = Duration::from_millis(200);
@@ -24,7 +26,7 @@ pub(crate) struct KeyLedger {
     store: Arc<dyn Store>,
     process: ProcessLife,
     /// Earlier lives that still end calls.
-    predecessors: Vec<String>,
+    predecessors: Predecessors,
     /// The calls of ours that run under a key.
     running: Mutex<HashSet<CallId>>,
     /// Held while a claim of the dead is looked into.
@@ -43,6 +45,22 @@ pub(crate) enum Claim {
     OtherRequest,
     /// The process that ran it is dead, and the call is in the call log under this id.
     CutOff(CallId),
+}
+
+/// What came of an attempt to claim a key.
+enum Tried {
+    Known(Claim),
+    /// Somebody has it who can do nothing with it any more.
+    OfTheDead(DeadClaim),
+}
+
+/// A claim of a process that has ended, whatever it did with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct DeadClaim {
+    call: CallId,
+    is_same_request: bool,
+    /// The key would be free by now.
+    has_expired: bool,
 }
 
 /// A claim, as the store has it with its key.
@@ -73,7 +91,7 @@ impl KeyLedger {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         process: ProcessLife,
-        predecessors: Vec<String>,
+        predecessors: Predecessors,
     ) -> Self {
         Self {
             store,
@@ -91,44 +109,48 @@ impl KeyLedger {
         request: &str,
         ttl: Duration,
     ) -> Result<Claim, StoreError> {
-        let Some((text, claim)) = self.try_claim(key, request, ttl).await? else {
-            return Ok(Claim::OtherRequest);
-        };
-        let Claim::CutOff(call) = claim else {
-            return Ok(claim);
+        let claim = match self.try_claim(key, request, ttl).await? {
+            Tried::Known(claim) => return Ok(claim),
+            Tried::OfTheDead(claim) => claim,
         };
         let _alone = self.looking_into.lock().await;
         // Somebody may have looked into it meanwhile.
-        match self.try_claim(key, request, ttl).await? {
-            None => return Ok(Claim::OtherRequest),
-            Some((same, Claim::CutOff(_))) if same == text => {}
-            Some((_, claim)) => return Ok(claim),
-        }
-        let call_of_it = self.store.call(call).await?;
-        let may_have_run = call_of_it.is_some_and(|call| {
-            let began = [
-                CallStatus::Running,
-                CallStatus::Interrupted,
-                CallStatus::Success,
-            ];
-            call.duration.is_some() || began.contains(&call.status)
-        });
-        if may_have_run {
-            return Ok(Claim::CutOff(call));
+        let claim = match self.try_claim(key, request, ttl).await? {
+            Tried::OfTheDead(same) if same == claim => same,
+            Tried::OfTheDead(_) => return Ok(Claim::InProgress),
+            Tried::Known(claim) => return Ok(claim),
+        };
+        if !claim.has_expired {
+            if !claim.is_same_request {
+                return Ok(Claim::OtherRequest);
+            }
+            let call_of_it = self.store.call(claim.call).await?;
+            let may_have_run = call_of_it.is_some_and(|call| {
+                let began = [
+                    CallStatus::Running,
+                    CallStatus::Interrupted,
+                    CallStatus::Success,
+                ];
+                call.duration.is_some() || began.contains(&call.status)
+            });
+            if may_have_run {
+                return Ok(Claim::CutOff(claim.call));
+            }
         }
         self.store.release_key(key).await?;
-        let claim = self.try_claim(key, request, ttl).await?;
-        Ok(claim.map_or(Claim::OtherRequest, |(_, claim)| claim))
+        Ok(match self.try_claim(key, request, ttl).await? {
+            Tried::Known(claim) => claim,
+            Tried::OfTheDead(_) => Claim::InProgress,
+        })
     }
 
-    /// Claims it if nobody has; none where it stands for another request. `CutOff`: the claim is
-    /// one of the dead, whatever they did with it.
+    /// Claims it if nobody has.
     async fn try_claim(
         self: &Arc<Self>,
         key: &IdempotencyKey,
         request: &str,
         ttl: Duration,
-    ) -> Result<Option<(String, Claim)>, StoreError> {
+    ) -> Result<Tried, StoreError> {
         let held = Held {
             ledger: Arc::clone(self),
             key: key.clone(),
@@ -146,27 +168,34 @@ impl KeyLedger {
         })?;
         let now = Timestamp::now();
         let claim = self.store.claim_key(key, &text, now, now.plus(ttl)).await?;
-        let (fingerprint, result) = match claim {
-            KeyClaim::Claimed => return Ok(Some((text, Claim::Mine(held)))),
-            KeyClaim::InProgress { fingerprint } => (fingerprint, None),
+        let (fingerprint, state) = match claim {
+            KeyClaim::Claimed => return Ok(Tried::Known(Claim::Mine(held))),
+            KeyClaim::InProgress {
+                fingerprint,
+                expires_at,
+            } => (fingerprint, Err(expires_at)),
             KeyClaim::Recorded {
                 fingerprint,
                 result,
-            } => (fingerprint, Some(result)),
+            } => (fingerprint, Ok(result)),
             _ => return Err(StoreError::unavailable("the key is in an unknown state")),
         };
         let other = Fingerprint::read(&fingerprint)?;
-        if other.request != request {
-            return Ok(None);
-        }
-        let claim = match result {
-            Some(result) => Claim::Recorded(result),
-            None => match other.call.parse() {
-                Ok(call) if !self.is_alive(&other, call) => Claim::CutOff(call),
-                _ => Claim::InProgress,
-            },
+        let is_same_request = other.request == request;
+        let expires_at = match state {
+            Ok(result) if is_same_request => return Ok(Tried::Known(Claim::Recorded(result))),
+            Ok(_) => return Ok(Tried::Known(Claim::OtherRequest)),
+            Err(expires_at) => expires_at,
         };
-        Ok(Some((fingerprint, claim)))
+        match other.call.parse() {
+            Ok(call) if !self.is_alive(&other, call) => Ok(Tried::OfTheDead(DeadClaim {
+                call,
+                is_same_request,
+                has_expired: expires_at <= now,
+            })),
+            _ if is_same_request => Ok(Tried::Known(Claim::InProgress)),
+            _ => Ok(Tried::Known(Claim::OtherRequest)),
+        }
     }
 
     /// Whether whoever has the claim may still end it. Of sidecars on other sockets nothing is

@@ -13,7 +13,7 @@
 //! let socket = Socket::bind("/tmp/pillion/pillion.sock".as_ref(), None).await?;
 //! let (listener, guard) = socket.into_parts();
 //! let until_ctrl_c = async { drop(tokio::signal::ctrl_c().await) };
-//! server::run(listener, app, config.shutdown.grace, until_ctrl_c).await;
+//! server::run(listener, app, config.shutdown.grace, until_ctrl_c).await?;
 //! guard.remove()?;
 //! # Ok(()) }
 //! ```
@@ -21,7 +21,9 @@
 pub mod access;
 pub mod app;
 mod approvals;
+mod bridge;
 pub mod cli;
+mod clock;
 pub mod config;
 mod connections;
 mod daemon;
@@ -31,11 +33,13 @@ mod handover;
 mod idempotency;
 mod limits;
 pub mod live;
+mod lives;
 pub mod logging;
 mod mcp_server;
 mod metrics;
 mod moment;
 mod pins;
+mod predecessors;
 pub mod problem;
 mod process;
 mod reload;
@@ -47,6 +51,7 @@ mod service_manager;
 pub mod socket;
 pub mod state;
 pub mod tcp;
+mod telemetry;
 pub mod tools;
 mod upstream;
 mod workers;

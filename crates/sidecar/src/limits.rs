@@ -25,6 +25,11 @@ const LOOKS: [(u32, Duration); 2] = [
 /// A call that it lets through now has come in no longer ago than this.
 const RECENT: Duration = Duration::from_secs(60);
 
+/// A call that began later than this after now was recorded while the clock was ahead. How old it
+/// is nobody knows; counted as one of now it would block its user for as long as the clock
+/// was wrong, and it does not count.
+const AHEAD: Duration = Duration::from_secs(60);
+
 /// The calls of other lives of this sidecar, as far as they were counted here.
 pub(crate) struct PastCalls {
     state: State,
@@ -64,6 +69,7 @@ impl PastCalls {
             let now = Timestamp::now();
             let others = calls.items.into_iter();
             let others = others.filter(|call| call.life != process.life);
+            let others = others.filter(|call| call.began_at <= now.plus(AHEAD));
             let new: Vec<_> = others
                 .filter(|call| call.id.made_at() < recent || self.counted.insert(call.id))
                 .map(|call| PastCall {
@@ -95,8 +101,8 @@ impl PastCalls {
     }
 }
 
-/// How long ago that was. A moment to come, for a clock that was set back, is now: the limits
-/// may be stricter for a while, and never laxer.
+/// How long ago that was. A moment that is just about to come, for a clock that was set back, is
+/// now.
 fn age(moment: Timestamp, now: Timestamp) -> Duration {
     let milliseconds = now.as_millis().saturating_sub(moment.as_millis());
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))

@@ -39,6 +39,12 @@ impl Live {
         Self { current }
     }
 
+    /// What `app` is the state of; that state alone for one that nothing changes.
+    pub(crate) fn of(app: &App) -> Self {
+        let live = app.servers().and_then(|servers| servers.live());
+        live.unwrap_or_else(|| Self::new(app.clone()))
+    }
+
     /// The state that a request would have that came now.
     #[must_use]
     pub fn app(&self) -> App {

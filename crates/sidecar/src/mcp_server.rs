@@ -79,6 +79,11 @@ impl McpServer {
         self.listening.tools_changed();
     }
 
+    /// Another state with other servers is in force.
+    pub(crate) fn servers_changed(&self, app: &App) {
+        self.listening.servers_changed(app);
+    }
+
     /// Ends what would go on for ever.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);

@@ -137,6 +137,11 @@ pub(crate) async fn accept(
     store.accept_pin(server, tool, hash, Timestamp::now()).await
 }
 
+/// SHA-256 of what an entry of `tools/list` says that a tool is; none for one without a name.
+pub(crate) fn hash(entry: &RawValue) -> Option<String> {
+    Definition::read(entry).map(|definition| definition.hash)
+}
+
 /// What one tool is accepted to be.
 pub(crate) async fn pin(
     store: &dyn Store,

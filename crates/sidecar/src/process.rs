@@ -13,6 +13,7 @@ use crate::approvals::Desk;
 use crate::connections::Connections;
 use crate::events::{Bus, Event};
 use crate::metrics::Metrics;
+use crate::telemetry::Telemetry;
 
 /// Shared by every state that the process has had.
 #[derive(Debug, Default)]
@@ -20,12 +21,16 @@ pub(crate) struct Process {
     pub(crate) metrics: Arc<Metrics>,
     /// Calls that go on when their callers have gone.
     pub(crate) calls: TaskTracker,
+    /// MCP clients with a connection of their own, which has left HTTP behind.
+    pub(crate) clients: TaskTracker,
     /// Tells whoever listens what happens.
     pub(crate) events: Arc<Bus>,
-    /// What becomes of the connections with MCP servers.
+    /// Tells when MCP servers have answered.
     pub(crate) connections: Connections,
     /// Where those meet who wait for approvals and those who give them.
     pub(crate) desk: Arc<Desk>,
+    /// Makes spans, where somebody wants them.
+    pub(crate) telemetry: Option<Arc<Telemetry>>,
     is_draining: watch::Sender<bool>,
     last_reload: Mutex<Option<Reload>>,
 }
@@ -39,6 +44,14 @@ pub(crate) struct Reload {
 }
 
 impl Process {
+    /// A new one, with traces or without.
+    pub(crate) fn new(telemetry: Option<Arc<Telemetry>>) -> Self {
+        Self {
+            telemetry,
+            ..Self::default()
+        }
+    }
+
     /// Waits for the calls whose callers have gone, no longer than `patience`.
     pub(crate) async fn finish_calls(&self, patience: Duration) {
         self.calls.close();

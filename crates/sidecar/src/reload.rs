@@ -175,6 +175,7 @@ fn needing_a_restart(old: &Config, new: &Config) -> Vec<&'static str> {
             "call_log.max_age_days, .max_calls or .max_bytes",
             old.call_log.retention() != new.call_log.retention(),
         ),
+        ("telemetry", old.telemetry != new.telemetry),
         ("log.format", old.log.format != new.log.format),
         ("shutdown.grace_ms", old.shutdown != new.shutdown),
     ];

@@ -11,15 +11,16 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod page;
+mod parameters;
 mod pins;
 mod ready;
 mod request_log;
 mod results;
 mod servers;
 mod status;
-mod timestamp;
 mod tool_calls;
 mod tools;
+mod upgrade;
 mod workers;
 
 use std::any::Any;
@@ -66,6 +67,7 @@ pub fn router(app: App) -> Router {
             route::MCP,
             post(mcp::post).get(mcp::get).delete(mcp::delete),
         ),
+        (route::MCP_STDIO, post(mcp::stdio)),
         (route::APPROVALS, get(approvals::list::list)),
         (&approval, get(approvals::show::show)),
         (&approve, post(approvals::decide::approve)),

@@ -1,10 +1,12 @@
 //! Serves the state of a [`Live`] on listeners until told to stop.
 
 mod connection;
+mod lanes;
 mod listener;
 mod patient;
 
 use std::future::Future;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Peer;
 use crate::app::App;
 use crate::live::Live;
+pub use lanes::Lanes;
 use listener::Listener;
 
 /// How often connections are counted while the last requests may come.
@@ -55,12 +58,16 @@ pub enum Stop {
 
 /// Serves `app` on a Unix socket until `shutdown` resolves; then takes no more connections,
 /// lets the calls in flight end, and cuts off what is left after `grace`.
+///
+/// # Errors
+/// When the system gives us no threads.
 pub async fn run(
     listener: UnixListener,
     app: App,
     grace: Duration,
     shutdown: impl Future<Output = ()>,
-) -> Drained {
+) -> io::Result<Drained> {
+    let mut lanes = Lanes::start()?;
     let listeners = Listeners {
         unix: listener,
         tcp: None,
@@ -69,7 +76,8 @@ pub async fn run(
         shutdown.await;
         Stop::Ending
     };
-    serve(listeners, &Live::new(app), grace, ending).await
+    let live = Live::new(app);
+    Ok(serve(listeners, &live, &mut lanes, grace, ending).await)
 }
 
 /// As [`run`], on several listeners, with a state that may change, and with a reason for
@@ -77,6 +85,7 @@ pub async fn run(
 pub async fn serve(
     listeners: Listeners,
     live: &Live,
+    lanes: &mut Lanes,
     grace: Duration,
     shutdown: impl Future<Output = Stop>,
 ) -> Drained {
@@ -93,12 +102,14 @@ pub async fn serve(
             stop = &mut shutdown => break stop,
             Some(_) = connections.join_next() => {}
             (stream, peer, place) = accept(Some(&unix), &unix_places) => {
-                let ending = ending.clone();
-                connections.spawn(connection::serve(stream, peer, live.clone(), place, ending));
+                let (ending, lane) = (ending.clone(), lanes.next());
+                let served = connection::serve::<UnixListener>(stream, peer, live.clone(), place, ending);
+                connections.spawn_on(served, &lane);
             }
             (stream, peer, place) = accept(tcp.as_ref(), &tcp_places) => {
-                let ending = ending.clone();
-                connections.spawn(connection::serve(stream, peer, live.clone(), place, ending));
+                let (ending, lane) = (ending.clone(), lanes.next());
+                let served = connection::serve::<TcpListener>(stream, peer, live.clone(), place, ending);
+                connections.spawn_on(served, &lane);
             }
         }
     };
@@ -116,7 +127,7 @@ pub async fn serve(
         };
         drop(tokio::time::timeout(last_requests.min(grace), done).await);
     }
-    let drained = drain(&ending, connections, grace).await;
+    let drained = drain(&ending, connections, live, grace).await;
     live.app().disconnect().await;
     drained
 }
@@ -126,7 +137,7 @@ pub async fn serve(
 async fn accept<L: Listener>(
     listener: Option<&L>,
     places: &Arc<Semaphore>,
-) -> (L::Stream, Peer, Option<OwnedSemaphorePermit>) {
+) -> (L::Accepted, Peer, Option<OwnedSemaphorePermit>) {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
@@ -139,17 +150,26 @@ async fn accept<L: Listener>(
 async fn drain(
     ending: &CancellationToken,
     mut connections: JoinSet<()>,
+    live: &Live,
     grace: Duration,
 ) -> Drained {
+    let process = Arc::clone(live.app().process());
+    // Each knows by now, and leaves when it has what it asked for.
+    let clients = &process.clients;
+    clients.close();
     while connections.try_join_next().is_some() {}
-    tracing::info!(connections = connections.len(), "Stopping");
+    let open = connections.len() + clients.len();
+    tracing::info!(connections = open, "Stopping");
     ending.cancel();
-    let all = async { while connections.join_next().await.is_some() {} };
+    let all = async {
+        while connections.join_next().await.is_some() {}
+        clients.wait().await;
+    };
     if tokio::time::timeout(grace, all).await.is_ok() {
         return Drained { cut_off: 0 };
     }
     while connections.try_join_next().is_some() {}
-    let cut_off = connections.len();
+    let cut_off = connections.len() + clients.len();
     tracing::warn!(
         connections = cut_off,
         "The grace time is over; cutting off what is still running"

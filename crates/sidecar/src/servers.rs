@@ -9,6 +9,8 @@ mod catalog;
 mod definition;
 mod error;
 mod trial;
+mod user_credentials;
+mod users;
 mod view;
 
 use std::collections::HashMap;
@@ -25,11 +27,13 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::access::Access;
 use crate::app::App;
 use crate::config::{Config, McpServerSection};
-use crate::connections::{ConnectionStatus, Connections};
+use crate::connections::Connections;
 use crate::live::{Live, WeakLive};
 pub(crate) use catalog::{Catalog, How, Known, Who};
+pub(crate) use definition::place_of_url;
 pub(crate) use error::ServerError;
-pub(crate) use view::text_of;
+pub(crate) use user_credentials::{UserCredential, UserCredentials, identity_of};
+pub(crate) use view::file_id;
 
 /// A server, wherever it comes from.
 #[derive(Clone)]
@@ -45,7 +49,8 @@ pub(crate) struct Servers {
     live: OnceLock<WeakLive>,
     /// What the configuration file says. Held while something changes.
     base: Mutex<Config>,
-    vault: RwLock<Option<Arc<Vault>>>,
+    /// With the vault, which a change of the key replaces.
+    user_credentials: UserCredentials,
     all: RwLock<Arc<Vec<Server>>>,
     /// How often somebody wanted to begin anew with a server.
     beginnings: parking_lot::Mutex<HashMap<String, u64>>,
@@ -72,10 +77,11 @@ impl Servers {
             store,
             live: OnceLock::new(),
             base: Mutex::new(config.clone()),
-            vault: RwLock::new(vault),
+            user_credentials: UserCredentials::default(),
             all: RwLock::default(),
             beginnings: parking_lot::Mutex::default(),
         };
+        servers.user_credentials.move_to(vault);
         servers.store.servers().await?;
         Ok(Arc::new(servers))
     }
@@ -91,6 +97,11 @@ impl Servers {
             let connections = live.app().process().connections.clone();
             tokio::spawn(note_connections(Arc::downgrade(self), connections));
         }
+    }
+
+    /// The credentials that single users have.
+    pub(crate) fn user_credentials(&self) -> &UserCredentials {
+        &self.user_credentials
     }
 
     /// The state that changes take effect on.
@@ -174,7 +185,7 @@ impl Servers {
     ) -> Result<(), ServerError> {
         let mut base = self.base.lock().await;
         let vault = open_vault(&self.store, config).await?;
-        *self.vault.write() = vault;
+        self.user_credentials.move_to(vault);
         *base = config.clone();
         self.put_in_force(&base, Some(access)).await;
         Ok(())
@@ -187,7 +198,7 @@ impl Servers {
     pub(crate) async fn refresh(&self) -> Result<(), ServerError> {
         let base = self.base.lock().await;
         let vault = open_vault(&self.store, &base).await?;
-        *self.vault.write() = vault;
+        self.user_credentials.move_to(vault);
         self.put_in_force(&base, None).await;
         Ok(())
     }
@@ -283,7 +294,8 @@ impl Servers {
         let base = self.base.lock().await;
         let file = base.vault.key_file.as_ref().ok_or(ServerError::NoKeyFile)?;
         let next = MasterKey::from_file(next_key_file(file)).map_err(ServerError::NextKey)?;
-        let vault = self.vault.read().clone().ok_or(ServerError::NoKey)?;
+        let vault = self.user_credentials.vault();
+        let vault = vault.ok_or(ServerError::NoKey)?;
         let rotated = vault.rotate(next).await?;
         tracing::info!(secrets = rotated, "The vault has another key");
         Ok(rotated)
@@ -292,10 +304,10 @@ impl Servers {
     fn catalog(&self, base: &Config, who: Who) -> Catalog {
         Catalog {
             store: Arc::clone(&self.store),
-            vault: self.vault.read().clone(),
+            vault: self.user_credentials.vault(),
             egress: base.servers.egress.clone(),
             who,
-            names_of_the_file: base.server_names(),
+            of_the_file: base.servers_of_the_file(),
         }
     }
 
@@ -334,6 +346,7 @@ impl Servers {
         let access = access.unwrap_or_else(|| before.access().clone());
         let app = before.succeeded_by(&config, access).await;
         let old = live.replace(app.clone());
+        app.mcp().servers_changed(&app);
         drop(before);
         tokio::spawn(old.retire(&app));
     }
@@ -404,26 +417,23 @@ pub(crate) async fn open_vault(
 
 /// Writes down when servers answered (F3).
 async fn note_connections(servers: std::sync::Weak<Servers>, connections: Connections) {
-    let mut changes = connections.subscribe();
+    let mut answers = connections.subscribe();
     drop(connections);
     loop {
-        let change = match changes.recv().await {
-            Ok(change) => change,
+        let connected = match answers.recv().await {
+            Ok(connected) => connected,
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
         };
         let Some(servers) = servers.upgrade() else {
             return;
         };
-        if change.status != ConnectionStatus::Connected {
-            continue;
-        }
         let known = servers.known();
-        let known = known.iter().find(|it| it.record.name == change.server);
+        let known = known.iter().find(|it| it.record.name == connected.server);
         if let Some(known) = known
             && let Err(error) = servers
                 .store
-                .server_connected(&known.record.id, change.at)
+                .server_connected(&known.record.id, connected.at)
                 .await
         {
             tracing::debug!(%error, "Cannot note when a server answered");

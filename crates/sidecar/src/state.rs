@@ -13,13 +13,19 @@ use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
+use crate::clock::ClockWatch;
 use crate::config::Config;
 use crate::idempotency::KeyLedger;
+use crate::lives::{Life, Lives};
+use crate::predecessors::Predecessors;
 use crate::results::{ResultDirectory, Results};
 use crate::servers::Servers;
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
+
+/// A call whose approval was used longer ago runs by now, or never will.
+const BETWEEN_APPROVAL_AND_RUN: Duration = Duration::from_secs(60);
 
 /// How long approvals are kept that do not count any more.
 const KEPT_APPROVALS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -33,6 +39,8 @@ pub struct State {
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
     servers: Option<Arc<Servers>>,
+    /// Shows that this life goes on, where no socket does.
+    life: Option<Arc<Life>>,
 }
 
 impl State {
@@ -42,29 +50,56 @@ impl State {
     ///
     /// # Errors
     /// When the store cannot be opened: `unavailable`, `corrupt`.
-    pub async fn open(
+    pub(crate) async fn open(
         config: &Config,
         socket: &Path,
-        predecessors: &[String],
+        predecessors: &Predecessors,
     ) -> Result<Self, StoreError> {
-        let options = store_options(config)?;
-        make_directory(&options)?;
-        let store = Arc::new(SqlStore::open(&options).await?);
+        let store = open_store(config).await?;
         let process = ProcessLife {
             owner: owner(socket),
             life: Uuid::now_v7().to_string(),
         };
-        let mut living = predecessors.to_vec();
-        living.push(process.life.clone());
-        let interrupted = store
-            .interrupt_calls(&process.owner, &living, Timestamp::now())
-            .await?;
-        if interrupted > 0 {
-            tracing::warn!(
-                calls = interrupted,
-                "Calls were interrupted by an earlier end"
-            );
+        interrupt_calls(&store, &process, predecessors).await?;
+        warn_of(interrupt_lives(&store, Lives::of(config)).await?);
+        Ok(Self::over(store, process, predecessors.clone(), config))
+    }
+
+    /// Opens the store for a process that serves no socket: one of many, perhaps, beside a
+    /// sidecar. Calls of such processes that have ended are marked as interrupted.
+    ///
+    /// # Errors
+    /// When the store cannot be opened: `unavailable`, `corrupt`.
+    pub(crate) async fn open_beside_others(config: &Config) -> Result<Self, StoreError> {
+        let store = open_store(config).await?;
+        let lives = Lives::of(config);
+        let name = Uuid::now_v7().to_string();
+        let mut process = ProcessLife {
+            owner: "alone".to_owned(),
+            life: name.clone(),
+        };
+        let mut life = None;
+        if let Some(lives) = &lives {
+            let begun = lives.begin(name).map_err(|error| {
+                let message = format!("Cannot show that this process lives: {error}");
+                StoreError::unavailable(message).with_source(error)
+            })?;
+            process.owner = lives.owner();
+            life = Some(Arc::new(begun));
         }
+        warn_of(interrupt_lives(&store, lives).await?);
+        Ok(Self {
+            life,
+            ..Self::over(store, process, Predecessors::default(), config)
+        })
+    }
+
+    fn over(
+        store: Arc<SqlStore>,
+        process: ProcessLife,
+        predecessors: Predecessors,
+        config: &Config,
+    ) -> Self {
         let results = ResultDirectory::of(config);
         let clean_up = tokio::spawn(clean_up(
             Arc::clone(&store),
@@ -74,15 +109,16 @@ impl State {
                 .map(|results| results.under(&config.results)),
         ));
         let known = Arc::<SqlStore>::clone(&store);
-        let keys = KeyLedger::new(known, process.clone(), predecessors.to_vec());
-        Ok(Self {
+        let keys = KeyLedger::new(known, process.clone(), predecessors);
+        Self {
             keys: Arc::new(keys),
             results,
             store,
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
             servers: None,
-        })
+            life: None,
+        }
     }
 
     /// With the MCP servers that may be added and changed.
@@ -118,6 +154,20 @@ impl State {
         Some(directory.under(&config.results))
     }
 
+    /// Marks the calls as interrupted that predecessors leave unfinished when they end.
+    pub(crate) fn watch(&self, predecessors: &Predecessors) {
+        let (store, process) = (Arc::clone(&self.store), self.process.clone());
+        let others = predecessors.clone();
+        predecessors.watch(move || {
+            let (store, process, others) = (Arc::clone(&store), process.clone(), others.clone());
+            async move {
+                if let Err(error) = interrupt_calls(&store, &process, &others).await {
+                    tracing::warn!(%error, "Cannot mark the calls that were interrupted");
+                }
+            }
+        });
+    }
+
     /// All that is kept.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
@@ -134,7 +184,25 @@ impl State {
     /// Writes what is waiting and closes the store.
     pub async fn close(self) {
         self.clean_up.abort();
+        let Some(life) = &self.life else {
+            return self.store.close().await;
+        };
+        // Nobody comes after this one who would find what it leaves.
+        if self.cut_off_calls().await {
+            life.end();
+        }
         self.store.close().await;
+    }
+
+    /// Marks the calls of this process that have not ended as interrupted; whether that could be
+    /// stored.
+    pub(crate) async fn cut_off_calls(&self) -> bool {
+        let left = self.store.interrupt_life(&self.process, Timestamp::now());
+        let outcome = left.await;
+        if let Err(error) = &outcome {
+            tracing::warn!(%error, "Cannot say which calls were cut off");
+        }
+        outcome.is_ok()
     }
 }
 
@@ -146,6 +214,45 @@ impl std::fmt::Debug for State {
     }
 }
 
+async fn open_store(config: &Config) -> Result<Arc<SqlStore>, StoreError> {
+    let options = store_options(config)?;
+    make_directory(&options)?;
+    Ok(Arc::new(SqlStore::open(&options).await?))
+}
+
+/// Marks what processes without a socket have left unfinished; how many calls.
+async fn interrupt_lives(store: &SqlStore, lives: Option<Lives>) -> Result<u64, StoreError> {
+    let Some(lives) = lives else {
+        return Ok(0);
+    };
+    let ended = match lives.ended() {
+        Ok(ended) => ended,
+        Err(error) => {
+            tracing::warn!(%error, "Cannot see which processes have ended");
+            return Ok(0);
+        }
+    };
+    let mut interrupted = 0;
+    for life in ended {
+        let process = ProcessLife {
+            owner: lives.owner(),
+            life: life.name.clone(),
+        };
+        interrupted += store.interrupt_life(&process, Timestamp::now()).await?;
+        life.end();
+    }
+    Ok(interrupted)
+}
+
+fn warn_of(interrupted: u64) {
+    if interrupted > 0 {
+        tracing::warn!(
+            calls = interrupted,
+            "Calls were interrupted by an earlier end"
+        );
+    }
+}
+
 /// Where the store is.
 pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
     config.store.options().ok_or_else(|| {
@@ -153,11 +260,12 @@ pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError>
     })
 }
 
-/// A sidecar is known by its host and its socket.
-fn owner(socket: &Path) -> String {
+/// What the call log knows processes by: their host, and a path that they have there, a
+/// sidecar's socket say.
+pub(crate) fn owner(path: &Path) -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
-    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
-    format!("{}:{}", host.to_string_lossy(), socket.display())
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    format!("{}:{}", host.to_string_lossy(), path.display())
 }
 
 /// Makes the directory of a store that is a file.
@@ -175,8 +283,34 @@ pub(crate) fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     })
 }
 
+/// Marks the calls that earlier lives left unfinished, but for those of `predecessors`.
+async fn interrupt_calls(
+    store: &SqlStore,
+    process: &ProcessLife,
+    predecessors: &Predecessors,
+) -> Result<(), StoreError> {
+    let mut living = predecessors.lives();
+    living.push(process.life.clone());
+    let interrupted = store
+        .interrupt_calls(&process.owner, &living, Timestamp::now())
+        .await?;
+    warn_of(interrupted);
+    Ok(())
+}
+
 async fn clean_up(store: Arc<SqlStore>, retention: Retention, results: Option<Results>) {
+    let mut clock = ClockWatch::start();
     loop {
+        if let Some(set) = clock.was_set() {
+            let (Ok(by) | Err(by)) = set;
+            tracing::warn!(
+                seconds = by.as_secs(),
+                forward = set.is_ok(),
+                "The system's clock was set; nothing is removed for its age now"
+            );
+            tokio::time::sleep(CLEAN_UP_EVERY).await;
+            continue;
+        }
         if let Some(results) = &results {
             results.clean_up().await;
         }
@@ -189,6 +323,11 @@ async fn clean_up(store: Arc<SqlStore>, retention: Retention, results: Option<Re
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "Cannot remove old calls"),
+        }
+        let a_while_ago = Timestamp::now().minus(BETWEEN_APPROVAL_AND_RUN);
+        let cancelled = store.cancel_undecided(a_while_ago, Timestamp::now());
+        if let Err(error) = cancelled.await {
+            tracing::warn!(%error, "Cannot look for calls that wait in vain");
         }
         if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
             tracing::warn!(%error, "Cannot remove old idempotency keys");

@@ -6,12 +6,15 @@
 //! left alone for a while; it takes nothing from the others, and the tools it had stay.
 
 mod desk;
+mod line;
 mod offer;
+mod own;
 pub(crate) mod tool;
+mod users;
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -20,17 +23,21 @@ use parking_lot::RwLock;
 use pillion_core::mcp::{LogLevel, McpClient};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Timestamp;
-use pillion_core::tool::{ToolName, ToolOrigin};
+use pillion_core::tool::{ToolName, ToolOrigin, TraceContext};
 use pillion_wire::UnavailableServer;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use crate::config::{McpSection, McpServerSection};
 use crate::connections::{ConnectionStatus, Connections};
 use crate::events::{Bus, Event};
 use crate::pins::Pins;
-use desk::Desk;
+use crate::servers::{UserCredentials, file_id};
+use crate::telemetry::{Span, Telemetry};
+pub(crate) use line::Line;
+pub(crate) use own::Own;
 pub(crate) use tool::UpstreamTool;
+use users::Users;
 
 /// The longest that a server which fails again and again is left alone.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -43,6 +50,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 pub(crate) struct Listeners {
     pub(crate) events: Arc<Bus>,
     pub(crate) connections: Connections,
+    pub(crate) telemetry: Option<Arc<Telemetry>>,
 }
 
 /// Every enabled server of the configuration.
@@ -59,25 +67,35 @@ pub(crate) struct Upstreams {
     times: McpSection,
     listeners: Listeners,
     pins: Pins,
+    credentials: UserCredentials,
     /// Tools that are not offered because they have changed, by the names that they would have.
     blocked: RwLock<IndexMap<String, Blocked>>,
     /// Whether every server was asked at least once.
     was_tried: AtomicBool,
+    /// What has taken its place. From then on requests that still hold this one look there: two
+    /// that register tools in one registry would each bring back what the other took out.
+    successor: OnceLock<Arc<Self>>,
 }
 
 /// One server.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) label: String,
+    /// Its id in the store, or what stands for it.
+    id: String,
     /// What stands before the names of its tools in the registry.
     tool_prefix: String,
     /// The prefix that the configuration asks for.
     pub(crate) configured_prefix: Option<String>,
-    pub(crate) client: McpClient,
-    desk: Arc<Desk>,
+    /// The connection under its own credential.
+    pub(crate) shared: Arc<Line>,
+    users: Users,
     /// It said that its list has changed.
     is_stale: AtomicBool,
+    /// How often its lists became old at once.
+    epoch: AtomicU64,
     section: McpServerSection,
+    telemetry: Option<Arc<Telemetry>>,
     /// What others may know of it without waiting for those who ask it.
     report: RwLock<ServerReport>,
 }
@@ -165,10 +183,11 @@ impl Upstreams {
         registry: Arc<ToolRegistry>,
         listeners: Listeners,
         pins: Pins,
+        credentials: UserCredentials,
     ) -> Self {
         let servers = servers.iter().filter(|server| server.enabled);
         let servers: Vec<_> = servers
-            .map(|section| Arc::new(Server::new(section)))
+            .map(|section| Arc::new(Server::new(section, &listeners, &credentials)))
             .collect();
         let states = servers.iter().map(|_| State::default()).collect();
         Self {
@@ -181,8 +200,19 @@ impl Upstreams {
             times,
             listeners,
             pins,
+            credentials,
             blocked: RwLock::default(),
+            successor: OnceLock::new(),
         }
+    }
+
+    /// This one, or what has taken its place.
+    fn latest(&self) -> &Self {
+        let mut latest = self;
+        while let Some(successor) = latest.successor.get() {
+            latest = successor;
+        }
+        latest
     }
 
     /// The servers, in the order of the configuration.
@@ -197,13 +227,13 @@ impl Upstreams {
 
     /// Every tool of the servers that is registered, with its name there.
     pub(crate) fn tools(&self) -> IndexMap<ToolName, Arc<UpstreamTool>> {
-        self.tools.read().clone()
+        self.latest().tools.read().clone()
     }
 
     /// The name in the registry of the only tool that its server calls so, if the configuration
     /// leaves its prefix to us.
     pub(crate) fn only_named(&self, remote_name: &str) -> Option<ToolName> {
-        let tools = self.tools.read();
+        let tools = self.latest().tools.read();
         let mut so_named = tools.iter().filter(|(_, tool)| {
             tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
         });
@@ -214,7 +244,7 @@ impl Upstreams {
     /// The tool of that name that is not offered because it has changed; a name without prefix
     /// will do where [`only_named`](Self::only_named) would take it.
     pub(crate) fn blocked(&self, name: &str) -> Option<Blocked> {
-        let blocked = self.blocked.read();
+        let blocked = self.latest().blocked.read();
         if let Some(blocked) = blocked.get(name) {
             return Some(blocked.clone());
         }
@@ -239,10 +269,10 @@ impl Upstreams {
         if self.log_level.fetch_min(level as u8, Ordering::Relaxed) <= level as u8 {
             return;
         }
-        for server in &self.servers {
+        for server in self.servers.iter().filter(|server| server.lists_for_all()) {
             let server = Arc::clone(server);
             tokio::spawn(async move {
-                if let Err(error) = server.client.set_log_level(level).await {
+                if let Err(error) = server.shared.client.set_log_level(level).await {
                     tracing::debug!(server.label = server.label, %error, "No log messages");
                 }
             });
@@ -256,7 +286,7 @@ impl Upstreams {
         &self,
         servers: &[McpServerSection],
         times: McpSection,
-    ) -> Self {
+    ) -> Arc<Self> {
         let mut old = self.states.lock().await;
         let mut known: Vec<_> = self.servers.iter().zip(old.iter_mut()).collect();
         let (mut servers_now, mut states) = (Vec::new(), Vec::new());
@@ -269,7 +299,8 @@ impl Upstreams {
                 servers_now.push(Arc::clone(server));
                 states.push(state.clone());
             } else {
-                servers_now.push(Arc::new(Server::new(section)));
+                let server = Server::new(section, &self.listeners, &self.credentials);
+                servers_now.push(Arc::new(server));
                 states.push(State::default());
             }
         }
@@ -278,8 +309,6 @@ impl Upstreams {
             for gone in state.tools.drain(..) {
                 self.registry.unregister(gone.as_str());
             }
-            // Nobody who still holds the old state asks, and registers, once more.
-            state.next = Some(Next::Never);
         }
         let tools = self.tools.read().clone();
         let is_kept = |tool: &Arc<UpstreamTool>| {
@@ -298,8 +327,8 @@ impl Upstreams {
         }
         let was_tried = servers_now
             .iter()
-            .all(|server| server.report.read().was_asked);
-        Self {
+            .all(|server| server.report.read().was_asked || !server.lists_for_all());
+        let successor = Arc::new(Self {
             was_tried: AtomicBool::new(was_tried),
             states: Mutex::new(states),
             servers: servers_now,
@@ -310,8 +339,13 @@ impl Upstreams {
             times,
             listeners: self.listeners.clone(),
             pins: self.pins.clone(),
+            credentials: self.credentials.clone(),
             blocked: RwLock::new(blocked),
-        }
+            successor: OnceLock::new(),
+        });
+        // Before anybody else gets to the old states: they are never looked at again.
+        let _ = self.successor.set(Arc::clone(&successor));
+        successor
     }
 
     /// Whether every server was asked at least once, or there is none.
@@ -330,18 +364,32 @@ impl Upstreams {
 
     /// Asks every server whose list is missing or old, and names those that failed.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
+        let mut latest = self;
+        loop {
+            let states = latest.states.lock().await;
+            match latest.successor.get() {
+                None => return latest.ask(states).await,
+                Some(successor) => latest = successor,
+            }
+        }
+    }
+
+    /// Asks those servers of which that is due. Nobody takes the place of these meanwhile.
+    async fn ask(&self, mut states: MutexGuard<'_, Vec<State>>) -> Vec<UnavailableServer> {
         if self.servers.is_empty() {
             return Vec::new();
         }
-        let mut states = self.states.lock().await;
         let asked = self.servers.iter().zip(&*states).map(|(server, state)| {
             let limit = self.times.discovery_timeout;
             async move {
+                if !server.lists_for_all() {
+                    return None;
+                }
                 if server.is_stale.swap(false, Ordering::Relaxed) || state.is_due() {
                     if !state.is_connected {
                         self.tell_status(server, ConnectionStatus::Connecting, None);
                     }
-                    Some(server.list(limit).await)
+                    Some(server.list(&server.shared.client, limit).await)
                 } else {
                     None
                 }
@@ -377,13 +425,14 @@ impl Upstreams {
 
     /// What stands before the names of a server's tools; nothing for a label that is not known.
     pub(crate) fn tool_prefix(&self, label: &str) -> &str {
-        let server = self.servers.iter().find(|server| server.label == label);
+        let servers = &self.latest().servers;
+        let server = servers.iter().find(|server| server.label == label);
         server.map_or("", |server| &server.tool_prefix)
     }
 
     /// Ends the sessions with the servers.
     pub(crate) async fn disconnect(&self) {
-        join_all(self.servers.iter().map(|server| server.client.disconnect())).await;
+        join_all(self.servers.iter().map(|server| server.disconnect())).await;
     }
 
     /// The servers that `others` does not have.
@@ -404,7 +453,14 @@ impl Upstreams {
     }
 
     fn tell_status(&self, server: &Server, status: ConnectionStatus, error: Option<&str>) {
-        self.listeners.connections.tell(&server.label, status);
+        tracing::debug!(
+            server.label = server.label,
+            status = status.as_str(),
+            "A connection"
+        );
+        if status == ConnectionStatus::Connected {
+            self.listeners.connections.connected(&server.label);
+        }
         self.listeners.events.tell(&Event::ServerStatus {
             server: &server.label,
             status: status.as_str(),
@@ -448,7 +504,7 @@ impl Upstreams {
             return;
         }
         self.listeners.events.tell(&Event::ToolsChanged {
-            server: &server.label,
+            server: Some(&server.label),
             added,
             removed,
             changed,
@@ -541,7 +597,7 @@ pub(crate) struct Gone(Vec<Arc<Server>>);
 impl Gone {
     /// Ends the sessions with them.
     pub(crate) async fn disconnect(&self) {
-        join_all(self.0.iter().map(|server| server.client.disconnect())).await;
+        join_all(self.0.iter().map(|server| server.disconnect())).await;
     }
 }
 
@@ -556,21 +612,47 @@ impl State {
 }
 
 impl Server {
-    fn new(section: &McpServerSection) -> Self {
-        let desk = Arc::new(Desk::default());
+    fn new(
+        section: &McpServerSection,
+        listeners: &Listeners,
+        credentials: &UserCredentials,
+    ) -> Self {
+        let id = section.id.clone();
         Self {
             label: section.label().to_owned(),
+            id: id.unwrap_or_else(|| file_id(section.label())),
             tool_prefix: section.tool_prefix(),
             configured_prefix: section.configured_prefix().map(str::to_owned),
-            client: McpClient::with_callbacks(section.server.clone(), desk.callbacks()),
-            desk,
+            shared: Arc::new(Line::to(section.server.clone())),
+            users: Users::new(credentials),
             is_stale: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
             report: RwLock::new(ServerReport {
                 label: section.label().to_owned(),
                 ..ServerReport::default()
             }),
             section: section.clone(),
+            telemetry: listeners.telemetry.clone(),
         }
+    }
+
+    /// Where it is, if that is a URL.
+    pub(crate) fn url(&self) -> Option<&url::Url> {
+        self.section.server.url()
+    }
+
+    /// The span of a request to it, where somebody wants spans, and where what it is told says
+    /// that it stands: the span, or what `parent` says.
+    pub(crate) fn span(
+        &self,
+        method: &str,
+        tool: Option<&str>,
+        parent: Option<&TraceContext>,
+    ) -> (Option<Span>, Option<TraceContext>) {
+        let telemetry = self.telemetry.as_ref();
+        let span = telemetry.map(|telemetry| telemetry.upstream(self, method, tool, parent));
+        let trace = span.as_ref().and_then(Span::context);
+        (span, trace.or_else(|| parent.cloned()))
     }
 
     /// What stands before the names of its tools in the registry.
@@ -581,20 +663,22 @@ impl Server {
     /// The list of tools is to be asked for at the next look, however new it is.
     pub(crate) fn expire(&self) {
         self.is_stale.store(true, Ordering::Relaxed);
+        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Runs what passes a client's request on, so that what the server says meanwhile reaches
-    /// that client.
-    pub(crate) async fn during<T>(
-        &self,
-        link: Arc<crate::mcp_server::link::Link>,
-        passing: impl Future<Output = T>,
-    ) -> T {
-        self.desk.during(link, passing).await
+    /// Ends the sessions with it.
+    async fn disconnect(&self) {
+        let mut lines = self.users.take_all();
+        lines.push(Arc::clone(&self.shared));
+        join_all(lines.iter().map(|line| line.client.disconnect())).await;
     }
 
     /// Asks for the tools, again where that is configured, all within `limit`.
-    async fn list(&self, limit: Duration) -> Result<Vec<offer::RawTool>, String> {
+    async fn list(
+        &self,
+        client: &McpClient,
+        limit: Duration,
+    ) -> Result<Vec<offer::RawTool>, String> {
         let _asking = Asking::begin(self);
         let mut wait = FIRST_WAIT;
         let mut error = None;
@@ -604,7 +688,7 @@ impl Server {
                     tokio::time::sleep(wait).await;
                     wait *= 2;
                 }
-                match self.client.list_tools().await {
+                match client.list_tools().await {
                     Ok(tools) => return Some(tools),
                     Err(failure) => error = Some(failure.to_string()),
                 }

@@ -2,11 +2,13 @@
 //! it, connects to the Unix socket, says which tools it has, and is given calls of them, one at
 //! a time. `docs/WORKERS.md` has the protocol.
 //!
-//! A worker's connection is its life: when it closes, the call that it had ends at once. Calls
+//! A worker's connection is its life: when it closes, or the process that made it ends, the call
+//! that it had ends at once. Calls
 //! of a tool wait for the first of its workers that is free.
 
 mod connection;
 mod message;
+mod process;
 mod registration;
 mod tool;
 
@@ -21,8 +23,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::config::WorkersSection;
+use crate::events::{Bus, Event};
 use crate::mcp_server::McpServer;
 use crate::mcp_server::link::Link;
+pub(crate) use process::ended;
 pub(crate) use registration::{Registration, RegistrationError};
 pub(crate) use tool::WorkerTool;
 
@@ -34,6 +38,7 @@ const MOST_WAITING: usize = 10_000;
 pub(crate) struct Workers {
     registry: Arc<ToolRegistry>,
     mcp: Arc<McpServer>,
+    events: Arc<Bus>,
     section: RwLock<WorkersSection>,
     state: Mutex<State>,
     this: Weak<Self>,
@@ -66,6 +71,14 @@ struct Offered {
     tool: Arc<WorkerTool>,
     /// With their places in the order of all calls.
     waiting: VecDeque<(u64, Box<Job>)>,
+}
+
+/// The names of tools that came, went, or say something else than before.
+#[derive(Debug, Default)]
+struct Changes {
+    added: Vec<String>,
+    removed: Vec<String>,
+    changed: Vec<String>,
 }
 
 /// A call on its way to a worker. Nobody waits for it any more when `reply` is closed.
@@ -114,11 +127,13 @@ impl Workers {
     pub(crate) fn new(
         registry: Arc<ToolRegistry>,
         mcp: Arc<McpServer>,
+        events: Arc<Bus>,
         section: WorkersSection,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             registry,
             mcp,
+            events,
             section: RwLock::new(section),
             state: Mutex::default(),
             this: Weak::clone(this),
@@ -158,11 +173,11 @@ impl Workers {
         let (inbox, calls) = mpsc::unbounded_channel();
         state.last_id += 1;
         let id = state.last_id;
-        let mut is_new = false;
+        let mut changes = Changes::default();
         let mut own = HashMap::new();
         for tool in tools {
             tool.belongs_to(&self.this);
-            is_new |= self.offer(&mut state, &tool);
+            self.offer(&mut state, &tool, &mut changes);
             own.insert(tool.name().clone(), tool);
         }
         tracing::info!(
@@ -183,22 +198,38 @@ impl Workers {
         };
         state.workers.insert(id, worker);
         drop(state);
-        if is_new {
-            self.mcp.tools_changed();
-        }
+        self.tell(changes);
         let workers = Arc::clone(self);
         Ok(Place { workers, id, calls })
     }
 
+    /// Tells whoever listens that there are other tools than before, if there are.
+    fn tell(&self, changes: Changes) {
+        let Changes {
+            added,
+            removed,
+            changed,
+        } = changes;
+        if added.is_empty() && removed.is_empty() && changed.is_empty() {
+            return;
+        }
+        self.mcp.tools_changed();
+        self.events.tell(&Event::ToolsChanged {
+            server: None,
+            added,
+            removed,
+            changed,
+        });
+    }
+
     /// Lets a tool be called, in the place of one of the same name that says something else.
-    /// Whether anything is new.
-    fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>) -> bool {
+    fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut Changes) {
         let offered = state.tools.get_mut(tool.name());
         if offered
             .as_ref()
             .is_some_and(|offered| offered.tool.is_same(tool))
         {
-            return false;
+            return;
         }
         if let Err(error) = self.registry.replace(Arc::<WorkerTool>::clone(tool)) {
             // It was registered before, on trial.
@@ -212,6 +243,7 @@ impl Workers {
                     }
                 }
                 offered.tool = Arc::clone(tool);
+                changes.changed.push(tool.name().to_string());
             }
             None => {
                 let offered = Offered {
@@ -219,9 +251,9 @@ impl Workers {
                     waiting: VecDeque::new(),
                 };
                 state.tools.insert(tool.name().clone(), offered);
+                changes.added.push(tool.name().to_string());
             }
         }
-        true
     }
 
     /// Gives the call to the worker of the tool that has been idle for longest, or lets it
@@ -289,7 +321,7 @@ impl Workers {
             calls = worker.calls,
             "A worker is gone"
         );
-        let mut is_new = false;
+        let mut changes = Changes::default();
         let mut orphans = Vec::new();
         for name in worker.tools.keys() {
             let Some(offered) = state.tools.get(name) else {
@@ -308,19 +340,17 @@ impl Workers {
                 .next()
                 .cloned()
             {
-                Some(other) => is_new |= self.offer(&mut state, &other),
+                Some(other) => self.offer(&mut state, &other, &mut changes),
                 None => orphans.push(name.clone()),
             }
         }
-        if is_new {
+        if !changes.changed.is_empty() {
             // Calls may wait that those can have now who have nothing to do.
             let ids: Vec<u64> = state.workers.keys().copied().collect();
             ids.into_iter().for_each(|id| state.feed(id));
         }
         drop(state);
-        if is_new {
-            self.mcp.tools_changed();
-        }
+        self.tell(changes);
         if !orphans.is_empty() {
             let (this, grace) = (Weak::clone(&self.this), self.section.read().grace);
             tokio::spawn(async move {
@@ -350,10 +380,13 @@ impl Workers {
             }
         }
         drop(state);
-        if withdrawn.is_empty() {
-            return;
-        }
-        self.mcp.tools_changed();
+        let removed = withdrawn
+            .iter()
+            .map(|it: &Offered| it.tool.name().to_string());
+        self.tell(Changes {
+            removed: removed.collect(),
+            ..Changes::default()
+        });
         for Offered { tool, waiting } in withdrawn {
             tracing::warn!(tool.name = %tool.name(), "The last worker of a tool is gone, and the tool with it");
             for (_, job) in waiting {

@@ -1,5 +1,6 @@
 //! What it costs to record a call: two records, before it runs and when it has ended, both
-//! acknowledged when they are committed to a file.
+//! acknowledged when they survive the process. `sqlite` commits each, as for calls that others
+//! record too; `file` is the way of all others, through a file beside the database.
 //!
 //! `cargo bench -p pillion-store --bench call_log`
 //!
@@ -17,7 +18,23 @@ use pillion_core::store::{
 use pillion_store::{SqlStore, StoreOptions};
 use tokio::runtime::Builder;
 
-async fn call(log: &dyn CallLog) -> Result<(), StoreError> {
+/// How a call is recorded.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Sqlite,
+    File,
+}
+
+impl Way {
+    async fn record(self, log: &dyn CallLog, call: ToolCallRecord) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite => log.record_call(call).await,
+            Self::File => log.record_own_call(call).await,
+        }
+    }
+}
+
+async fn call(log: &dyn CallLog, way: Way) -> Result<(), StoreError> {
     let process = ProcessLife {
         owner: "host:/run/pillion.sock".to_owned(),
         life: "0190b0a0-0000-7000-8000-000000000000".to_owned(),
@@ -26,18 +43,23 @@ async fn call(log: &dyn CallLog) -> Result<(), StoreError> {
     let mut record = ToolCallRecord::begin(process, "roll_dice", arguments.to_owned());
     record.server = Some("7d6f0c52-3c4b-4b43-9a59-0d8f3d5d2f10".to_owned());
     record.user = Some("alice".to_owned());
-    log.record_call(record.clone()).await?;
+    way.record(log, record.clone()).await?;
     record.status = CallStatus::Success;
     record.completed_at = Some(Timestamp::now());
     record.duration = Some(Duration::from_micros(310));
     record.result = Some(
         r#"{"content":[{"type":"text","text":"Rolled 4d6kh3: [6, 4, 3, 2] = **13**"}]}"#.to_owned(),
     );
-    log.record_call(record).await
+    way.record(log, record).await
 }
 
 /// How long so many calls take among so many callers.
-async fn calls(log: &Arc<SqlStore>, number: u64, callers: u64) -> Result<Duration, StoreError> {
+async fn calls(
+    log: &Arc<SqlStore>,
+    way: Way,
+    number: u64,
+    callers: u64,
+) -> Result<Duration, StoreError> {
     let start = Instant::now();
     let tasks: Vec<_> = (0..callers)
         .map(|caller| {
@@ -45,7 +67,7 @@ async fn calls(log: &Arc<SqlStore>, number: u64, callers: u64) -> Result<Duratio
             let share = number / callers + u64::from(caller < number % callers);
             tokio::spawn(async move {
                 for _ in 0..share {
-                    call(&*log).await?;
+                    call(&*log, way).await?;
                 }
                 Ok(())
             })
@@ -66,13 +88,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut criterion = Criterion::default().configure_from_args();
     let mut group = criterion.benchmark_group("call_log");
     group.throughput(Throughput::Elements(1));
-    for callers in [1, 32] {
+    let ways = [("sqlite", Way::Sqlite), ("file", Way::File)];
+    for ((name, way), callers) in ways.into_iter().flat_map(|way| [(way, 1), (way, 32)]) {
         let directory = tempfile::tempdir()?;
         let options = StoreOptions::at_file(directory.path().join("pillion.db"));
         let log = Arc::new(runtime.block_on(SqlStore::open(&options))?);
-        group.bench_function(format!("sqlite/{callers}"), |bencher| {
+        group.bench_function(format!("{name}/{callers}"), |bencher| {
             bencher.iter_custom(|number| {
-                let took = runtime.block_on(calls(&log, number, callers));
+                let took = runtime.block_on(calls(&log, way, number, callers));
                 // Without figures criterion has nothing to say, which shows.
                 took.unwrap_or_default()
             });

@@ -1,20 +1,35 @@
-//! The call log: [`CallWriter`] gathers what waits and commits it together; reading is here.
+//! The call log: [`CallSpool`] takes the records of calls that nobody else records, in a file,
+//! and [`CallWriter`] all others, gathering what waits and committing it together; reading is
+//! here.
 
 mod batch;
 mod query;
 mod record;
 mod retention;
+mod spool;
 mod statistics;
 mod writer;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use pillion_core::store::{
-    CallFilter, CallId, CallLog, CallThatRan, Cursor, Page, PageRequest, Pruned, Retention,
-    StoreError, Timestamp, ToolCallRecord, ToolStatistics,
+    CallFilter, CallId, CallLog, CallThatRan, Cursor, Page, PageRequest, ProcessLife, Pruned,
+    Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
 use crate::sql_store::SqlStore;
+pub(crate) use spool::{CallSpool, RecordsOnTheWay, recover};
 pub(crate) use writer::CallWriter;
+
+/// Marks what an owner, $1, has left unfinished.
+const INTERRUPT: &str = "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
+     error = 'The sidecar ended before the call did' \
+     WHERE owner = $1 AND (status = 'running' OR (status = 'pending' \
+     AND NOT EXISTS (SELECT 1 FROM approvals \
+     WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
+     AND approvals.expires_at > $2 \
+     AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))))";
 
 #[async_trait]
 impl CallLog for SqlStore {
@@ -22,9 +37,22 @@ impl CallLog for SqlStore {
         self.call_writer.write(call).await
     }
 
+    async fn record_own_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        match &self.call_spool {
+            Some(spool) => spool.append(call).await,
+            None => self.call_writer.write(call).await,
+        }
+    }
+
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
+        self.catch_up_if_possible().await;
         let sql = "SELECT * FROM tool_calls WHERE id = $1";
-        let row = self.database.read_one(sql, vec![id.into()]).await?;
+        let mut row = self.database.read_one(sql, vec![id.into()]).await?;
+        if row.is_none() {
+            // Before it is said that there is none.
+            self.catch_up_with_the_dead().await?;
+            row = self.database.read_one(sql, vec![id.into()]).await?;
+        }
         row.as_ref().map(record::read).transpose()
     }
 
@@ -33,6 +61,7 @@ impl CallLog for SqlStore {
         filter: &CallFilter,
         page: &PageRequest,
     ) -> Result<Page<ToolCallRecord>, StoreError> {
+        self.catch_up_if_possible().await;
         query::calls(&self.database, filter, page).await
     }
 
@@ -42,6 +71,7 @@ impl CallLog for SqlStore {
         from: Timestamp,
         page: &PageRequest,
     ) -> Result<Page<CallThatRan>, StoreError> {
+        self.catch_up_with_the_dead().await?;
         query::calls_that_ran(&self.database, owner, from, page).await
     }
 
@@ -49,6 +79,7 @@ impl CallLog for SqlStore {
         &self,
         filter: &CallFilter,
     ) -> Result<Vec<ToolStatistics>, StoreError> {
+        self.catch_up_if_possible().await;
         statistics::by_tool(&self.database, filter).await
     }
 
@@ -58,15 +89,9 @@ impl CallLog for SqlStore {
         living: &[String],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
+        self.catch_up_with_the_dead().await?;
         let mut values = vec![owner.into(), at.into()];
-        let mut sql = "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
-                       error = 'The sidecar ended before the call did' \
-                       WHERE owner = $1 AND (status = 'running' OR (status = 'pending' \
-                       AND NOT EXISTS (SELECT 1 FROM approvals \
-                       WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
-                       AND approvals.expires_at > $2 \
-                       AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))))"
-            .to_owned();
+        let mut sql = INTERRUPT.to_owned();
         for life in living {
             values.push(life.into());
             sql += &format!(" AND life <> ${}", values.len());
@@ -74,11 +99,38 @@ impl CallLog for SqlStore {
         self.database.write(&sql, values).await
     }
 
+    async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError> {
+        self.catch_up_with_the_dead().await?;
+        let values = vec![
+            ended.owner.as_str().into(),
+            at.into(),
+            ended.life.as_str().into(),
+        ];
+        let sql = format!("{INTERRUPT} AND life = $3");
+        self.database.write(&sql, values).await
+    }
+
+    async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError> {
+        let sql = "UPDATE tool_calls SET status = 'cancelled', completed_at = $2, \
+                   error = 'The approval that the call waited for has expired', \
+                   error_code = 'cancelled' \
+                   WHERE status = 'pending' AND id IN (SELECT call_id FROM approvals \
+                   WHERE expires_at < $1 OR used_at < $1) \
+                   AND NOT EXISTS (SELECT 1 FROM approvals \
+                   WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
+                   AND approvals.expires_at > $2 \
+                   AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))";
+        self.database
+            .write(sql, vec![before.into(), at.into()])
+            .await
+    }
+
     async fn prune_calls(
         &self,
         retention: &Retention,
         now: Timestamp,
     ) -> Result<Pruned, StoreError> {
+        self.catch_up_if_possible().await;
         retention::prune(&self.database, retention, now).await
     }
 }
@@ -91,4 +143,14 @@ pub(crate) fn page_of<T>(mut items: Vec<T>, size: u32, cursor: impl Fn(&T) -> Cu
     items.truncate(size);
     let next = if more { items.last().map(cursor) } else { None };
     Page { items, next }
+}
+
+/// What whoever comes too late is told.
+fn closed() -> StoreError {
+    StoreError::unavailable("the store is closed")
+}
+
+/// The failure, for one more of those who wait.
+fn repeat(failure: &Arc<StoreError>) -> StoreError {
+    StoreError::new(failure.kind(), failure.to_string()).with_source(Arc::clone(failure))
 }

@@ -1,5 +1,7 @@
 use async_trait::async_trait;
-use pillion_core::store::{IdempotencyKey, IdempotencyStore, KeyClaim, StoreError, Timestamp};
+use pillion_core::store::{
+    IdempotencyKey, IdempotencyStore, KeyClaim, StoreError, Timestamp, UNFINISHED_KEYS_STAY,
+};
 
 use crate::sql_store::SqlStore;
 
@@ -16,8 +18,10 @@ impl IdempotencyStore for SqlStore {
                      VALUES ($1, $2, $3, $4) ON CONFLICT (scope, name) DO UPDATE SET \
                      fingerprint = excluded.fingerprint, result = NULL, \
                      expires_at = excluded.expires_at \
-                     WHERE idempotency_keys.expires_at <= $5";
-        let find = "SELECT fingerprint, result FROM idempotency_keys \
+                     WHERE idempotency_keys.expires_at <= $5 \
+                     AND (idempotency_keys.result IS NOT NULL \
+                     OR idempotency_keys.expires_at <= $6)";
+        let find = "SELECT fingerprint, result, expires_at FROM idempotency_keys \
                     WHERE scope = $1 AND name = $2";
         loop {
             let values = vec![
@@ -26,6 +30,7 @@ impl IdempotencyStore for SqlStore {
                 fingerprint.into(),
                 expires_at.into(),
                 now.into(),
+                now.minus(UNFINISHED_KEYS_STAY).into(),
             ];
             if self.database.write(claim, values).await? == 1 {
                 return Ok(KeyClaim::Claimed);
@@ -40,7 +45,10 @@ impl IdempotencyStore for SqlStore {
                     fingerprint,
                     result,
                 },
-                None => KeyClaim::InProgress { fingerprint },
+                None => KeyClaim::InProgress {
+                    fingerprint,
+                    expires_at: row.moment("expires_at")?,
+                },
             });
         }
     }
@@ -69,7 +77,9 @@ impl IdempotencyStore for SqlStore {
     }
 
     async fn remove_expired_keys(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let sql = "DELETE FROM idempotency_keys WHERE expires_at <= $1";
-        self.database.write(sql, vec![now.into()]).await
+        let sql = "DELETE FROM idempotency_keys WHERE expires_at <= $1 \
+                   AND (result IS NOT NULL OR expires_at <= $2)";
+        let values = vec![now.into(), now.minus(UNFINISHED_KEYS_STAY).into()];
+        self.database.write(sql, values).await
     }
 }

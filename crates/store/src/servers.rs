@@ -38,6 +38,7 @@ impl ServerStore for SqlStore {
             server.last_connected_at.into(),
             server.updated_at.into(),
         ];
+        self.catch_up().await?;
         let mut transaction = self.database.begin().await?;
         let before = name_of(&mut transaction, &server.id).await?;
         let changed = transaction.write(sql, values).await;
@@ -66,6 +67,7 @@ impl ServerStore for SqlStore {
     }
 
     async fn remove_server(&self, id: &str, records: NamedRecords) -> Result<(), StoreError> {
+        self.catch_up().await?;
         let mut transaction = self.database.begin().await?;
         let name = match records {
             NamedRecords::Own => name_of(&mut transaction, id).await?.unwrap_or_default(),

@@ -1,9 +1,11 @@
+use std::path::PathBuf;
+
 use pillion_core::store::StoreError;
 
-use crate::calls::CallWriter;
+use crate::calls::{CallSpool, CallWriter, recover};
 use crate::database::Database;
 use crate::migrations;
-use crate::options::{StoreLocation, StoreOptions};
+use crate::options::{Durability, StoreLocation, StoreOptions};
 
 /// Everything that must outlive a crash, in SQLite or Postgres: all traits of
 /// [`pillion_core::store`].
@@ -11,6 +13,10 @@ use crate::options::{StoreLocation, StoreOptions};
 pub struct SqlStore {
     pub(crate) database: Database,
     pub(crate) call_writer: CallWriter,
+    /// For a file whose writes need not survive the loss of power.
+    pub(crate) call_spool: Option<CallSpool>,
+    /// Where it is, if it is a file with the schema that this program writes.
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl SqlStore {
@@ -23,15 +29,11 @@ impl SqlStore {
     pub async fn open(options: &StoreOptions) -> Result<Self, StoreError> {
         let database = Database::open(options).await?;
         migrations::migrate(&database).await?;
-        let call_writer = CallWriter::start(database.clone());
-        Ok(Self {
-            database,
-            call_writer,
-        })
+        Self::start(database, options).await
     }
 
-    /// Opens a store that is there already, as it is: nothing is made, and its schema stays
-    /// what it is. For whoever looks at a store; what it reads may need [`open`](Self::open).
+    /// Opens a store that is there already, with the schema that it has. For whoever looks at
+    /// a store; what it reads may need [`open`](Self::open).
     ///
     /// # Errors
     /// `not_found` when there is none; `corrupt` when what is there is no store, or was made
@@ -48,12 +50,72 @@ impl SqlStore {
             }
         }
         let database = Database::open(options).await?;
-        migrations::present(&database).await?;
+        let is_current = migrations::present(&database).await? == migrations::NEWEST;
+        let file = match &options.location {
+            StoreLocation::File(path) if is_current => Some(path.clone()),
+            _ => None,
+        };
+        if let Some(file) = &file
+            && let Err(error) = recover(file, &database).await
+        {
+            tracing::warn!(%error, "Recorded calls stay beside the store");
+        }
+        Ok(Self::of(database, None, file))
+    }
+
+    /// With what processes that were killed have left to be written.
+    async fn start(database: Database, options: &StoreOptions) -> Result<Self, StoreError> {
+        let StoreLocation::File(path) = &options.location else {
+            return Ok(Self::of(database, None, None));
+        };
+        recover(path, &database).await?;
+        let spool = match options.durability {
+            Durability::Process => Some(CallSpool::start(path, database.clone())?),
+            Durability::PowerLoss => None,
+        };
+        Ok(Self::of(database, spool, Some(path.clone())))
+    }
+
+    fn of(database: Database, call_spool: Option<CallSpool>, file: Option<PathBuf>) -> Self {
         let call_writer = CallWriter::start(database.clone());
-        Ok(Self {
+        Self {
             database,
             call_writer,
-        })
+            call_spool,
+            file,
+        }
+    }
+
+    /// Waits until every call that this process recorded can be read.
+    ///
+    /// # Errors
+    /// `unavailable` while the database cannot be written.
+    pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
+        match &self.call_spool {
+            Some(spool) => spool.catch_up().await,
+            None => Ok(()),
+        }
+    }
+
+    /// As [`catch_up`](Self::catch_up), for whoever is content with what there is while the
+    /// database cannot be written.
+    pub(crate) async fn catch_up_if_possible(&self) {
+        if self.call_spool.as_ref().is_some_and(CallSpool::is_stuck) {
+            return;
+        }
+        if let Err(error) = self.catch_up().await {
+            tracing::debug!(%error, "Recorded calls are not in the database yet");
+        }
+    }
+
+    /// As [`catch_up`](Self::catch_up), with the calls of processes that have ended since this
+    /// one began: before it is said what became of theirs.
+    pub(crate) async fn catch_up_with_the_dead(&self) -> Result<(), StoreError> {
+        self.catch_up().await?;
+        match &self.file {
+            Some(file) => recover(file, &self.database).await,
+            None => Ok(()),
+        }
     }
 
     /// Which schema this store has; 0 is none yet.
@@ -73,6 +135,9 @@ impl SqlStore {
     /// Writes what is waiting and closes every connection; whatever comes later is
     /// `unavailable`. A store that is dropped instead loses nothing that it has acknowledged.
     pub async fn close(&self) {
+        if let Some(spool) = &self.call_spool {
+            spool.finish().await;
+        }
         self.call_writer.finish().await;
         self.database.close().await;
     }

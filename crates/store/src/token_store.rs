@@ -5,7 +5,7 @@ use pillion_core::store::SecretKind;
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use crate::vault::Vault;
+use crate::vault::{Vault, VaultError};
 
 /// Keeps what OAuth obtains in a [`Vault`], for one identity.
 #[derive(Debug)]
@@ -19,6 +19,24 @@ impl VaultTokenStore {
     pub fn new(vault: Arc<Vault>, identity: impl Into<String>) -> Self {
         let identity = identity.into();
         Self { vault, identity }
+    }
+
+    /// Removes what this identity has at the server of that URL (see [`TokenKey::server`]), or
+    /// at all, whichever client it was obtained for.
+    ///
+    /// # Errors
+    /// [`VaultError::Store`].
+    pub async fn forget(&self, server: Option<&str>) -> Result<(), VaultError> {
+        for id in self.vault.ids(SecretKind::OAuthTokens).await? {
+            let parts: Option<[String; 3]> = serde_json::from_str(&id).ok();
+            let is_meant = |[identity, at, _]: [String; 3]| {
+                identity == self.identity && server.is_none_or(|server| at == server)
+            };
+            if parts.is_some_and(is_meant) {
+                self.vault.remove(SecretKind::OAuthTokens, &id).await?;
+            }
+        }
+        Ok(())
     }
 
     /// JSON, since any of the three may contain whatever would stand between them.

@@ -91,8 +91,10 @@ fn a_file_keeps_what_it_has_and_is_for_its_owner_alone() {
         let modes: Vec<u32> = files
             .map(|file| file.unwrap().metadata().unwrap().permissions().mode() & 0o777)
             .collect();
-        // The file, its log and the index of the log.
-        assert_eq!(modes, [0o600; 3]);
+        // The file, its log and the index of the log, two with the records of calls, and the
+        // lock of whoever has looked for others, if there were any.
+        assert!(modes.len() >= 5, "{modes:?}");
+        assert!(modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
     });
 }
 

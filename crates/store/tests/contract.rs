@@ -21,7 +21,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 26] = cases![
+pub const CASES: [(&str, Case); 27] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -30,6 +30,7 @@ pub const CASES: [(&str, Case); 26] = cases![
     calls::f4_a_call_that_ended_does_not_change,
     calls::f4_many_at_once_are_all_stored,
     calls::f4_the_same_call_twice_at_once,
+    calls::f4_calls_that_nobody_else_records_are_read_at_once,
     calls::f4_calls_are_found_by_what_they_are,
     calls::pages_are_stable_while_calls_come_in,
     calls::c7_calls_that_ran_are_what_limits_count,

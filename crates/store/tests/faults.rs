@@ -57,6 +57,12 @@ async fn a_full_store_is_unavailable_and_keeps_what_it_acknowledged() {
 
 #[tokio::test]
 async fn a_full_disk_is_unavailable_and_keeps_what_it_acknowledged() {
+    for task in ["fill", "fill with own"] {
+        fill_the_disk(task).await;
+    }
+}
+
+async fn fill_the_disk(task: &str) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     // 2 MiB; without the trap the limit would end the process with a signal.
@@ -65,7 +71,7 @@ async fn a_full_disk_is_unavailable_and_keeps_what_it_acknowledged() {
     child
         .args(["-c", script])
         .arg(std::env::current_exe().unwrap());
-    other_process::prepare(&mut child, "fill", &file);
+    other_process::prepare(&mut child, task, &file);
     let mut child = child.spawn().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
     let mut acknowledged: Vec<_> = other_process::says(output).collect();
@@ -109,8 +115,19 @@ async fn a_file_that_another_process_locks_is_unavailable_until_it_lets_go() {
     // Reading needs no lock.
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
+    // A file of its own takes the calls that nobody else records, until that is known.
+    let (third, fourth) = (running("roll"), running("roll"));
+    store.record_own_call(third.clone()).await.unwrap();
+    let unread = store.call(third.id).await.unwrap_err();
+    assert!(unread.is_unavailable(), "{unread:?}");
+    let refused = store.record_own_call(fourth.clone()).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+
     drop(other.stdin.take());
     assert!(other.wait().unwrap().success());
+    store.record_own_call(fourth.clone()).await.unwrap();
+    assert_eq!(store.call(third.id).await.unwrap(), Some(third));
+    assert_eq!(store.call(fourth.id).await.unwrap(), Some(fourth));
     assert_eq!(store.call(first.id).await.unwrap(), None);
     store.record_call(first.clone()).await.unwrap();
     assert_eq!(store.call(first.id).await.unwrap(), Some(first));
@@ -126,7 +143,11 @@ async fn a_read_only_file_is_unavailable() {
     fs::set_permissions(&file, Permissions::from_mode(0o444)).unwrap();
     // Root may write to whatever there is; another user has to be able to run the program.
     let program = directory.path().join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another process: a descriptor that is open for writing here would be inherited by what
+    // other tests start meanwhile, and the program be busy.
+    let this = std::env::current_exe().unwrap();
+    let copied = Command::new("cp").arg(this).arg(&program).status();
+    assert!(copied.unwrap().success());
     let mut other = other_process::command(&program, "open", &file);
     if fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
         other.uid(65_534).gid(65_534);

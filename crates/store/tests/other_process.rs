@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pillion_core::store::{CallLog, CallStatus, StoreErrorKind};
+use pillion_core::store::{CallLog, CallStatus, StoreErrorKind, ToolCallRecord};
 use pillion_store::{SqlStore, StoreOptions};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
@@ -64,7 +64,8 @@ fn task() {
             },
             "lock" => lock(&file).await,
             "write" => write(&file).await,
-            "fill" => fill(&file).await,
+            "fill" => fill(&file, false).await,
+            "fill with own" => fill(&file, true).await,
             other => panic!("{other}"),
         }
     });
@@ -79,35 +80,45 @@ async fn lock(file: &str) {
     std::io::stdin().lines().for_each(drop);
 }
 
-/// Records calls from eight callers without end, and says what was acknowledged.
+/// Records calls from eight callers without end, and says what was acknowledged; four of them
+/// record calls of their own.
 async fn write(file: &str) {
     let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
     let store = std::sync::Arc::new(store);
-    for _ in 1..8 {
-        tokio::spawn(write_on(store.clone()));
+    for number in 1..8 {
+        tokio::spawn(write_on(store.clone(), number % 2 == 0));
     }
-    write_on(store).await;
+    write_on(store, true).await;
 }
 
-async fn write_on(store: std::sync::Arc<SqlStore>) {
+async fn write_on(store: std::sync::Arc<SqlStore>, are_own: bool) {
+    let record = async |call: ToolCallRecord| {
+        let (id, status) = (call.id, call.status);
+        match are_own {
+            true => store.record_own_call(call).await.unwrap(),
+            false => store.record_call(call).await.unwrap(),
+        }
+        say(&format!("{id} {}", status.as_str()));
+    };
     loop {
         let call = running("roll");
-        store.record_call(call.clone()).await.unwrap();
-        say(&format!("{} running", call.id));
-        let success = ended(&call, CallStatus::Success);
-        store.record_call(success).await.unwrap();
-        say(&format!("{} success", call.id));
+        record(call.clone()).await;
+        record(ended(&call, CallStatus::Success)).await;
     }
 }
 
 /// Records calls until that fails, and says what was acknowledged and how it failed.
-async fn fill(file: &str) {
+async fn fill(file: &str, are_own: bool) {
     let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
     for _ in 0..10_000 {
         let mut call = running("roll");
         call.arguments = "x".repeat(50_000);
         let id = call.id;
-        match store.record_call(call).await {
+        let recorded = match are_own {
+            true => store.record_own_call(call).await,
+            false => store.record_call(call).await,
+        };
+        match recorded {
             Ok(()) => say(&id.to_string()),
             Err(error) => {
                 assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");

@@ -52,6 +52,7 @@ pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServe
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 pub use servers::{
     ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRemoved, ServerTrial,
+    UserCredentialAnswer, UserCredentialEntry, UserCredentialInput, UserCredentialList,
 };
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,

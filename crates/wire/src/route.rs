@@ -29,6 +29,10 @@ pub const RESULTS: &str = "/api/v1/results/";
 /// those of the Model Context Protocol.
 pub const MCP: &str = "/mcp";
 
+/// `POST`, on the Unix socket: makes the connection that of one MCP client. From the answer on it
+/// carries that protocol's messages, a line each, as they are over standard streams.
+pub const MCP_STDIO: &str = "/mcp/stdio";
+
 /// `GET`: whether the sidecar is up, as a [`Health`](crate::Health).
 pub const HEALTH: &str = "/healthz";
 

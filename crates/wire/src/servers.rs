@@ -36,6 +36,17 @@ pub struct ServerEntry {
     pub enabled: bool,
     /// What stands before the names of its tools.
     pub tool_prefix: String,
+    /// Whether calls of its tools need approval: `auto`, `trusted-only` or `always-ask`; absent
+    /// where `[approvals]` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require_approval: Option<String>,
+    /// What becomes of its tools that change: `off`, `warn` or `block`; absent where `mcp.pin`
+    /// says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<String>,
+    /// Whose credential its calls go out with: `shared`, `per_user` or `user_or_shared`.
+    #[serde(default)]
+    pub credential: String,
     /// `disconnected`, `connecting`, `connected` or `error`.
     pub status: String,
     /// Why, where the status is `error`.
@@ -162,4 +173,62 @@ pub struct ServerInput {
     /// What stands before the names of its tools; its name and `_` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_prefix: Option<String>,
+    /// Whether calls of its tools need approval: `auto` (also `never`), `trusted-only` or
+    /// `always-ask` (also `always` and `prompt`); what `[approvals]` says unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub require_approval: Option<String>,
+    /// What becomes of its tools that change: `off`, `warn` or `block`; what `mcp.pin` says
+    /// unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pin: Option<String>,
+    /// Whose credential its calls go out with: `shared` (its own, the default), `per_user` (that
+    /// of the user on whose behalf the call is made), or `user_or_shared` (the user's where there
+    /// is one).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential: Option<String>,
+}
+
+/// That a user has a credential for a server; what it is nobody is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct UserCredentialEntry {
+    /// Whose it is.
+    pub user: String,
+    /// Its kind: `bearer`, `api-key`, `basic` or `oauth`.
+    pub authentication: String,
+    /// When it was given.
+    pub set_at: String,
+}
+
+/// The answer of `GET /api/v1/servers/{id}/credentials`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserCredentialList {
+    /// Always true.
+    pub success: bool,
+    /// By the user's name.
+    pub credentials: Vec<UserCredentialEntry>,
+    /// How many there are.
+    pub total: usize,
+}
+
+/// The answer where a user was given a credential.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserCredentialAnswer {
+    /// Always true.
+    pub success: bool,
+    /// What may be known of it.
+    pub credential: UserCredentialEntry,
+}
+
+/// The body of what gives a user a credential.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UserCredentialInput {
+    /// `{"type": "bearer", "token"}`, `{"type": "api-key", "key", "header"}` or
+    /// `{"type": "basic", "username", "password"}`. Kept encrypted, shown nowhere.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub authentication: serde_json::Value,
 }

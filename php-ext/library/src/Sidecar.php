@@ -51,26 +51,32 @@ class Sidecar
     }
 
     /**
+     * The context's user has also the tools that servers list for that user alone.
+     *
+     * @param array{user?: string, channel?: string, request_id?: string} $context
+     *
      * @return list<array{name: string, description: string, parameters: list<array<string, mixed>>, category: string, server_label?: string}>
      *
      * @throws Exception\UnavailableException when there is no sidecar
      * @throws Exception\PillionException
      */
-    public function listTools(?string $category = null): array
+    public function listTools(?string $category = null, array $context = []): array
     {
         Argument::texts([1 => $category]);
-        return Json::arrays($this->api->list('tools', $category)->tools);
+        return Json::arrays($this->api->list('tools', $category, Context::of($context))->tools);
     }
 
     /**
+     * @param array{user?: string, channel?: string, request_id?: string} $context as for {@see listTools()}
+     *
      * @return list<array{type: 'function', function: array<string, mixed>}>
      *
      * @throws Exception\PillionException as {@see listTools()}
      */
-    public function getSchemas(?string $category = null): array
+    public function getSchemas(?string $category = null, array $context = []): array
     {
         Argument::texts([1 => $category]);
-        return Json::shown($this->api->list('schemas', $category)->schemas);
+        return Json::shown($this->api->list('schemas', $category, Context::of($context))->schemas);
     }
 
     /**

@@ -59,12 +59,12 @@ pub(super) fn register() -> ZendResult<()> {
         .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
         .method(
             Method::new("listTools", list_tools)
-                .parameters(&[category])
+                .parameters(&[category, context])
                 .returns(Type::ARRAY),
         )
         .method(
             Method::new("getSchemas", get_schemas)
-                .parameters(&[category])
+                .parameters(&[category, context])
                 .returns(Type::ARRAY),
         )
         .method(
@@ -139,13 +139,17 @@ fn is_available(call: &mut Call<'_>) -> Outcome {
 
 fn list_tools(call: &mut Call<'_>) -> Outcome {
     let category = call.optional_string(0)?;
-    let body = ask(call, |client| client.raw().list_tools(category))?;
+    let caller = caller_argument(call, 1)?;
+    let body = ask(call, |client| {
+        client.raw().list_tools_for(category, &caller)
+    })?;
     list_in(&body, "tools", EmptyObject::Array)
 }
 
 fn get_schemas(call: &mut Call<'_>) -> Outcome {
     let category = call.optional_string(0)?;
-    let body = ask(call, |client| client.raw().schemas(category))?;
+    let caller = caller_argument(call, 1)?;
+    let body = ask(call, |client| client.raw().schemas_for(category, &caller))?;
     list_in(&body, "schemas", EmptyObject::StdClass)
 }
 

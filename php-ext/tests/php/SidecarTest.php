@@ -67,6 +67,8 @@ final class SidecarTest extends TestCase
         self::assertSame(['calculator', 'get_time', 'roll_dice'], $names);
         self::assertSame(['roll_dice'], array_column($this->sidecar->listTools('fun'), 'name'));
         $schemas = $this->sidecar->getSchemas(category: 'math');
+        self::assertSame($names, array_column($this->sidecar->listTools(context: ['user' => 'alice']), 'name'));
+        self::assertSame($schemas, $this->sidecar->getSchemas('math', ['user' => 'alice']));
         self::assertSame('calculator', $schemas[0]['function']['name']);
     }
 

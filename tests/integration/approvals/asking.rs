@@ -194,9 +194,10 @@ fn l3_a_token_that_may_call_cannot_approve_nor_is_it_asked() {
 }
 
 #[test]
-fn g3_a_client_over_standard_streams_is_asked_though_nothing_is_stored() {
+fn g3_a_client_over_standard_streams_is_asked() {
     let child = pillion(&["mcp-stdio"])
         .env("PILLION__APPROVALS__POLICY", "always-ask")
+        .env("PILLION__STORE__LOCATION", "memory")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -1,13 +1,148 @@
 //! `pillion mcp-stdio`: the MCP server for a client that starts it as a program.
 
+mod alone;
+mod bridge;
+
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::program::{eventually, pillion, pillion_path, run, stderr, stdout};
+
+/// The environment of one that keeps nothing.
+const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
+
+/// How long a message may be waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client with the program that serves it.
+struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    heard: mpsc::Receiver<Value>,
+    requests: u64,
+}
+
+impl Client {
+    fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, heard) = mpsc::channel();
+        thread::spawn(move || {
+            for line in output.lines() {
+                let message = serde_json::from_str(&line.unwrap()).unwrap();
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            input: child.stdin.take(),
+            child,
+            heard,
+            requests: 0,
+        }
+    }
+
+    /// One of the sidecar at `socket`, or of that process where none is there, with this store.
+    fn of(socket: &Path, store: &Path, arguments: &[&str]) -> Self {
+        let mut command = pillion(&[&["mcp-stdio"], arguments].concat());
+        command.arg("--socket").arg(socket);
+        Self::start(command.env("PILLION__STORE__LOCATION", store))
+    }
+
+    /// With the handshake of 2025-11-25, and what the client is capable of.
+    fn greet(&mut self, capabilities: &Value) {
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"}});
+        let answer = self.ask("initialize", &hello);
+        assert_eq!(
+            answer["result"]["protocolVersion"], "2025-11-25",
+            "{answer}"
+        );
+        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.input.as_ref().unwrap(), "{message}").unwrap();
+    }
+
+    /// Sends a request; its id.
+    fn begin(&mut self, method: &str, params: &Value) -> u64 {
+        self.requests += 1;
+        let id = self.requests;
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// The next message.
+    fn hear(&mut self) -> Value {
+        self.heard.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// The next message of that kind; others are skipped.
+    fn hear_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.hear();
+            if fits(&message) {
+                return message;
+            }
+        }
+    }
+
+    fn answer_to(&mut self, id: u64) -> Value {
+        self.hear_until(|message| message["id"] == id && message.get("method").is_none())
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.begin(method, params);
+        self.answer_to(id)
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn tools(&mut self) -> Vec<String> {
+        let listed = self.ask("tools/list", &json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Says nothing any more and waits for the end.
+    fn end(mut self) -> Vec<Value> {
+        self.input = None;
+        assert!(self.child.wait().unwrap().success());
+        self.heard.iter().collect()
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn text(answer: &Value) -> &str {
+    let text = answer["result"]["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("{answer}"))
+}
 
 /// Runs it with these lines for its input, to the end.
 fn exchange(arguments: &[&str], lines: &[&str]) -> Output {
@@ -23,7 +158,8 @@ fn exchange(arguments: &[&str], lines: &[&str]) -> Output {
 fn start(arguments: &[&str]) -> Child {
     let mut command = pillion(&[&["mcp-stdio"], arguments].concat());
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    command.stderr(Stdio::piped()).spawn().unwrap()
+    let command = command.env(MEMORY.0, MEMORY.1).stderr(Stdio::piped());
+    command.spawn().unwrap()
 }
 
 fn messages(output: &Output) -> Vec<Value> {
@@ -95,6 +231,8 @@ fn our_own_client_uses_it_in_every_revision() {
         let arguments = [
             "mcp",
             "call",
+            "--env",
+            "PILLION__STORE__LOCATION=memory",
             "--protocol-version",
             version,
             "calculator",

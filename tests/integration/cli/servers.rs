@@ -125,7 +125,10 @@ fn f2_servers_are_added_shown_changed_tried_and_removed() {
     well(&daemon, &["servers", "test", "afar"]);
     assert!(well(&daemon, &["servers", "remove", "afar"]).contains("afar: removed"));
     let error = badly(&daemon, &["servers", "show", "afar"], 1);
-    assert_eq!(error, "pillion: Server not found\n");
+    assert_eq!(
+        error,
+        "pillion: Server not found: 'afar'; `pillion servers list` shows those that there are\n"
+    );
 }
 
 #[test]
@@ -291,15 +294,108 @@ fn the_store_of_another_user_or_in_memory_is_left_alone() {
     }
 }
 
+#[test]
+fn l1_the_operator_gives_users_credentials_that_no_argument_holds() {
+    let far = McpServer::guarded(
+        json!([{"name": "echo", "inputSchema": {"type": "object"}}]),
+        &[("alice-alice-alice", "alice"), ("bob-bob-bob", "bob")],
+    );
+    let (directory, daemon) = with_key();
+    let add = [
+        "servers",
+        "add",
+        "far",
+        "--url",
+        &far.url,
+        "--credential",
+        "per_user",
+    ];
+    well(&daemon, &add);
+    assert!(well(&daemon, &["servers", "show", "far"]).contains("credential      per_user"));
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "alice-alice-alice\n").unwrap();
+    let set = ["servers", "credentials", "set", "far", "--user"];
+    let file = ["alice", "--file", secret.to_str().unwrap()];
+    let said = well(&daemon, &[&set[..], &file].concat());
+    assert_eq!(said, "far: the credential of alice is set\n");
+    let mut piped = pillion(&[&set[..], &["bob b/c"]].concat())
+        .env("PILLION_SOCKET", &daemon.socket)
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = piped.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"bob-bob-bob").unwrap();
+    drop(input);
+    assert!(piped.wait().unwrap().success());
+    for (user, account) in [("alice", "alice"), ("bob b/c", "bob")] {
+        let said = well(
+            &daemon,
+            &["tools", "call", "far_echo", "--user", user, "--json"],
+        );
+        assert!(
+            said.contains(&format!("\"account\":\"{account}\"")),
+            "{said}"
+        );
+    }
+    let tools = well(&daemon, &["servers", "tools", "far", "--user", "alice"]);
+    assert!(
+        tools.contains("far_files_of_alice") && !tools.contains("of_bob"),
+        "{tools}"
+    );
+    let list = ["servers", "credentials", "list", "far"];
+    let listed = well(&daemon, &list);
+    assert!(listed.contains("alice") && listed.contains("bob b/c") && listed.contains("bearer"));
+    assert!(
+        !listed.contains("alice-alice") && !listed.contains("bob-bob"),
+        "{listed}"
+    );
+    well(
+        &daemon,
+        &[
+            "servers",
+            "credentials",
+            "remove",
+            "far",
+            "--user",
+            "bob b/c",
+        ],
+    );
+    assert!(!well(&daemon, &list).contains("bob"));
+    let refused = badly(
+        &daemon,
+        &["tools", "call", "far_echo", "--user", "bob b/c"],
+        1,
+    );
+    assert!(refused.contains("(denied)"), "{refused}");
+    let gone = [
+        "servers",
+        "credentials",
+        "remove",
+        "far",
+        "--user",
+        "bob b/c",
+    ];
+    assert!(badly(&daemon, &gone, 1).contains("no credential"));
+    // A password is nothing without its name, and nothing is no secret.
+    let basic = [
+        &set[..],
+        &["carol", "--type", "basic", "--file", "/dev/null"],
+    ]
+    .concat();
+    assert!(badly(&daemon, &basic, 2).contains("--username"));
+    let nothing = [&set[..], &["carol", "--file", "/dev/null"]].concat();
+    badly(&daemon, &nothing, 2);
+}
+
 fn rotate_and_call(daemon: &Daemon, key: &Path) {
     let before = std::fs::read(key).unwrap();
     let said = well(daemon, &["vault", "rotate"]);
     assert!(said.contains("has the new key"), "{said}");
     assert_ne!(std::fs::read(key).unwrap(), before);
-    assert_eq!(
-        std::fs::read(key.with_extension("key.old")).unwrap(),
-        before
-    );
+    // No older key gives way to it.
+    let kept = said.trim().rsplit(' ').next().unwrap();
+    assert!(kept.contains("vault.key.old"), "{said}");
+    assert_eq!(std::fs::read(kept).unwrap(), before);
     assert!(!key.with_extension("key.new").exists());
     assert_eq!(
         std::fs::metadata(key).unwrap().permissions().mode() & 0o777,
@@ -340,9 +436,11 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
         ],
     );
     daemon.kill();
+    let first = std::fs::read(key.with_extension("key.old")).unwrap();
     rotate_and_call(&daemon, &key);
+    assert_eq!(std::fs::read(key.with_extension("key.old")).unwrap(), first);
     // One that was cut off before the new key took its place is completed.
-    let old = std::fs::read(key.with_extension("key.old")).unwrap();
+    let old = std::fs::read(key.with_extension("key.old-2")).unwrap();
     std::fs::rename(&key, key.with_extension("key.new")).unwrap();
     std::fs::write(&key, &old).unwrap();
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();

@@ -114,6 +114,50 @@ fn l3_a_token_lets_in_within_its_scope_until_it_is_revoked() {
 }
 
 #[test]
+fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let listed = "listed-listed-listed-listed";
+    let toml = format!(
+        "[tcp]\nlisten = \"{address}\"\ntokens_store = true\ntokens_env = \"TOKENS\"\n\
+         [approvals]\npolicy = \"always-ask\"\n"
+    );
+    let tokens = format!("ci approve {listed}");
+    let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+    // This shell does not see the sidecar's variable, so that nothing tells that the name is taken.
+    let stored = well(&daemon, &["create", "ci", "--scope", "approve"]);
+    let decided_by = |token: &str, expression: &str| {
+        let asked = crate::approvals::calculate(&daemon.socket, "alice", expression, "");
+        let id = crate::approvals::asked(&asked);
+        let request = format!("POST /api/v1/approvals/{id}/approve");
+        assert_eq!(status(address, token, &request), 200);
+        let shown = crate::http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
+        shown["approval"]["decided_by"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(decided_by(listed, "1"), "token:ci");
+    assert_eq!(decided_by(stored.trim(), "2"), "stored-token:ci");
+}
+
+#[test]
+fn l3_a_name_of_the_configuration_is_not_taken_for_the_store() {
+    let daemon = Daemon::start();
+    let file = daemon.directory().join("tokens");
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    std::fs::write(&file, format!("ci read sha256:{hash}\n")).unwrap();
+    let config = daemon.directory().join("pillion.toml");
+    let toml = format!("[tcp]\ntokens_file = \"{}\"\n", file.display());
+    std::fs::write(&config, toml).unwrap();
+    let output = run(&daemon, &["create", "ci", "--scope", "read"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(
+        said.contains("the configuration has a token named 'ci'"),
+        "{said}"
+    );
+}
+
+#[test]
 fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
     let daemon = Daemon::start();
     let output = run(&daemon, &["create", "ci", "--scope", "read"]);

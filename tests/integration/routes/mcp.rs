@@ -6,7 +6,7 @@
 )]
 
 mod cancelling;
-mod clients;
+pub mod clients;
 mod listening;
 mod models;
 mod names;

@@ -41,6 +41,13 @@ fn i5_the_document_describes_every_route() {
         let operation = &document["paths"][path][method];
         assert!(!operation["responses"]["200"].is_null(), "{method} {path}");
     }
+    let paths = document["paths"].as_object().unwrap().values();
+    let operations = paths.flat_map(|item| item.as_object().unwrap().values());
+    let mut ids: Vec<_> = operations
+        .map(|operation| operation["operationId"].as_str().unwrap())
+        .collect();
+    ids.sort_unstable();
+    assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
     let mut references = Vec::new();
     collect_references(&document, &mut references);
     assert!(!references.is_empty());

@@ -10,14 +10,14 @@ use crate::program::{Daemon, pillion, stderr};
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
 /// A key in a file of its own.
-fn key(directory: &Path) -> PathBuf {
+pub(super) fn key(directory: &Path) -> PathBuf {
     let path = directory.join("vault.key");
     std::fs::write(&path, [9; 32]).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path
 }
 
-fn with_vault(key: &Path) -> Daemon {
+pub(super) fn with_vault(key: &Path) -> Daemon {
     let config = format!(
         "[vault]\nkey_file = \"{}\"\n[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n",
         key.display()
@@ -34,7 +34,7 @@ fn bearer(far: &McpServer, token: &str) -> Value {
 }
 
 /// Every file in the daemon's directory, the log and the database among them.
-fn everything_kept(daemon: &Daemon) -> Vec<u8> {
+pub(super) fn everything_kept(daemon: &Daemon) -> Vec<u8> {
     let directory = daemon.socket.parent().unwrap().parent().unwrap();
     let files = std::fs::read_dir(directory).unwrap();
     files
@@ -44,7 +44,7 @@ fn everything_kept(daemon: &Daemon) -> Vec<u8> {
         .collect()
 }
 
-fn holds(bytes: &[u8], needle: &str) -> bool {
+pub(super) fn holds(bytes: &[u8], needle: &str) -> bool {
     bytes
         .windows(needle.len())
         .any(|window| window == needle.as_bytes())

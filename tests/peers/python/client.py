@@ -1,8 +1,8 @@
 """Clients of others, for the tests of our MCP server: each lists, calls, reads and fills in.
 
 client.py URL [RESOURCE TEXT PROMPT]: the client of the MCP Python SDK, in both of its modes, and
-fastmcp's. client.py --stdio PROGRAM [ARGUMENT...]: fastmcp's, with a server that is a program.
-Prints a line each; ends with an error when an answer is not the right one.
+fastmcp's. client.py --stdio PROGRAM [ARGUMENT...]: the same clients, with a server that is a program;
+they list and call. Prints a line each; ends with an error when an answer is not the right one.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import sys
 import fastmcp
 from fastmcp.client.transports import StdioTransport
 from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
 
 CALL = ("calculator", {"expression": "6 * 7"})
 
@@ -32,6 +33,15 @@ async def sdk(url: str, mode: str, resource: str, text: str, prompt: str) -> Non
     print(f"mcp {mode}: {len(tools)} tools")
 
 
+async def stdio(mode: str, program: str, arguments: list[str]) -> None:
+    server = StdioServerParameters(command=program, args=arguments)
+    async with Client(server, mode=mode) as client:
+        tools = (await client.list_tools()).tools
+        called = await client.call_tool(*CALL)
+        assert called.content[0].text == "42" and not called.is_error, called
+    print(f"mcp stdio {mode}: {' '.join(tool.name for tool in tools)}")
+
+
 async def fast(server: object, name: str) -> None:
     async with fastmcp.Client(server) as client:
         tools = await client.list_tools()
@@ -42,6 +52,8 @@ async def fast(server: object, name: str) -> None:
 
 async def main(arguments: list[str]) -> None:
     if arguments[0] == "--stdio":
+        for mode in ("auto", "legacy"):
+            await stdio(mode, arguments[1], arguments[2:])
         await fast(StdioTransport(arguments[1], arguments[2:]), "stdio")
         return
     for mode in ("auto", "legacy"):

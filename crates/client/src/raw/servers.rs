@@ -65,6 +65,51 @@ impl Raw<'_> {
         self.get(&path_of(id, "/tools"))
     }
 
+    /// [`server_tools`](Self::server_tools), with what the server lists for the caller's user
+    /// alone.
+    ///
+    /// # Errors
+    /// As for [`server`](Self::server).
+    pub fn server_tools_for(&self, id: &str, caller: &Caller) -> Result<Vec<u8>, ClientError> {
+        let path = path_of(id, "/tools");
+        let (status, body) = self.client.send_as("GET", &path, None, caller)?;
+        body_of(status, body)
+    }
+
+    /// `GET /api/v1/servers/{id}/credentials`, as a
+    /// [`UserCredentialList`](pillion_wire::UserCredentialList).
+    ///
+    /// # Errors
+    /// As for [`server`](Self::server).
+    pub fn server_credentials(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        self.get(&path_of(id, "/credentials"))
+    }
+
+    /// `PUT /api/v1/servers/{id}/credentials/{user}`; the body is a
+    /// [`UserCredentialInput`](pillion_wire::UserCredentialInput) as JSON, the answer a
+    /// [`UserCredentialAnswer`](pillion_wire::UserCredentialAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found`; `invalid_input`, also where calls of the server go out with
+    /// its own credential; `denied` without a key to encrypt it with.
+    pub fn set_server_credential(
+        &self,
+        id: &str,
+        user: &str,
+        credential: &[u8],
+    ) -> Result<Vec<u8>, ClientError> {
+        self.ask("PUT", &credential_path(id, user), Some(credential))
+    }
+
+    /// `DELETE /api/v1/servers/{id}/credentials/{user}`, as a
+    /// [`ServerRemoved`](pillion_wire::ServerRemoved).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found`, also where the user has none.
+    pub fn remove_server_credential(&self, id: &str, user: &str) -> Result<Vec<u8>, ClientError> {
+        self.ask("DELETE", &credential_path(id, user), None)
+    }
+
     /// `POST /api/v1/servers/{id}/test`, as a [`ServerTrial`](pillion_wire::ServerTrial).
     ///
     /// # Errors
@@ -103,6 +148,11 @@ impl Raw<'_> {
         let (status, body) = self.client.send_as(method, path, body, &caller)?;
         body_of(status, body)
     }
+}
+
+fn credential_path(id: &str, user: &str) -> String {
+    let user = utf8_percent_encode(user, SEGMENT);
+    path_of(id, &format!("/credentials/{user}"))
 }
 
 fn path_of(id: &str, rest: &str) -> String {

@@ -2,6 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method};
+use parking_lot::RwLock;
+use tokio::runtime::{self, Handle};
 use url::Url;
 
 use super::resolver::{self, CheckingResolver, Lookup};
@@ -47,10 +49,21 @@ impl Purpose {
 
 /// An HTTP client that requests nothing that the policy refuses. Cheap to clone; clones
 /// share the connections.
+///
+/// A connection is served by the runtime that opened it, and ends with that. So each runtime
+/// has connections of its own, and none waits for another's thread.
 #[derive(Clone)]
 pub(crate) struct EgressClient {
-    client: reqwest::Client,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     policy: Arc<EgressPolicy>,
+    purpose: Purpose,
+    lookup: Lookup,
+    /// By runtime; the first is made before there is one, perhaps, and is that of the first
+    /// that asks.
+    clients: RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>,
 }
 
 impl EgressClient {
@@ -68,32 +81,16 @@ impl EgressClient {
         lookup: Lookup,
     ) -> Result<Self, reqwest::Error> {
         let policy = Arc::new(policy.clone());
-        // An error only says that a provider is installed already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("pillion/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(if purpose.redirects {
-                redirect::same_origin_only()
-            } else {
-                reqwest::redirect::Policy::none()
-            })
-            .dns_resolver(CheckingResolver {
-                policy: Arc::clone(&policy),
-                proxies: proxy::hosts(),
-                lookup,
-            });
-        if purpose.trust == Trust::Nothing {
-            builder = builder.tls_backend_preconfigured(no_certificates());
-        }
-        if purpose.http1_only {
-            builder = builder.http1_only();
-        }
-        if let Some(timeout) = purpose.timeout {
-            builder = builder.timeout(timeout);
-        }
-        let client = builder.build()?;
-        Ok(Self { client, policy })
+        let client = make(&policy, purpose, &lookup)?;
+        let shared = Shared {
+            policy,
+            purpose,
+            lookup,
+            clients: RwLock::new(vec![(None, client)]),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
     /// Begins a request with these headers. Every one begins here: the resolver is not asked
@@ -107,12 +104,73 @@ impl EgressClient {
         url: &Url,
         headers: HeaderMap,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
-        self.policy.check_url(url)?;
+        self.shared.policy.check_url(url)?;
         let mut request = reqwest::Request::new(method, url.clone());
         *request.headers_mut() = headers;
-        let client = self.client.clone();
-        Ok(reqwest::RequestBuilder::from_parts(client, request))
+        Ok(reqwest::RequestBuilder::from_parts(self.client(), request))
     }
+
+    /// The client of the runtime that this is called in.
+    fn client(&self) -> reqwest::Client {
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        let shared = &self.shared;
+        let of_here = |clients: &[(Option<runtime::Id>, reqwest::Client)]| {
+            let found = clients.iter().find(|(runtime, _)| *runtime == here);
+            found.map(|(_, client)| client.clone())
+        };
+        if let Some(client) = of_here(&shared.clients.read()) {
+            return client;
+        }
+        let mut clients = shared.clients.write();
+        if let Some(client) = of_here(&clients) {
+            return client;
+        }
+        if let Some((runtime @ None, client)) = clients.first_mut() {
+            *runtime = here;
+            return client.clone();
+        }
+        match make(&shared.policy, shared.purpose, &shared.lookup) {
+            Ok(client) => {
+                clients.push((here, client.clone()));
+                client
+            }
+            // The certificates could be read once: another runtime's client does as well.
+            Err(_) => clients[0].1.clone(),
+        }
+    }
+}
+
+/// A client with no connection yet.
+fn make(
+    policy: &Arc<EgressPolicy>,
+    purpose: Purpose,
+    lookup: &Lookup,
+) -> Result<reqwest::Client, reqwest::Error> {
+    // An error only says that a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("pillion/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(if purpose.redirects {
+            redirect::same_origin_only()
+        } else {
+            reqwest::redirect::Policy::none()
+        })
+        .dns_resolver(CheckingResolver {
+            policy: Arc::clone(policy),
+            proxies: proxy::hosts(),
+            lookup: Arc::clone(lookup),
+        });
+    if purpose.trust == Trust::Nothing {
+        builder = builder.tls_backend_preconfigured(no_certificates());
+    }
+    if purpose.http1_only {
+        builder = builder.http1_only();
+    }
+    if let Some(timeout) = purpose.timeout {
+        builder = builder.timeout(timeout);
+    }
+    builder.build()
 }
 
 fn no_certificates() -> rustls::ClientConfig {

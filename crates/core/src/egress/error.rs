@@ -52,3 +52,16 @@ impl EgressError {
         None
     }
 }
+
+/// The innermost cause, such as `Connection refused (os error 111)`: what is around it
+/// names the URL, and a URL may hold a token.
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if std::ptr::addr_eq(cause, error) {
+        return "the request failed".to_owned();
+    }
+    cause.to_string()
+}

@@ -102,6 +102,8 @@ pub(super) struct Request<'a> {
     /// Who asks: none of it is shared with others, unless the result is everybody's.
     caller: serde_json::Value,
     variant: Option<String>,
+    /// As whom the tool acts, where that is not the same for everybody.
+    acts_as: Option<String>,
     rule: Option<CacheRule>,
     deadline: Instant,
 }
@@ -123,13 +125,19 @@ impl<'a> Request<'a> {
             arguments: arguments.clone(),
             caller: json!({"principal": context.principal, "user": context.user}),
             variant: context.variant.clone(),
+            acts_as: None,
             rule,
             deadline,
         })
     }
 
+    /// The result is its caller's alone, whatever anybody says of its scope.
+    pub(super) fn acting_as(self, acts_as: Option<String>) -> Self {
+        Self { acts_as, ..self }
+    }
+
     /// What two calls have in common that may have one result: SHA-256 of tool, definition,
-    /// server, canonical arguments, variant and, unless the result is everybody's, caller.
+    /// server, canonical arguments, variant, whom the tool acts as and, unless the result is everybody's, caller.
     fn key(&self, scope: CacheScope) -> String {
         let server = match self.tool.origin() {
             ToolOrigin::Mcp {
@@ -140,6 +148,7 @@ impl<'a> Request<'a> {
         };
         let caller = match scope {
             CacheScope::Private => self.caller.clone(),
+            CacheScope::Public if self.acts_as.is_some() => self.caller.clone(),
             CacheScope::Public => json!(null),
         };
         let mut call = json!({
@@ -148,6 +157,7 @@ impl<'a> Request<'a> {
             "tool": self.tool.name().as_str(),
             "definition": [self.tool.definition().description(), self.tool.definition().input_schema()],
             "variant": self.variant,
+            "acts_as": self.acts_as,
             "caller": caller,
         });
         call.sort_all_objects();

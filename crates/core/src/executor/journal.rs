@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::registry::ToolRegistry;
+use crate::registry::RegisteredTool;
 use crate::store::{CallLog, ProcessLife, ToolCallRecord};
 use crate::tool::{CallContext, ToolCall, ToolOrigin};
 pub(super) use entry::Entry;
@@ -40,14 +40,11 @@ impl Journal {
     /// Opens the entry of a call; nothing is written yet.
     pub(super) fn open(
         &self,
-        registry: &ToolRegistry,
+        tool: Option<&RegisteredTool>,
         call: &ToolCall,
         context: &CallContext,
     ) -> Entry {
-        let tool = registry.get(&call.name);
-        let name = tool
-            .as_ref()
-            .map_or(call.name.as_str(), |tool| tool.name().as_str());
+        let name = tool.map_or(call.name.as_str(), |tool| tool.name().as_str());
         let arguments = self.redaction.arguments(&call.arguments);
         let mut record = ToolCallRecord::begin(self.process.clone(), name, arguments);
         record.server = tool.and_then(|tool| match tool.origin() {

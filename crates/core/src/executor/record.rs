@@ -3,14 +3,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tracing::Span;
 
-use crate::registry::ToolRegistry;
+use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult};
 
 /// The span that every log line of the call stands in: whose call of which tool it is (M1).
 /// What there is none of has no field.
-pub(super) fn span(call: &ToolCall, registry: &ToolRegistry, context: &CallContext) -> Span {
-    let tool = registry.get(&call.name);
-    let server = tool.as_ref().and_then(|tool| match tool.origin() {
+pub(super) fn span(call: &ToolCall, tool: Option<&RegisteredTool>, context: &CallContext) -> Span {
+    let server = tool.and_then(|tool| match tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
         ToolOrigin::Native => None,
     });

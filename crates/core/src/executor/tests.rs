@@ -64,6 +64,30 @@ async fn run_one(config: ExecutorConfig, name: &str, arguments: Value) -> ToolRe
 }
 
 #[tokio::test]
+async fn l1_a_callers_own_tools_are_there_for_that_caller_alone() {
+    let executor = Executor::new(registry(), ExecutorConfig::default());
+    let own = |name: &str| {
+        let tool = FnTool::new(define(name).build().unwrap(), |_, _| async {
+            Ok(ToolOutput::text("my own"))
+        });
+        let tool = RegisteredTool::new(Arc::new(tool)).unwrap();
+        (tool.name().clone(), Arc::new(tool))
+    };
+    let tools = OwnTools::from_iter([own("mine"), own("who")]);
+    let of_caller = executor.with_own_tools(Arc::new(tools));
+    let context = CallContext::for_user("alice");
+    let run = async |executor: &Executor, name: &str| {
+        let call = call("c", name, json!({}));
+        executor.execute_one(call, &context).await
+    };
+    assert_eq!(run(&of_caller, "mine").await.result, json!("my own"));
+    // A tool of the registry wins.
+    assert_eq!(run(&of_caller, "who").await.result, json!(["alice", "c"]));
+    let others = run(&executor, "mine").await;
+    assert_eq!(others.error_code, Some(ErrorCode::NotFound));
+}
+
+#[tokio::test]
 async fn c1_one_failure_never_affects_siblings() {
     let executor = Executor::new(registry(), ExecutorConfig::default());
     let calls = || {

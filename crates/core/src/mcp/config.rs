@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{ProtocolVersion, Wording};
+use crate::digest::sha256_hex;
 use crate::egress::EgressPolicy;
 pub use authentication::{Authentication, AuthorizationServices};
 pub use endpoint::{Endpoint, StdioCommand};
@@ -224,6 +225,22 @@ impl ServerConfig {
             }
             Endpoint::Command(command) => format!("stdio:{}", command.name()),
         }
+    }
+
+    /// What stands for the very place: SHA-256, in hexadecimal digits, of the whole URL, or of
+    /// the program with its arguments and directory. Of credentials nothing is in it, unless they
+    /// are in the URL or in an argument.
+    #[must_use]
+    pub fn endpoint_digest(&self) -> String {
+        let place = match &self.endpoint {
+            Endpoint::Url(url) => serde_json::json!({ "url": url.as_str() }),
+            Endpoint::Command(command) => serde_json::json!({
+                "program": command.program.to_string_lossy(),
+                "args": command.args,
+                "cwd": command.cwd.as_ref().map(|cwd| cwd.to_string_lossy()),
+            }),
+        };
+        sha256_hex(&place.to_string())
     }
 
     /// The transport that is asked for, or the only one that the endpoint has; else `Auto`.

@@ -107,6 +107,32 @@ impl McpTool {
         &self.remote_name
     }
 
+    /// Calls it over another client of its server: with another credential, say.
+    ///
+    /// # Errors
+    /// As for a call of the tool itself.
+    pub async fn call_over(
+        &self,
+        client: &McpClient,
+        arguments: &JsonObject,
+        context: CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let trace = context.trace.map(|trace| trace.to_meta());
+        let options = RequestOptions {
+            meta: trace.unwrap_or_default(),
+            ..RequestOptions::default()
+        };
+        let called = client.call_tool_with(&self.remote_name, arguments, &options);
+        let called = called.await;
+        let output = Self::outcome(called.as_ref().map(|called| &*called.result))?;
+        Ok(
+            match called.ok().and_then(|called| called.output_mismatch) {
+                Some(mismatch) => output.with_metadata("output_mismatch", mismatch.into()),
+                None => output,
+            },
+        )
+    }
+
     /// What a server answered to `tools/call`, as the outcome of the call.
     ///
     /// # Errors
@@ -136,24 +162,12 @@ impl Tool for McpTool {
         }
     }
 
+    fn digest(&self) -> Option<String> {
+        Some(self.client.config().endpoint_digest())
+    }
+
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        Box::pin(async move {
-            let trace = context.trace.map(|trace| trace.to_meta());
-            let options = RequestOptions {
-                meta: trace.unwrap_or_default(),
-                ..RequestOptions::default()
-            };
-            let client = &self.client;
-            let called = client.call_tool_with(&self.remote_name, &arguments, &options);
-            let called = called.await;
-            let output = Self::outcome(called.as_ref().map(|called| &*called.result))?;
-            Ok(
-                match called.ok().and_then(|called| called.output_mismatch) {
-                    Some(mismatch) => output.with_metadata("output_mismatch", mismatch.into()),
-                    None => output,
-                },
-            )
-        })
+        Box::pin(async move { self.call_over(&self.client, &arguments, context).await })
     }
 }
 

@@ -14,7 +14,12 @@ pub struct RegisteredTool {
 }
 
 impl RegisteredTool {
-    pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
+    /// A tool with its schema compiled, for a registry or for one that is in none.
+    ///
+    /// # Errors
+    /// [`RegistryError::InvalidSchema`], as for
+    /// [`ToolRegistry::register`](super::ToolRegistry::register).
+    pub fn new(tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
         let origin = tool.origin();
         let name = tool.definition().name();
         let schema = match CompiledSchema::compile(tool.definition().input_schema()) {

@@ -1,9 +1,13 @@
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use uuid::Uuid;
+use uuid::{NoContext, Uuid};
 
 use super::Timestamp;
+
+/// A clock that is set back by less has only been put right.
+const SET_BACK: Duration = Duration::from_secs(10);
 
 /// The id of a recorded call: a UUID of version 7. It begins with the time of its making, so
 /// that the order of ids is the order in which calls came in, and a range of time is a range
@@ -20,14 +24,27 @@ use super::Timestamp;
 pub struct CallId([u8; 16]);
 
 impl CallId {
-    /// A new id, greater than every other that this process has made.
+    /// A new id, greater than every other that this process has made: but for those from
+    /// before the system's clock was set back by more than ten seconds, whose time is to come.
+    /// While it stands behind them, ids of one millisecond are in no order.
     #[must_use]
     #[expect(
         clippy::new_without_default,
         reason = "each is another, which `default` would hide"
     )]
     pub fn new() -> Self {
-        Self(Uuid::now_v7().into_bytes())
+        Self::not_after(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
+    }
+
+    /// This id, or one of `now`: the library's clock stands still until the system's has caught
+    /// up with it, and for hours calls would be told to come in at one moment that is to come.
+    fn not_after(id: Self, now: SystemTime) -> Self {
+        if id.made_at() <= Timestamp::from(now).plus(SET_BACK) {
+            return id;
+        }
+        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let moment = uuid::Timestamp::from_unix(NoContext, since.as_secs(), since.subsec_nanos());
+        Self(Uuid::new_v7(moment).into_bytes())
     }
 
     /// The smallest id of a moment: every call since then has this one or a greater one.
@@ -98,6 +115,20 @@ pub struct CallIdError;
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn ids_follow_a_clock_that_was_set_back() {
+        let id = CallId::new();
+        let little = SystemTime::now() - Duration::from_secs(5);
+        assert_eq!(CallId::not_after(id, little), id);
+        let much = SystemTime::now() - Duration::from_secs(5 * 3600);
+        let behind = CallId::not_after(id, much);
+        assert_eq!(behind.made_at(), Timestamp::from(much));
+        assert_eq!(behind.to_string().parse(), Ok(behind));
+        // Before there was any time, it still is one.
+        let first = CallId::not_after(id, UNIX_EPOCH - Duration::from_secs(1));
+        assert_eq!(first.made_at(), Timestamp::from_millis(0));
+    }
+
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 
 use super::{
-    CallFilter, CallId, CallThatRan, Page, PageRequest, Pruned, Retention, StoreError, Timestamp,
-    ToolCallRecord, ToolStatistics,
+    CallFilter, CallId, CallThatRan, Page, PageRequest, ProcessLife, Pruned, Retention, StoreError,
+    Timestamp, ToolCallRecord, ToolStatistics,
 };
 
 /// Keeps every call of a tool (requirement F4).
@@ -15,6 +15,17 @@ pub trait CallLog: Send + Sync {
     /// `conflict` when the call had already ended, otherwise than this; `unavailable` when it
     /// is not known to be stored: the same record may be sent again.
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
+
+    /// As [`record_call`](Self::record_call), for a call that runs at once, under an id that
+    /// nobody else has: no other process and no other task records anything of it. With
+    /// nothing to be compared, this can take much less time. All records of a call come in
+    /// the same way.
+    ///
+    /// # Errors
+    /// `unavailable` when it is not known to be stored: the same record may be sent again.
+    async fn record_own_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        self.record_call(call).await
+    }
 
     /// The call of that id.
     ///
@@ -63,6 +74,20 @@ pub trait CallLog: Send + Sync {
         living: &[String],
         at: Timestamp,
     ) -> Result<u64, StoreError>;
+
+    /// Marks what that life, which has ended, left unfinished as `interrupted`, as
+    /// [`interrupt_calls`](Self::interrupt_calls) does; how many.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError>;
+
+    /// Marks the calls as `cancelled` that wait for an approval that has expired, or that was used
+    /// for another call, before `before`; how many.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError>;
 
     /// Removes what is beyond the bounds, in small steps, so that calls are recorded meanwhile.
     ///

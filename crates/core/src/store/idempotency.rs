@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
@@ -21,6 +23,9 @@ pub enum KeyClaim {
     InProgress {
         /// What the other request was, as it was claimed.
         fingerprint: String,
+        /// When the claim is to end, or should have ended: whether the request still runs
+        /// somebody else has to know.
+        expires_at: Timestamp,
     },
     /// The request has run.
     Recorded {
@@ -31,12 +36,16 @@ pub enum KeyClaim {
     },
 }
 
+/// How long a claim without a result stays when it has expired. No call runs for longer.
+pub const UNFINISHED_KEYS_STAY: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+
 /// Keeps the results of requests that name themselves (`Idempotency-Key`).
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
     /// Takes the key, if nobody has it. `fingerprint` stands for the request, so that the same
-    /// key with another request is found out. A claim of a process that died stays
-    /// `InProgress` until it expires: whether the request ran is not known.
+    /// key with another request is found out. A claim without a result stays `InProgress` for
+    /// [`UNFINISHED_KEYS_STAY`] after it expires: its request may run for longer than that
+    /// takes, or its process has died, and whether it ran is not known.
     ///
     /// # Errors
     /// Only those of the store itself.
@@ -61,7 +70,8 @@ pub trait IdempotencyStore: Send + Sync {
     /// Only those of the store itself.
     async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StoreError>;
 
-    /// Removes what expired at this moment or before; how many.
+    /// Removes the results that expired at this moment or before, and the claims without one
+    /// that did [`UNFINISHED_KEYS_STAY`] before; how many.
     ///
     /// # Errors
     /// Only those of the store itself.

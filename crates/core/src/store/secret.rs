@@ -10,8 +10,10 @@ use super::StoreError;
 pub enum SecretKind {
     /// What OAuth has obtained for a server.
     OAuthTokens,
-    /// A credential for a server, of everybody or of one user.
+    /// A credential for a server, of everybody.
     Credential,
+    /// A credential for a server, of one user.
+    UserCredential,
     /// What a key is known by: opens with the right one alone.
     KeyCheck,
 }
@@ -23,6 +25,7 @@ impl SecretKind {
         match self {
             Self::OAuthTokens => "oauth_tokens",
             Self::Credential => "credential",
+            Self::UserCredential => "user_credential",
             Self::KeyCheck => "key_check",
         }
     }
@@ -30,9 +33,13 @@ impl SecretKind {
     /// The kind of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::OAuthTokens, Self::Credential, Self::KeyCheck]
-            .into_iter()
-            .find(|kind| kind.as_str() == name)
+        let all = [
+            Self::OAuthTokens,
+            Self::Credential,
+            Self::UserCredential,
+            Self::KeyCheck,
+        ];
+        all.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 

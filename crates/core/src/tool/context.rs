@@ -16,6 +16,10 @@ pub struct CallContext {
     /// The user on whose behalf the call runs. Cooldowns and rate limits count per user;
     /// calls without one are counted together.
     pub user: Option<String>,
+    /// Whether whoever let the call in vouches for the user: what is the user's own, such as a
+    /// credential, is used for such a call alone. A name that a caller merely claims will do for
+    /// everything else.
+    pub is_user_vouched: bool,
     /// The channel or conversation the call came from.
     pub channel: Option<String>,
     /// Who was let in at the door that the call came through: the name of a token, or the
@@ -52,6 +56,12 @@ impl CallContext {
             user: Some(user.into()),
             ..Self::default()
         }
+    }
+
+    /// The user, if the call may use what is the user's own.
+    #[must_use]
+    pub fn vouched_user(&self) -> Option<&str> {
+        self.user.as_deref().filter(|_| self.is_user_vouched)
     }
 }
 

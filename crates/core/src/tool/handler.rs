@@ -10,6 +10,9 @@ use super::{CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
 /// What [`Tool::call`] returns: a boxed future, so that the trait can be used as `dyn Tool`.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
 
+/// What [`Tool::acts_as`] returns.
+pub type ActsAsFuture = Pin<Box<dyn Future<Output = Result<String, ToolFailure>> + Send>>;
+
 /// Something that a model can call.
 ///
 /// Implement it for a tool with state; for a single function [`FnTool`] is shorter.
@@ -21,6 +24,22 @@ pub trait Tool: Send + Sync + 'static {
     /// Where the tool comes from; `Native` unless it says otherwise.
     fn origin(&self) -> ToolOrigin {
         ToolOrigin::Native
+    }
+
+    /// What stands for all that the tool is beside its name, description and schema: of a tool of
+    /// an MCP server, where that is. An approval is good for the tool of this digest alone. None
+    /// unless it says otherwise.
+    fn digest(&self) -> Option<String> {
+        None
+    }
+
+    /// As whom the tool would act for this caller, where that is not the same for everybody: a
+    /// text that is another one for another credential, and is none itself. Results of such a
+    /// tool are never kept for anybody else. A failure ends the call, before anybody is asked to
+    /// approve of it. None unless it says otherwise.
+    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+        let _ = context;
+        None
     }
 
     /// Runs the tool. The arguments have been validated against the definition's schema

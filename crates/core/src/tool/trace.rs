@@ -60,6 +60,18 @@ impl TraceContext {
         self.traceparent.split('-').nth(1).unwrap_or_default()
     }
 
+    /// The value of `traceparent`.
+    #[must_use]
+    pub fn traceparent(&self) -> &str {
+        &self.traceparent
+    }
+
+    /// The value of `tracestate`, if there is one.
+    #[must_use]
+    pub fn tracestate(&self) -> Option<&str> {
+        self.tracestate.as_deref()
+    }
+
     /// As entries of the `_meta` of an MCP request.
     #[must_use]
     pub fn to_meta(&self) -> Map<String, Value> {

@@ -2,8 +2,6 @@ use std::fmt;
 
 use axum::http::Method;
 
-use super::Peer;
-
 /// What somebody may do. Each includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -48,9 +46,13 @@ impl Scope {
     pub fn needed_by(method: &Method, path: &str) -> Self {
         let path = path.trim_end_matches('/');
         let calls_tools = path == "/mcp"
+            || path == "/mcp/stdio"
             || path == "/api/v1/tools/batch-execute"
             || path.starts_with("/api/v1/tools/execute/");
-        if calls_tools {
+        let is_of_users = path.starts_with("/api/v1/servers/") && path.contains("/credentials");
+        if is_of_users {
+            Self::Admin
+        } else if calls_tools {
             Self::Execute
         } else if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
             Self::Read
@@ -74,17 +76,87 @@ impl fmt::Display for Scope {
 pub struct Grant {
     /// The token's name, or `uid:` and the user's number.
     pub name: String,
+    /// What kind of name that is.
+    pub holder: Holder,
     /// The most it allows.
     pub scope: Scope,
+    /// For whom it may act.
+    pub users: Users,
+}
+
+/// On whose behalf somebody may use what is the users' own, such as their credentials for MCP
+/// servers. A request may name any user for the sake of limits and records, but for one with a
+/// user of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Users {
+    /// Nobody's.
+    #[default]
+    Nobody,
+    /// This one's alone; requests name no other.
+    One(String),
+    /// Everybody's.
+    Anybody,
+}
+
+impl Users {
+    const ANYBODY: &'static str = "any-user";
+    const ONE: &'static str = "user=";
+
+    /// What a word of a token's entry says: `any-user` or `user=NAME`.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        match word.strip_prefix(Self::ONE) {
+            Some("") => None,
+            Some(name) => Some(Self::One(name.to_owned())),
+            None => (word == Self::ANYBODY).then_some(Self::Anybody),
+        }
+    }
+
+    /// The word; none for nobody.
+    #[must_use]
+    pub fn word(&self) -> Option<String> {
+        match self {
+            Self::Nobody => None,
+            Self::One(name) => Some(format!("{}{name}", Self::ONE)),
+            Self::Anybody => Some(Self::ANYBODY.to_owned()),
+        }
+    }
+}
+
+/// Who has a permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holder {
+    /// A user of this host, on the Unix socket.
+    LocalUser,
+    /// Whoever brings a token of the configuration.
+    ConfiguredToken,
+    /// Whoever brings a token of the store.
+    StoredToken,
 }
 
 impl Grant {
-    /// Whose it is, for a record of what was decided: a user of this host, or a token.
+    /// Who was let in, in a name that nobody else has: limits, kept results and records of what
+    /// was decided go by it. Neither a local user nor a token of the configuration is taken for a
+    /// token of the store, whatever that is called.
     #[must_use]
-    pub fn holder(&self, peer: Option<&Peer>) -> String {
-        match peer {
-            Some(Peer::Network { .. }) => format!("token:{}", self.name),
-            _ => self.name.clone(),
+    pub fn principal(&self) -> String {
+        match self.holder {
+            Holder::LocalUser => self.name.clone(),
+            Holder::ConfiguredToken => format!("token:{}", self.name),
+            Holder::StoredToken => format!("stored-token:{}", self.name),
+        }
+    }
+
+    /// Whether what is this user's own may be used. Who may change everything could take it
+    /// anyway.
+    #[must_use]
+    pub fn vouches_for(&self, user: &str) -> bool {
+        match &self.users {
+            Users::One(own) => own == user,
+            Users::Anybody => true,
+            Users::Nobody => self.allows(Scope::Admin),
         }
     }
 
@@ -106,6 +178,7 @@ mod tests {
         assert_eq!(needed(Method::GET, "/metrics"), Scope::Read);
         assert_eq!(needed(Method::POST, "/mcp/"), Scope::Execute);
         assert_eq!(needed(Method::GET, "/mcp"), Scope::Execute);
+        assert_eq!(needed(Method::POST, "/mcp/stdio"), Scope::Execute);
         assert_eq!(
             needed(Method::POST, "/api/v1/tools/execute/x"),
             Scope::Execute
@@ -118,10 +191,57 @@ mod tests {
     }
 
     #[test]
+    fn l1_a_token_acts_for_the_users_that_it_names() {
+        let grant = |scope, word| Grant {
+            name: "ci".to_owned(),
+            holder: Holder::StoredToken,
+            scope,
+            users: Users::parse(word).unwrap_or_default(),
+        };
+        assert!(!grant(Scope::Approve, "").vouches_for("alice"));
+        assert!(grant(Scope::Admin, "").vouches_for("alice"));
+        assert!(grant(Scope::Execute, "any-user").vouches_for("alice"));
+        assert!(grant(Scope::Execute, "user=alice").vouches_for("alice"));
+        assert!(!grant(Scope::Admin, "user=alice").vouches_for("bob"));
+        assert!(!grant(Scope::Execute, "user=").vouches_for(""));
+        for word in ["any-user", "user=alice", "user=any-user"] {
+            assert_eq!(Users::parse(word).unwrap().word().unwrap(), word);
+        }
+        let list = "/api/v1/servers/far/credentials/";
+        assert_eq!(Scope::needed_by(&Method::GET, list), Scope::Admin);
+    }
+
+    #[test]
+    fn l3_two_tokens_of_one_name_and_a_local_user_are_three() {
+        let of = |name: &str, holder| {
+            let name = name.to_owned();
+            let scope = Scope::Read;
+            let grant = Grant {
+                name,
+                holder,
+                scope,
+                users: Users::Nobody,
+            };
+            grant.principal()
+        };
+        let all = [
+            of("ci", Holder::ConfiguredToken),
+            of("ci", Holder::StoredToken),
+            of("uid:0", Holder::LocalUser),
+            of("uid:0", Holder::ConfiguredToken),
+            of("uid:0", Holder::StoredToken),
+        ];
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len(), "{all:?}");
+    }
+
+    #[test]
     fn l3_a_scope_includes_those_before_it() {
         let grant = |scope| Grant {
             name: String::new(),
+            holder: Holder::LocalUser,
             scope,
+            users: Users::Nobody,
         };
         assert!(grant(Scope::Admin).allows(Scope::Read));
         assert!(grant(Scope::Execute).allows(Scope::Execute));

@@ -10,7 +10,7 @@ use pillion_core::store::{AccessTokenStore, Timestamp};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{CheckFuture, Grant, Scope, TokenCheck, TokenCheckError, TokenList};
+use super::{CheckFuture, Grant, Holder, Scope, TokenCheck, TokenCheckError, TokenList, Users};
 
 /// How often it is written down that a token was used.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
@@ -71,6 +71,7 @@ impl StoredTokens {
         }) else {
             return Ok(None);
         };
+        let users = found.scopes.iter().find_map(|word| Users::parse(word));
         let scopes = found.scopes.iter().filter_map(|name| Scope::parse(name));
         let Some(scope) = scopes.max() else {
             return Ok(None);
@@ -82,7 +83,9 @@ impl StoredTokens {
         }
         Ok(Some(Grant {
             name: found.name,
+            holder: Holder::StoredToken,
             scope,
+            users: users.unwrap_or_default(),
         }))
     }
 

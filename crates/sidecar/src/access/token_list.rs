@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{CheckFuture, Grant, Scope, TokenCheck};
+use super::{CheckFuture, Grant, Holder, Scope, TokenCheck, Users};
 use crate::config::TcpSection;
 
 /// Shortest token that may stand in the environment, in bytes: nobody guesses it.
@@ -14,8 +14,8 @@ const SHORTEST_BYTES: usize = 20;
 /// What stands before a hash.
 const HASHED: &str = "sha256:";
 
-/// Tokens from the configuration: an entry each, `NAME SCOPE sha256:HEX`, with `#` for
-/// comments. In a file entries stand on lines and tokens are always hashed; in a variable they
+/// Tokens from the configuration: an entry each, `NAME SCOPE sha256:HEX`, perhaps with
+/// `user=NAME` or `any-user` (see [`Users`]) after it, with `#` for comments. In a file entries stand on lines and tokens are always hashed; in a variable they
 /// may be divided by `;`, and a token may stand there as it is.
 ///
 /// ```
@@ -120,6 +120,12 @@ impl TokenList {
         parse(lines, name, false)
     }
 
+    /// Whether one of them is called so.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.grant.name == name)
+    }
+
     fn find(&self, token: &str) -> Option<Grant> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let mut found = None;
@@ -154,7 +160,7 @@ fn parse<'a>(
 ) -> Result<TokenList, TokenListError> {
     let mut entries = Vec::new();
     for (place, part) in parts {
-        let part = part.split('#').next().unwrap_or_default();
+        let part = without_comment(part);
         if part.trim().is_empty() {
             continue;
         }
@@ -167,10 +173,27 @@ fn parse<'a>(
     Ok(TokenList { entries })
 }
 
+/// A comment begins a line, or stands after white space: a user's name may have a `#`.
+fn without_comment(text: &str) -> &str {
+    let mut before = ' ';
+    for (place, letter) in text.char_indices() {
+        if letter == '#' && before.is_whitespace() {
+            return &text[..place];
+        }
+        before = letter;
+    }
+    text
+}
+
 fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     let words: Vec<_> = text.split_whitespace().collect();
-    let [name, scope, token] = words[..] else {
-        return Err("there are not three words");
+    let (name, scope, token, users) = match words[..] {
+        [name, scope, token] => (name, scope, token, Users::Nobody),
+        [name, scope, token, users] => {
+            let users = Users::parse(users).ok_or("the fourth word is user=NAME or any-user")?;
+            (name, scope, token, users)
+        }
+        _ => return Err("there are not three words, or four"),
     };
     let scope = Scope::parse(scope).ok_or("the scope is read, execute, approve or admin")?;
     let hash = match token.strip_prefix(HASHED) {
@@ -181,7 +204,9 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     };
     let grant = Grant {
         name: name.to_owned(),
+        holder: Holder::ConfiguredToken,
         scope,
+        users,
     };
     Ok(Entry { hash, grant })
 }
@@ -212,11 +237,19 @@ mod tests {
     }
 
     #[test]
+    fn l3_a_user_whose_name_has_a_comment_sign_is_that_user() {
+        let text = format!("t execute sha256:{} user=alice#2 # hers\n", "0".repeat(64));
+        let list = TokenList::from_file(&text, "tokens").unwrap();
+        let users = &list.entries[0].grant.users;
+        assert_eq!(*users, Users::One("alice#2".to_owned()));
+    }
+
+    #[test]
     fn l3_a_bad_entry_is_named_by_its_place_and_never_repeated() {
         for (text, expected) in [
             (
                 "ci execute",
-                "tokens:1: expected NAME SCOPE TOKEN: there are not three words",
+                "tokens:1: expected NAME SCOPE TOKEN: there are not three words, or four",
             ),
             (
                 "\nci all sha256:00",
@@ -227,6 +260,7 @@ mod tests {
                 "in a file a token is sha256:",
             ),
             ("ci read sha256:00", "64 hexadecimal digits"),
+            ("ci read sha256:00 alice", "the fourth word is user=NAME"),
             ("# nothing", "tokens has no token in it"),
         ] {
             let error = TokenList::from_file(text, "tokens")

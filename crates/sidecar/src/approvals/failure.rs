@@ -31,6 +31,15 @@ pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
     ToolFailure::new(ErrorCode::Denied, message).with_metadata("approval_id", json!(record.id))
 }
 
+/// Another call has used the approval that this one asked for.
+pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
+    let message = format!(
+        "Another call of tool '{}' used approval {}",
+        record.tool, record.id
+    );
+    ToolFailure::new(ErrorCode::Cancelled, message)
+}
+
 /// Whether it is approved cannot be found out.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn of_store(error: StoreError) -> ToolFailure {

@@ -11,7 +11,7 @@ use pillion_store::VaultTokenStore;
 
 use super::operator::Operator;
 use super::{CliError, SocketOption, print};
-use crate::servers::ServerError;
+use crate::servers::{ServerError, UserCredentials, file_id, identity_of, place_of_url};
 
 /// `pillion auth`
 #[derive(Debug, Args)]
@@ -21,6 +21,7 @@ renews them: run these as the sidecar's user.
 
 Examples:
   pillion auth login notion --config /etc/pillion/pillion.toml
+  pillion auth login notion --user alice --config /etc/pillion/pillion.toml
   pillion auth logout notion --config /etc/pillion/pillion.toml")]
 pub(super) struct Auth {
     #[command(flatten)]
@@ -56,23 +57,37 @@ struct Account {
     server: ServerConfig,
     tokens: Arc<VaultTokenStore>,
     key: TokenKey,
+    /// The user whose authorization it is, if it is not the sidecar's own.
+    of_user: Option<OfUser>,
+}
+
+/// Where a user's authorization is noted.
+struct OfUser {
+    credentials: UserCredentials,
+    server: String,
+    user: String,
+    place: String,
 }
 
 impl Account {
     /// The server of that name, of the configuration file or the store.
-    fn of(operator: &Operator, name: &str) -> Result<Self, CliError> {
+    fn of(operator: &Operator, name: &str, user: Option<&str>) -> Result<Self, CliError> {
         let catalog = operator.catalog()?;
         let vault = catalog.vault.clone().ok_or(ServerError::NoKey)?;
         let of_file = operator.config.mcp_servers.iter();
-        let of_file = of_file.map(|section| &section.server);
-        let server = match of_file.into_iter().find(|server| server.label == name) {
-            Some(server) => server.clone(),
-            None => operator.run(async {
-                let record = catalog.store.server_named(name).await?;
-                let record = record.ok_or(ServerError::NotFound)?;
-                Ok::<_, ServerError>(catalog.load(record).await.section?.server)
-            })?,
+        let section = match of_file.into_iter().find(|section| section.label() == name) {
+            Some(section) => section.clone(),
+            None => {
+                let found = operator.run(async {
+                    match catalog.store.server_named(name).await? {
+                        Some(record) => Ok(Some(catalog.load(record).await.section?)),
+                        None => Ok::<_, ServerError>(None),
+                    }
+                })?;
+                found.ok_or_else(|| CliError::NoServer(name.to_owned()))?
+            }
         };
+        let server = section.server;
         let oauth = asked_of_people(&server.authentication);
         let (Some(oauth), Some(url)) = (oauth, server.url()) else {
             let message = "nobody is asked for an authorization with this server: its \
@@ -81,10 +96,30 @@ impl Account {
             return Err(CliError::Usage(message.to_owned()));
         };
         let key = TokenKey::new(url, oauth);
+        let of_user = match user {
+            Some(_) if !section.credential.is_of_users() => {
+                let name = name.to_owned();
+                return Err(ServerError::NotOfUsers { name }.into());
+            }
+            Some(user) => {
+                let credentials = UserCredentials::default();
+                credentials.move_to(Some(Arc::clone(&vault)));
+                Some(OfUser {
+                    credentials,
+                    server: section.id.unwrap_or_else(|| file_id(name)),
+                    user: user.to_owned(),
+                    place: place_of_url(url),
+                })
+            }
+            None => None,
+        };
+        let identity = of_user.as_ref();
+        let identity = identity.map(|it| identity_of(&it.server, &it.user));
         Ok(Self {
             key,
             server,
-            tokens: Arc::new(VaultTokenStore::new(vault, "")),
+            tokens: Arc::new(VaultTokenStore::new(vault, identity.unwrap_or_default())),
+            of_user,
         })
     }
 }

@@ -6,6 +6,7 @@ use pillion_core::store::StoreError;
 
 use super::operator::OperatorError;
 
+use crate::bridge::ConnectError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::servers::ServerError;
@@ -31,12 +32,16 @@ pub(super) enum CliError {
     Answer(#[source] serde_json::Error),
     #[error("{0}")]
     Model(String),
+    #[error("{0}")]
+    Bridge(Box<ConnectError>),
     #[error("standard input or output broke: {0}")]
     Streams(#[source] io::Error),
     #[error(transparent)]
     Operator(#[from] OperatorError),
     #[error("{0}")]
     Servers(#[from] ServerError),
+    #[error("Server not found: '{0}'; `pillion servers list` shows those that there are")]
+    NoServer(String),
     #[error("the access tokens: {0}")]
     Tokens(#[source] StoreError),
     #[error("{0}")]
@@ -50,6 +55,7 @@ impl CliError {
         match self {
             Self::Config(_) | Self::Model(_) | Self::Usage(_) => ExitCode::from(2),
             Self::Mcp(error) => error.exit_code(),
+            Self::Bridge(error) if error.is_misunderstanding() => ExitCode::from(2),
             // What rules and tokens name is configuration as well.
             Self::Daemon(DaemonError::Access(_) | DaemonError::Servers(_)) => ExitCode::from(2),
             Self::Daemon(_)
@@ -61,7 +67,9 @@ impl CliError {
             | Self::Answer(_)
             | Self::Operator(_)
             | Self::Servers(_)
+            | Self::NoServer(_)
             | Self::Tokens(_)
+            | Self::Bridge(_)
             | Self::Streams(_) => ExitCode::FAILURE,
         }
     }

@@ -6,12 +6,16 @@ use nix::sys::stat::{Mode, umask};
 use pillion_core::tool::{ApprovalWish, CallContext};
 use tokio::io::BufReader;
 
-use super::CliError;
+use super::{CliError, SocketOption};
 
+use crate::access::Access;
+use crate::bridge::{self, Target};
 use crate::config::{AskClients, Config};
-use crate::daemon::{DaemonError, StopSignals};
-use crate::mcp_server::{Caller, stdio};
-use crate::{logging, tools};
+use crate::daemon::{Assembly, DaemonError, StopSignals};
+use crate::logging;
+use crate::mcp_server::stdio::Client;
+use crate::reload::Source;
+use crate::state::State;
 
 /// `pillion mcp-stdio`
 #[derive(Debug, Args)]
@@ -19,6 +23,11 @@ pub(super) struct McpStdio {
     /// The configuration file (TOML); without one, the defaults and the environment hold
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    socket: SocketOption,
+    /// Serve the client from this process, even where a sidecar listens
+    #[arg(long)]
+    standalone: bool,
     /// Offer only the tools that this model of the configuration may see
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
@@ -30,37 +39,81 @@ pub(super) struct McpStdio {
 impl McpStdio {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
         umask(Mode::from_bits_truncate(0o077));
-        let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
+        let source = Source {
+            file: self.config.clone(),
+            socket: self.socket.socket.clone(),
+        };
+        let config = source.load()?;
         // Standard error: on standard output there is nothing but messages.
         drop(logging::initialize(&config.log));
         // A read of standard input cannot be given up.
         super::run_and_leave(self.serve(&config))
     }
 
-    async fn serve(&self, config: &Config) -> Result<(), CliError> {
+    async fn serve(self, config: &Config) -> Result<(), CliError> {
         let stop =
             StopSignals::listen().map_err(|error| CliError::from(DaemonError::Signals(error)))?;
-        let app = config.build(tools::registry().map_err(DaemonError::from)?, None);
+        if self.standalone {
+            return self.serve_alone(config, stop).await;
+        }
+        let socket = config.socket.path.clone();
+        let target = Target {
+            socket: socket.unwrap_or_else(pillion_client::default_socket_path),
+            user: self.user.clone(),
+            model: self.model.clone(),
+        };
+        let connection = match target.connect().await {
+            Ok(connection) => connection,
+            Err(error) if error.is_absence() => {
+                tracing::info!("Serving from this process: {error}");
+                return self.serve_alone(config, stop).await;
+            }
+            Err(error) => return Err(CliError::Bridge(Box::new(error))),
+        };
+        tracing::info!(socket = %target.socket.display(), "Serving from the sidecar");
+        let input = BufReader::new(tokio::io::stdin());
+        let (output, grace) = (tokio::io::stdout(), config.shutdown.grace);
+        let served = bridge::serve(target, connection, input, output, grace, stop.first());
+        served.await.map_err(CliError::Streams)
+    }
+
+    /// Serves the client without a sidecar.
+    async fn serve_alone(self, config: &Config, stop: StopSignals) -> Result<(), CliError> {
+        let state = State::open_beside_others(config).await;
+        let state = state.map_err(DaemonError::from)?;
+        let Assembly { live, .. } = Assembly::of(config, &state, Access::default()).await?;
         // Whoever started this decides on what it runs.
         let decider = match config.approvals.ask_clients {
             AskClients::Nobody => None,
             _ => Some(format!("uid:{}", nix::unistd::getuid())),
         };
         let context = CallContext {
-            user: self.user.clone(),
+            user: self.user,
+            is_user_vouched: true,
             approval: ApprovalWish {
                 decider,
                 ..ApprovalWish::default()
             },
             ..CallContext::default()
         };
-        let caller = Caller::new(&app, context, self.model.as_deref());
-        let caller = caller.map_err(|error| CliError::Model(error.message))?;
+        let client = Client::new(live.clone(), context, self.model)
+            .map_err(|error| CliError::Model(error.message))?;
         let input = BufReader::new(tokio::io::stdin());
-        let grace = config.shutdown.grace;
         let output = tokio::io::stdout();
-        let served = stdio::serve(&app, caller, input, output, grace, stop.first()).await;
-        app.disconnect().await;
+        let served = tokio::select! {
+            served = client.serve(input, output, config.shutdown.grace, std::future::pending()) => {
+                served
+            }
+            () = stop.first() => Ok(()),
+        };
+        // Before what they wait for ends: that would look like a failure of theirs.
+        state.cut_off_calls().await;
+        live.app().disconnect().await;
+        if let Some(telemetry) = live.app().process().telemetry.clone() {
+            telemetry.stop().await;
+        }
+        drop(live);
+        state.close().await;
         served.map_err(CliError::Streams)
     }
 }

@@ -85,7 +85,7 @@ impl Operator {
             vault,
             egress: self.config.servers.egress.clone(),
             who: Who::Operator,
-            names_of_the_file: self.config.server_names(),
+            of_the_file: self.config.servers_of_the_file(),
         })
     }
 

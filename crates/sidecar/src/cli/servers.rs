@@ -1,4 +1,5 @@
 mod change;
+mod credentials;
 mod given;
 mod list;
 mod remove;
@@ -69,7 +70,9 @@ enum Command {
     /// Asks a server for its tools, also one that is not added
     Test(test::Test),
     /// Lists the tools of a server
-    Tools(Named),
+    Tools(tools::Tools),
+    /// Credentials of single users for a server with credential = per_user or user_or_shared
+    Credentials(credentials::Credentials),
 }
 
 /// Which server.
@@ -104,7 +107,8 @@ impl Servers {
             Command::Enable(named) => change::enable(&context, &named.name, true),
             Command::Disable(named) => change::enable(&context, &named.name, false),
             Command::Test(test) => test.apply(&context),
-            Command::Tools(named) => tools::apply(&context, &named.name),
+            Command::Tools(tools) => tools.apply(&context),
+            Command::Credentials(credentials) => credentials.apply(&context),
         }
     }
 }
@@ -121,7 +125,7 @@ impl Context {
         };
         find(|server, name| server.id == name)
             .or_else(|| find(|server, name| server.name == name))
-            .ok_or_else(|| CliError::Servers(crate::servers::ServerError::NotFound))
+            .ok_or_else(|| CliError::NoServer(name.to_owned()))
     }
 
     /// The operator of the sidecar's store.

@@ -21,8 +21,8 @@ Examples:
 pub(super) struct Store {
     #[command(subcommand)]
     command: Command,
-    /// The sidecar's configuration, which says where the store is
-    #[arg(long, value_name = "FILE", global = true)]
+    /// The sidecar's configuration file, which says where the store is
+    #[arg(long, env = "PILLION_CONFIG", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::millis;
 
@@ -28,7 +28,7 @@ pub struct McpSection {
 }
 
 /// What becomes of a server's tool that is not what it was accepted to be.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PinPolicy {
     /// Nothing is kept, and nothing compared.

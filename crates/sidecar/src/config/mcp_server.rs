@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::Table;
 
-use super::{PinPolicy, RateLimitSection};
+use super::{CredentialPolicy, PinPolicy, RateLimitSection};
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
@@ -31,6 +31,10 @@ pub struct McpServerSection {
     pub require_approval: Option<ApprovalPolicy>,
     /// What becomes of its tools that change. Default what `mcp.pin` says.
     pub pin: Option<PinPolicy>,
+    /// Whose credential its calls go out with. Default the server's own. A program has no users.
+    pub credential: CredentialPolicy,
+    /// The id of a server of the store.
+    pub(crate) id: Option<String>,
     /// How often a server that does not list its tools is asked again at once, within
     /// `mcp.discovery_timeout_ms`. Only servers of the store have this (F1). Default 0.
     pub retry_attempts: u8,
@@ -66,15 +70,17 @@ pub(super) struct OwnKeys {
     rate_limit: Option<RateLimitSection>,
     require_approval: Option<ApprovalPolicy>,
     pin: Option<PinPolicy>,
+    pub(super) credential: CredentialPolicy,
 }
 
 impl OwnKeys {
-    pub(super) const NAMES: [&'static str; 5] = [
+    pub(super) const NAMES: [&'static str; 6] = [
         "enabled",
         "tool_prefix",
         "rate_limit",
         "require_approval",
         "pin",
+        "credential",
     ];
 
     /// Whether the prefix, if there is one, can begin a tool's name (A4).
@@ -92,6 +98,8 @@ impl OwnKeys {
             rate_limit: self.rate_limit,
             require_approval: self.require_approval,
             pin: self.pin,
+            credential: self.credential,
+            id: None,
             retry_attempts: 0,
             server,
             digest,
@@ -114,6 +122,8 @@ impl McpServerSection {
             rate_limit: None,
             require_approval: None,
             pin: None,
+            credential: CredentialPolicy::Shared,
+            id: None,
             retry_attempts,
             server,
             digest: EntryDigest(Sha256::digest(said.as_bytes()).into()),

@@ -95,6 +95,10 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
                        has no more than 128 characters";
         return Err(fault(path.join_name("tool_prefix"), message));
     }
+    if own.credential.is_of_users() && server.url().is_none() {
+        let message = "a server that is a program has one credential for everybody: shared";
+        return Err(fault(path.join_name("credential"), message));
+    }
     Ok(own.with_server(server, digest))
 }
 

@@ -67,11 +67,23 @@ impl Config {
         if let Some(directory) = &self.results.directory {
             return Some(directory.clone());
         }
-        let beside = match &self.store.location {
-            Some(LocationText(StoreLocation::File(path))) => path.parent()?.to_owned(),
-            _ => state_directory()?,
-        };
-        Some(beside.join("results"))
+        Some(self.beside_the_store()?.join("results"))
+    }
+
+    /// Where processes that share the store without a socket show that they live; none for a
+    /// store that nobody shares.
+    pub(crate) fn lives_directory(&self) -> Option<PathBuf> {
+        match &self.store.location {
+            Some(LocationText(StoreLocation::Memory)) => None,
+            _ => Some(self.beside_the_store()?.join("lives")),
+        }
+    }
+
+    fn beside_the_store(&self) -> Option<PathBuf> {
+        match &self.store.location {
+            Some(LocationText(StoreLocation::File(path))) => Some(path.parent()?.to_owned()),
+            _ => state_directory(),
+        }
     }
 }
 
@@ -90,5 +102,10 @@ fn state_directory() -> Option<PathBuf> {
     if nix::unistd::geteuid().is_root() {
         return Some("/var/lib/pillion".into());
     }
-    Some(directory("HOME")?.join(".local/state/pillion"))
+    // A program that is started with no environment has a user all the same.
+    let home = directory("HOME").or_else(|| {
+        let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
+        user.ok().flatten().map(|user| user.dir)
+    });
+    Some(home?.join(".local/state/pillion"))
 }

@@ -3,11 +3,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::LAST_REQUESTS_BEFORE_RESTART;
 use crate::config::Config;
 use crate::handover::{Confirmation, Control, Inheritance, Item};
+use crate::predecessors::Predecessors;
 use crate::server::{Listeners, Stop};
 use crate::service_manager::Activated;
 use crate::socket::{Socket, SocketError, SocketGuard};
@@ -22,7 +23,7 @@ pub(super) struct Sockets {
     /// Where a successor asks; none where there is no place for its socket.
     control: Option<Control>,
     /// The processes before this one that still end calls.
-    pub(super) predecessors: Vec<String>,
+    pub(super) predecessors: Predecessors,
     /// What the successor gets.
     items: Vec<(Item, OwnedFd)>,
 }
@@ -78,7 +79,7 @@ impl Sockets {
         let listeners = Listeners { unix, tcp };
         let items = items(&listeners, control.as_ref(), guard.as_ref());
         let (confirmation, predecessors) = inheritance
-            .map(|inheritance| (inheritance.confirmation, inheritance.lives))
+            .map(|inheritance| (inheritance.confirmation, inheritance.predecessors))
             .unzip();
         let sockets = Self {
             path,
@@ -91,10 +92,14 @@ impl Sockets {
         Ok((sockets, listeners))
     }
 
-    /// Waits until a successor serves the sockets. It hears which processes still end calls.
-    pub(super) async fn hand_over(&self, lives: &[String]) {
+    /// Waits until a successor serves the sockets. It hears which processes still end calls,
+    /// this one of that `life` among them, which ends when what comes back is dropped.
+    pub(super) async fn hand_over(&self, life: &str) -> UnixStream {
         match &self.control {
-            Some(control) => control.hand_over(&self.items, lives).await,
+            Some(control) => {
+                let predecessors = &self.predecessors;
+                control.hand_over(&self.items, predecessors, life).await
+            }
             None => std::future::pending().await,
         }
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use pillion_core::store::{ApprovalRecord, Timestamp};
-use pillion_core::tool::{CallContext, ErrorCode, ToolOrigin, ToolResult};
+use pillion_core::tool::{CallContext, ErrorCode, ToolOrigin};
 use serde_json::{Value, json};
 
 use crate::echo::shortened;
@@ -12,11 +12,14 @@ use crate::moment::text_of;
 pub(crate) enum Event<'a> {
     /// A call has come in.
     CallStarted { place: CallPlace<'a>, tool: &'a str },
-    /// A call has ended, or was given up; then it has no result.
+    /// A call has ended, or was given up.
     CallEnded {
         place: CallPlace<'a>,
-        result: Option<&'a ToolResult>,
+        tool: &'a str,
+        success: bool,
         code: Option<ErrorCode>,
+        /// What the call log knows it by.
+        record: Option<Value>,
         elapsed: Duration,
     },
     /// An MCP server has another status (F3).
@@ -25,9 +28,9 @@ pub(crate) enum Event<'a> {
         status: &'static str,
         error: Option<&'a str>,
     },
-    /// An MCP server offers other tools than before.
+    /// An MCP server offers other tools than before; without one, those who do are workers.
     ToolsChanged {
-        server: &'a str,
+        server: Option<&'a str>,
         added: Vec<String>,
         removed: Vec<String>,
         changed: Vec<String>,
@@ -109,17 +112,18 @@ impl Event<'_> {
             }
             Self::CallEnded {
                 place,
-                result,
+                tool,
+                success,
                 code,
+                record,
                 elapsed,
             } => {
                 let mut data = place.data();
-                data["tool"] = json!(result.map(|result| shortened(&result.tool_name)));
-                data["success"] = json!(result.is_some_and(|result| result.success));
+                data["tool"] = json!(shortened(tool));
+                data["success"] = json!(success);
                 data["error_code"] = json!(code.map(ErrorCode::as_str));
                 data["duration_ms"] = json!((elapsed.as_secs_f64() * 1e6).round() / 1e3);
-                let metadata = result.map(|result| &result.metadata);
-                if let Some(record) = metadata.and_then(|metadata| metadata.get("record_id")) {
+                if let Some(record) = record {
                     data["record_id"] = record.clone();
                 }
                 data

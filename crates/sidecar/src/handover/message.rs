@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 
 use super::Item;
 
-const MOST_ITEMS: usize = 4;
+const MOST_ITEMS: usize = 64;
 
 /// Longest message, in bytes.
 const LONGEST: usize = 4096;
@@ -26,18 +26,19 @@ impl Item {
             Self::Tcp => b't',
             Self::Control => b'c',
             Self::Lock => b'l',
+            Self::Line => b'p',
         }
     }
 
     fn of(letter: u8) -> Option<Self> {
-        let all = [Self::Unix, Self::Tcp, Self::Control, Self::Lock];
+        let all = [Self::Unix, Self::Tcp, Self::Control, Self::Lock, Self::Line];
         all.into_iter().find(|item| item.letter() == letter)
     }
 }
 
 pub(super) async fn send(
     stream: &UnixStream,
-    items: &[(Item, OwnedFd)],
+    items: &[(Item, BorrowedFd<'_>)],
     lives: &[String],
 ) -> io::Result<()> {
     let mut letters: Vec<_> = items.iter().map(|(item, _)| item.letter()).collect();
@@ -48,7 +49,7 @@ pub(super) async fn send(
     if letters.len() > LONGEST {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let descriptors: Vec<_> = items.iter().map(|(_, owned)| owned.as_fd()).collect();
+    let descriptors: Vec<_> = items.iter().map(|(_, descriptor)| *descriptor).collect();
     let send = || {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_ITEMS))];
         let mut control = SendAncillaryBuffer::new(&mut space);

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::Caller;
 use super::link::Link;
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
@@ -83,9 +84,10 @@ impl Catalog {
     async fn refresh(&self, app: &App, kind: Kind) -> Arc<Vec<Entry>> {
         let before = self.known(kind);
         let limit = app.upstreams().discovery_timeout();
-        let servers = app.upstreams().servers();
-        let lists = servers.iter().map(async |server| {
-            let client = &server.client;
+        let servers = app.upstreams().servers().iter();
+        let servers = servers.filter(|server| server.lists_for_all());
+        let lists = servers.map(async |server| {
+            let client = &server.shared.client;
             let list = async {
                 match kind {
                     Kind::Prompts => client.list_prompts().await,
@@ -130,13 +132,14 @@ impl Catalog {
     pub(super) async fn get_prompt(
         &self,
         app: &App,
+        caller: &Caller,
         request: &Request,
         link: &Arc<Link>,
     ) -> Result<Box<RawValue>, RpcError> {
         let name = request.text("name")?;
         let prompt = self.prompt(app, &name).await?;
         let name = ("name", raw(&prompt.remote_id)?);
-        pass_on(&prompt.server, request, [name], link).await
+        pass_on(&prompt.server, caller, request, [name], link).await
     }
 
     async fn prompt(&self, app: &App, name: &str) -> Result<Entry, RpcError> {
@@ -149,13 +152,14 @@ impl Catalog {
     pub(super) async fn read(
         &self,
         app: &App,
+        caller: &Caller,
         request: &Request,
         link: &Arc<Link>,
     ) -> Result<Box<RawValue>, RpcError> {
         let uri = request.text("uri")?;
         let server = self.server_of(app, &uri).await;
         let server = server.ok_or_else(|| not_found(&uri, link))?;
-        pass_on(&server, request, [], link).await
+        pass_on(&server, caller, request, [], link).await
     }
 
     /// The server that has a resource, by its lists, its templates, or for want of another.
@@ -180,6 +184,7 @@ impl Catalog {
     pub(super) async fn complete(
         &self,
         app: &App,
+        caller: &Caller,
         request: &Request,
         link: &Arc<Link>,
     ) -> Result<Box<RawValue>, RpcError> {
@@ -201,7 +206,14 @@ impl Catalog {
                 let mut written: Members =
                     serde_json::from_str(written.get()).map_err(|_| wrong())?;
                 written.insert("name".to_owned(), raw(&prompt.remote_id)?);
-                pass_on(&prompt.server, request, [("ref", raw(&written)?)], link).await
+                pass_on(
+                    &prompt.server,
+                    caller,
+                    request,
+                    [("ref", raw(&written)?)],
+                    link,
+                )
+                .await
             }
             "ref/resource" => {
                 let uri = &reference.uri;
@@ -214,7 +226,7 @@ impl Catalog {
                     None => self.server_of(app, uri).await,
                 };
                 let server = server.ok_or_else(|| not_found(uri, link))?;
-                pass_on(&server, request, [], link).await
+                pass_on(&server, caller, request, [], link).await
             }
             _ => Err(wrong()),
         }
@@ -285,17 +297,23 @@ fn not_found(uri: &str, link: &Link) -> RpcError {
 /// Passes a request on to a server, with these parameters in place of its own.
 async fn pass_on<const N: usize>(
     server: &Server,
+    caller: &Caller,
     request: &Request,
     instead: [(&'static str, Box<RawValue>); N],
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let params = link.params(instead);
+    let line = server.line_for(&caller.context).await;
+    let line = line.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
+    let (span, trace) = server.span(&request.method, None, link.trace());
+    let params = link.params_in(trace.as_ref(), instead);
     let options = link.options();
-    let passing = server
-        .client
-        .request_with(&request.method, &params, &options);
-    let outcome = server.during(Arc::clone(link), passing).await;
-    outcome.map_err(|error| rpc_error(server, &error))
+    let passing = line.client.request_with(&request.method, &params, &options);
+    let outcome = line.during(Arc::clone(link), passing).await;
+    let outcome = outcome.map_err(|error| rpc_error(server, &error));
+    if let Some(span) = span {
+        span.end_of_request(&outcome);
+    }
+    outcome
 }
 
 /// An error of a server as it wrote it; ours in words.

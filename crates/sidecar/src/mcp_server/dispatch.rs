@@ -25,6 +25,34 @@ pub(super) async fn answer(
     request: &Request,
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
+    let (of_meta, of_http) = (link.trace_of_meta(), caller.context.trace.as_ref());
+    let Some(telemetry) = &app.process().telemetry else {
+        link.set_trace(of_meta.or(of_http).cloned());
+        return answer_untraced(app, caller, request, link).await;
+    };
+    let method = request.method.as_str();
+    let tool = match method {
+        "tools/call" => request.text("name").ok().filter(|name| is_known(app, name)),
+        _ => None,
+    };
+    let version = link.requester.version.as_str();
+    let span = telemetry.mcp_request(method, tool.as_deref(), version, of_meta, of_http);
+    link.set_trace(span.context());
+    let outcome = answer_untraced(app, caller, request, link).await;
+    span.end_of_request(&outcome);
+    outcome
+}
+
+fn is_known(app: &App, tool: &str) -> bool {
+    app.registry().contains(tool) || app.upstreams().only_named(tool).is_some()
+}
+
+async fn answer_untraced(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+    link: &Arc<Link>,
+) -> Result<Box<RawValue>, RpcError> {
     let version = link.requester.version;
     let is_stateless = version.supports(Feature::RequestMetadata);
     let catalog = &app.mcp().catalog;
@@ -49,12 +77,12 @@ pub(super) async fn answer(
             only_page(request)?;
             catalog.list(app, Kind::Templates).await?
         }
-        "prompts/get" => catalog.get_prompt(app, request, link).await?,
+        "prompts/get" => catalog.get_prompt(app, caller, request, link).await?,
         "resources/read" => match results::read(app, caller, request).await? {
             Some(result) => result,
-            None => catalog.read(app, request, link).await?,
+            None => catalog.read(app, caller, request, link).await?,
         },
-        "completion/complete" => catalog.complete(app, request, link).await?,
+        "completion/complete" => catalog.complete(app, caller, request, link).await?,
         _ => return Err(RpcError::new(METHOD_NOT_FOUND, "Method not found")),
     };
     if !is_stateless {

@@ -2,19 +2,18 @@
 //! has come, and questions that a server below has.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD as BASE64;
 use parking_lot::Mutex;
+use pillion_core::digest::sha256_hex;
 use pillion_core::mcp::{
     Feature, LogLevel, Progress, ProtocolVersion, RESERVED_META, RequestOptions, RpcError,
 };
+use pillion_core::tool::TraceContext;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -89,6 +88,10 @@ pub(crate) struct Link {
     own_level: Option<Box<RawValue>>,
     /// The parameters that a server below gets beside the tool's name and arguments.
     others: Members,
+    /// Where the client says that its request stands in a trace.
+    trace_of_meta: Option<TraceContext>,
+    /// Where the request stands in a trace.
+    trace: OnceLock<TraceContext>,
     verbatim: Mutex<Option<Verbatim>>,
 }
 
@@ -102,6 +105,7 @@ impl Link {
         let mut meta = request.meta();
         let progress_token = meta.shift_remove("progressToken");
         let own_level = meta.shift_remove(LOG_LEVEL);
+        let trace_of_meta = trace_of(&meta);
         // The rest of what the specification defines is said to us alone.
         meta.retain(|key, _| !key.starts_with(RESERVED_META));
         let mut others = request.params.clone();
@@ -115,21 +119,64 @@ impl Link {
             progress_token,
             own_level,
             others,
+            trace_of_meta,
+            trace: OnceLock::new(),
             verbatim: Mutex::default(),
         };
         (Arc::new(link), comes_out)
     }
 
     /// The request's parameters for a server below, these in place of its own.
-    pub(crate) fn params(
-        &self,
-        instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>,
-    ) -> Members {
+    fn params(&self, instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>) -> Members {
         let mut params = self.others.clone();
         for (key, value) in instead {
             params.insert(key.to_owned(), value);
         }
         params
+    }
+
+    /// The same, with that place in a trace. Where it is what the client itself said, that
+    /// stays as it wrote it.
+    pub(crate) fn params_in(
+        &self,
+        trace: Option<&TraceContext>,
+        instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>,
+    ) -> Members {
+        let mut params = self.params(instead);
+        let Some(trace) = trace.filter(|trace| Some(*trace) != self.trace_of_meta.as_ref()) else {
+            return params;
+        };
+        let meta = params.get("_meta");
+        let mut meta: Members = meta
+            .and_then(|meta| serde_json::from_str(meta.get()).ok())
+            .unwrap_or_default();
+        meta.shift_remove(TRACE_KEYS[1]);
+        for (key, value) in trace.to_meta() {
+            if let Ok(value) = message::raw(&value) {
+                meta.insert(key, value);
+            }
+        }
+        if let Ok(meta) = message::raw(&meta) {
+            params.insert("_meta".to_owned(), meta);
+        }
+        params
+    }
+
+    /// Where the client says that its request stands in a trace.
+    pub(crate) fn trace_of_meta(&self) -> Option<&TraceContext> {
+        self.trace_of_meta.as_ref()
+    }
+
+    /// Where the request stands in a trace.
+    pub(crate) fn trace(&self) -> Option<&TraceContext> {
+        self.trace.get()
+    }
+
+    pub(crate) fn set_trace(&self, trace: Option<TraceContext>) {
+        if let Some(trace) = trace {
+            // Set once, before anything is asked of others.
+            let _ = self.trace.set(trace);
+        }
     }
 
     /// How the request is passed on to a server below.
@@ -160,15 +207,21 @@ impl Link {
     }
 
     /// What the request says to a server below beside the tool's name and arguments, as a
-    /// digest; none where it says nothing.
+    /// digest; none where it says nothing. The trace is another each time, and changes nothing.
     pub(crate) fn variant(&self) -> Option<String> {
         let others = self.others.iter();
         let others: Members = others
             .filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()))
-            .map(|(key, value)| (key.clone(), value.clone()))
+            .filter_map(|(key, value)| {
+                let value = match key.as_str() {
+                    "_meta" => without_trace(value)?,
+                    _ => value.clone(),
+                };
+                Some((key.clone(), value))
+            })
             .collect();
-        let said = (!others.is_empty()).then(|| serde_json::to_vec(&others).ok())?;
-        said.map(|said| BASE64.encode(Sha256::digest(said)))
+        let said = (!others.is_empty()).then(|| serde_json::to_string(&others).ok())?;
+        said.map(|said| sha256_hex(&said))
     }
 
     /// Passes a log message on, if the client wants it.
@@ -229,6 +282,27 @@ fn tell(said: &mpsc::Sender<Said>, token: &RawValue, progress: &Progress) {
     let params = progress_params(token, progress);
     let notice = message::outgoing(None, "notifications/progress", &params);
     let _ = said.try_send(Said::Notice(notice));
+}
+
+/// The keys of `_meta` that say where a request stands in a trace.
+const TRACE_KEYS: [&str; 2] = ["traceparent", "tracestate"];
+
+fn trace_of(meta: &Members) -> Option<TraceContext> {
+    let [parent, state] = TRACE_KEYS.map(|key| {
+        let raw = meta.get(key)?;
+        serde_json::from_str::<String>(raw.get()).ok()
+    });
+    TraceContext::parse(&parent?, state.as_deref())
+}
+
+/// A `_meta` but for the trace, if there is anything else in it.
+fn without_trace(meta: &RawValue) -> Option<Box<RawValue>> {
+    let mut meta: Members = serde_json::from_str(meta.get()).ok()?;
+    meta.retain(|key, _| !TRACE_KEYS.contains(&key.as_str()));
+    if meta.is_empty() {
+        return None;
+    }
+    message::raw(&meta).ok()
 }
 
 /// What a client must have declared to be asked this.

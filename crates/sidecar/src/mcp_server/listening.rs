@@ -23,8 +23,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Listening {
     changes: broadcast::Sender<Change>,
-    watches: Mutex<HashMap<String, Weak<Watch>>>,
+    known: Mutex<Known>,
 }
+
+/// Who is watched, and for whom.
+#[derive(Debug, Default)]
+struct Known {
+    /// By the labels of their servers.
+    watches: HashMap<String, Weak<Watch>>,
+    ears: Vec<Weak<Watches>>,
+    /// The servers that there are since the last change of them; none before the first.
+    servers: Option<Vec<Arc<Server>>>,
+}
+
+/// What one that listens holds.
+type Watches = Mutex<Vec<Arc<Watch>>>;
 
 /// A list that has changed, by the notice's method.
 pub(super) type Change = &'static str;
@@ -46,14 +59,14 @@ struct Watch {
 #[derive(Debug)]
 pub(super) struct Ear {
     changes: broadcast::Receiver<Change>,
-    _watches: Vec<Arc<Watch>>,
+    _watches: Arc<Watches>,
 }
 
 impl Default for Listening {
     fn default() -> Self {
         Self {
             changes: broadcast::Sender::new(MOST_WAITING),
-            watches: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 }
@@ -65,28 +78,65 @@ impl Listening {
         let _ = self.changes.send(CHANGES[0]);
     }
 
+    /// There are other servers now: whoever listens hears of those as well, and that there are
+    /// other tools.
+    pub(super) fn servers_changed(&self, app: &App) {
+        let mut known = self.known.lock();
+        let servers = app.upstreams().servers().to_vec();
+        let ears: Vec<_> = known.ears.iter().filter_map(Weak::upgrade).collect();
+        for ear in ears {
+            let watches = known.watch(&servers, &self.changes);
+            // What only the old ones held ends after that.
+            let _old = std::mem::replace(&mut *ear.lock(), watches);
+        }
+        known.servers = Some(servers);
+        drop(known);
+        self.tools_changed();
+    }
+
     pub(super) fn listen(&self, app: &App) -> Ear {
         let changes = self.changes.subscribe();
-        let mut watches = self.watches.lock();
-        let servers = app.upstreams().servers().iter();
+        let mut known = self.known.lock();
+        // The request may have begun before the last change.
+        let servers = known.servers.clone();
+        let servers = servers.unwrap_or_else(|| app.upstreams().servers().to_vec());
+        let watches = Mutex::new(known.watch(&servers, &self.changes));
+        let watches = Arc::new(watches);
+        known.ears.retain(|ear| ear.strong_count() > 0);
+        known.ears.push(Arc::downgrade(&watches));
+        Ear {
+            changes,
+            _watches: watches,
+        }
+    }
+}
+
+impl Known {
+    /// A watch of each server: the one that there is, or a new one.
+    fn watch(
+        &mut self,
+        servers: &[Arc<Server>],
+        changes: &broadcast::Sender<Change>,
+    ) -> Vec<Arc<Watch>> {
+        self.watches.retain(|_, watch| watch.strong_count() > 0);
+        // Where tools are listed for each user alone, there is nobody to listen as.
+        let servers = servers.iter().filter(|server| server.lists_for_all());
         let held = servers.map(|server| {
-            let known = watches.get(&server.label).and_then(Weak::upgrade);
+            let known = self.watches.get(&server.label).and_then(Weak::upgrade);
             // One of that name may be another server by now.
             let known = known.filter(|watch| Arc::ptr_eq(&watch.server, server));
             known.unwrap_or_else(|| {
-                let watch = watch(Arc::clone(server), self.changes.clone());
+                let watch = watch(Arc::clone(server), changes.clone());
                 let watch = Arc::new(Watch {
                     server: Arc::clone(server),
                     _task: AbortOnDropHandle::new(tokio::spawn(watch)),
                 });
-                watches.insert(server.label.clone(), Arc::downgrade(&watch));
+                let label = server.label.clone();
+                self.watches.insert(label, Arc::downgrade(&watch));
                 watch
             })
         });
-        Ear {
-            changes,
-            _watches: held.collect(),
-        }
+        held.collect()
     }
 }
 
@@ -115,7 +165,7 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
             resources_list_changed: true,
             resources: Vec::new(),
         };
-        match server.client.subscribe(filter).await {
+        match server.shared.client.subscribe(filter).await {
             Ok(mut subscription) => {
                 while let Some(notice) = subscription.next().await {
                     let change = CHANGES.into_iter().find(|method| *method == notice.method);

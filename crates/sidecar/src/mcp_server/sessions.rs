@@ -51,6 +51,9 @@ struct State {
     stream: Option<mpsc::Sender<Bytes>>,
     /// Questions that the client has been asked, by their ids.
     asked: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
+    /// Before their numbers: a client may have questions of two sidecars at a time, the one
+    /// that ends and the next.
+    question_prefix: String,
     questions: u64,
     /// Requests of the client that are being answered, by their ids as it wrote them.
     running: HashMap<String, AbortHandle>,
@@ -88,7 +91,8 @@ impl Sessions {
     }
 
     pub(super) fn close(&self, session: &Session) {
-        end(self.0.lock().remove(&session.id));
+        self.0.lock().remove(&session.id);
+        session.end();
     }
 
     pub(super) fn end_all(&self) {
@@ -122,6 +126,7 @@ impl Session {
                 last_used: Instant::now(),
                 stream: None,
                 asked: HashMap::new(),
+                question_prefix: format!("pillion-{}", Uuid::new_v4().simple()),
                 questions: 0,
                 running: HashMap::new(),
                 resources: HashMap::new(),
@@ -164,7 +169,7 @@ impl Session {
         let mut state = self.state.lock();
         state.asked.retain(|_, reply| !reply.is_closed());
         state.questions += 1;
-        let id = format!("pillion-{}", state.questions);
+        let id = format!("{}-{}", state.question_prefix, state.questions);
         state.asked.insert(id.clone(), question.reply);
         message::outgoing(Some(&id), &question.method, &question.params)
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use parking_lot::Mutex;
 use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
+use pillion_core::tool::CallContext;
 use serde_json::json;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -18,54 +19,114 @@ use super::source::{Listener, Source};
 use super::stateless::{self, Step};
 use super::{Caller, stateful};
 use crate::app::App;
+use crate::live::Live;
+
+/// What a connection to the sidecar changes to that carries these messages.
+pub(crate) const PROTOCOL: &str = "pillion-mcp";
+
+/// The notice that the sidecar takes no more connections: what the client asks from now on
+/// belongs on another one. What it has asked is answered. No MCP client ever hears it.
+pub(crate) const DRAINING: &str = "notifications/pillion/draining";
 
 /// Longest line that is read, in bytes.
-const LONGEST_LINE: u64 = 16 * 1024 * 1024;
+pub(crate) const LONGEST_LINE: u64 = 16 * 1024 * 1024;
 
 /// Messages that may wait to be written.
-const MOST_WAITING: usize = 256;
+pub(crate) const MOST_WAITING: usize = 256;
 
-/// Serves one client until it closes `input`, and what it has asked for is answered or `grace`
-/// is over; or until `shutdown` resolves.
-///
-/// # Errors
-/// When a stream breaks.
-pub(crate) async fn serve(
-    app: &App,
-    caller: Caller,
-    input: impl AsyncBufRead + Unpin,
-    output: impl AsyncWrite + Unpin,
-    grace: Duration,
-    shutdown: impl Future<Output = ()>,
-) -> std::io::Result<()> {
-    let (sender, messages) = mpsc::channel(MOST_WAITING);
-    let client = Client {
-        app: app.clone(),
-        caller,
-        out: sender,
-        state: Arc::default(),
-    };
-    let reading = async {
-        let mut tasks = JoinSet::new();
-        let mut streams = JoinSet::new();
-        let outcome = client.read(input, &mut tasks, &mut streams).await;
-        let answered = async { while tasks.join_next().await.is_some() {} };
-        // What takes longer is given up.
-        drop(tokio::time::timeout(grace, answered).await);
-        // The writer ends when nobody can say anything any more.
-        drop(client);
-        outcome
-    };
-    tokio::select! {
-        outcome = async { tokio::try_join!(reading, write(output, messages)) } => outcome.map(drop),
-        () = shutdown => Ok(()),
+/// One client, which has a pair of streams to itself.
+pub(crate) struct Client {
+    live: Live,
+    context: CallContext,
+    model: Option<String>,
+}
+
+impl Client {
+    /// A client on whose behalf calls run in `context`, and who may see what `model` may.
+    ///
+    /// # Errors
+    /// There is no such model.
+    pub(crate) fn new(
+        live: Live,
+        context: CallContext,
+        model: Option<String>,
+    ) -> Result<Self, RpcError> {
+        let client = Self {
+            live,
+            context,
+            model,
+        };
+        client.now()?;
+        Ok(client)
+    }
+
+    /// The state of this moment, and what the client may do in it.
+    fn now(&self) -> Result<(App, Caller), RpcError> {
+        let app = self.live.app();
+        let caller = Caller::new(&app, self.context.clone(), self.model.as_deref())?;
+        Ok((app, caller))
+    }
+
+    /// Serves it until it closes `input`, and what it has asked for is answered or `grace` is
+    /// over. It hears `announcement` when that is there.
+    ///
+    /// # Errors
+    /// When a stream breaks.
+    pub(crate) async fn serve(
+        self,
+        input: impl AsyncBufRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+        grace: Duration,
+        announcement: impl Future<Output = Bytes>,
+    ) -> std::io::Result<()> {
+        let (sender, messages) = mpsc::channel(MOST_WAITING);
+        let live = self.live.clone();
+        let state: Arc<Mutex<State>> = Arc::default();
+        let weak = sender.downgrade();
+        let conversation = Conversation {
+            client: self,
+            out: sender,
+            state: Arc::clone(&state),
+        };
+        let reading = async {
+            let mut tasks = JoinSet::new();
+            let mut streams = JoinSet::new();
+            let outcome = conversation.read(input, &mut tasks, &mut streams).await;
+            let answered = async { while tasks.join_next().await.is_some() {} };
+            // What takes longer is given up.
+            drop(tokio::time::timeout(grace, answered).await);
+            // The writer ends when nobody can say anything any more.
+            drop(conversation);
+            outcome
+        };
+        let announcing = async {
+            let announcement = announcement.await;
+            if let Some(out) = weak.upgrade() {
+                drop(out.send(announcement).await);
+            }
+            std::future::pending::<()>().await;
+        };
+        let outcome = tokio::select! {
+            outcome = async { tokio::try_join!(reading, write(output, messages)) } => outcome,
+            () = announcing => Ok(((), ())),
+        };
+        // What the client has left running ends with it.
+        let session = state.lock().session.take();
+        if let Some(session) = session {
+            live.app().mcp().sessions.close(&session);
+        }
+        outcome.map(drop)
     }
 }
 
-/// The client at the other end.
-struct Client {
-    app: App,
-    caller: Caller,
+/// Tells the client that this sidecar takes no more connections.
+pub(crate) fn draining() -> Bytes {
+    message::outgoing(None, DRAINING, &json!({}))
+}
+
+/// What has been said so far.
+struct Conversation {
+    client: Client,
     out: mpsc::Sender<Bytes>,
     state: Arc<Mutex<State>>,
 }
@@ -78,7 +139,7 @@ struct State {
     running: HashMap<String, AbortHandle>,
 }
 
-impl Client {
+impl Conversation {
     /// Reads to the end. `tasks` are answers, `streams` what goes on for ever.
     async fn read(
         &self,
@@ -137,15 +198,14 @@ impl Client {
                 return;
             }
         };
+        let (app, caller) = match self.client.now() {
+            Ok(now) => now,
+            Err(error) => return self.say(&request, &Err(error)).await,
+        };
         if is_stateless(&request) {
             let id = request.id.get().to_owned();
             let is_stream = request.method == "subscriptions/listen";
-            let task = answer_stateless(
-                self.app.clone(),
-                self.caller.clone(),
-                self.out.clone(),
-                request,
-            );
+            let task = answer_stateless(app, caller, self.out.clone(), request);
             let set = if is_stream { streams } else { tasks };
             let handle = set.spawn(task);
             let mut state = self.state.lock();
@@ -154,14 +214,13 @@ impl Client {
             return;
         }
         match (session, request.method.as_str()) {
-            (None, "initialize") => self.initialize(&request, streams).await,
+            (None, "initialize") => self.initialize(&app, &caller, &request, streams).await,
             (None, "ping") => self.say(&request, &message::raw(&json!({}))).await,
             (None, _) => {
                 let error = RpcError::new(INVALID_REQUEST, "Begin with initialize");
                 self.say(&request, &Err(error)).await;
             }
             (Some(session), _) => {
-                let (app, caller) = (self.app.clone(), self.caller.clone());
                 let out = self.out.clone();
                 tasks.spawn(async move {
                     let outcome = stateful::of_session(&app, &session, &request).await;
@@ -187,13 +246,19 @@ impl Client {
         drop(self.out.send(answer).await);
     }
 
-    async fn initialize(&self, request: &Request, streams: &mut JoinSet<()>) {
-        let (session, result) = match stateful::initialize(&self.app, &self.caller, request) {
+    async fn initialize(
+        &self,
+        app: &App,
+        caller: &Caller,
+        request: &Request,
+        streams: &mut JoinSet<()>,
+    ) {
+        let (session, result) = match stateful::initialize(app, caller, request) {
             Ok(opened) => opened,
             Err(error) => return self.say(request, &Err(error)).await,
         };
         self.say(request, &Ok(result)).await;
-        let listener = Listener::of_session(&self.app, &session);
+        let listener = Listener::of_session(app, &session);
         self.state.lock().session = Some(session);
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
@@ -259,7 +324,7 @@ async fn pour(mut source: impl Source, out: &mpsc::Sender<Bytes>) {
     }
 }
 
-async fn write(
+pub(crate) async fn write(
     mut output: impl AsyncWrite + Unpin,
     mut messages: mpsc::Receiver<Bytes>,
 ) -> std::io::Result<()> {

@@ -21,11 +21,16 @@ pub(super) async fn subscribe(
         app.mcp().catalog.server_of(app, uri).await.ok_or_else(|| {
             error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
         })?;
+    if server.is_of_users() {
+        let reason = "Resources of a server that is called with the credentials of users cannot \
+                      be subscribed to";
+        return Err(error_with(INVALID_PARAMS, reason, &json!({ "uri": uri })));
+    }
     let filter = SubscriptionFilter {
         resources: vec![uri.to_owned()],
         ..SubscriptionFilter::default()
     };
-    let subscription = server.client.subscribe(filter).await;
+    let subscription = server.shared.client.subscribe(filter).await;
     let mut subscription = subscription.map_err(|error| rpc_error(&server, &error))?;
     Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         while let Some(notice) = subscription.next().await {

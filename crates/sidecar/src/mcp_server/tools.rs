@@ -13,7 +13,7 @@ use super::link::Link;
 use super::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use super::{Caller, results};
 use crate::app::App;
-use crate::upstream::UpstreamTool;
+use crate::upstream::{Own, UpstreamTool};
 
 /// A tool as clients see it.
 struct Exposed {
@@ -26,9 +26,12 @@ struct Exposed {
 /// Every tool with the name that clients know it by, in the registry's order: its own, but
 /// for a server's tool that stands under the server's own name where no other has it and the
 /// configuration says nothing of a prefix.
-fn exposed(app: &App) -> Vec<Exposed> {
-    let of_servers = app.upstreams().tools();
-    let registered = app.registry().tools(None);
+fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
+    let mut of_servers = app.upstreams().tools();
+    let listed = own.listed.iter();
+    of_servers.extend(listed.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
+    let mut registered = app.registry().tools(None);
+    registered.extend(own.tools.values().cloned());
     let wanted = registered
         .iter()
         .map(|tool| match of_servers.get(tool.name()) {
@@ -41,10 +44,11 @@ fn exposed(app: &App) -> Vec<Exposed> {
         *wanting.entry(name).or_default() += 1;
     }
     let named = registered.iter().zip(&wanted).map(|(tool, name)| {
-        let own = tool.name().as_str();
-        let is_free = wanting.get(name) == Some(&1) && !app.registry().contains(name);
+        let registered_as = tool.name().as_str();
+        let is_taken = app.registry().contains(name) || own.tools.contains_key(*name);
+        let is_free = wanting.get(name) == Some(&1) && !is_taken;
         Exposed {
-            name: if is_free { *name } else { own }.to_owned(),
+            name: if is_free { *name } else { registered_as }.to_owned(),
             tool: Arc::clone(tool),
             listed: of_servers.get(tool.name()).cloned(),
         }
@@ -55,8 +59,9 @@ fn exposed(app: &App) -> Vec<Exposed> {
 /// `ListToolsResult`. Whatever could not be asked is left out, and asked again later.
 pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, RpcError> {
     app.discover().await;
+    let own = app.upstreams().own(&caller.context).await;
     let mut tools = Vec::new();
-    for Exposed { name, tool, listed } in exposed(app) {
+    for Exposed { name, tool, listed } in exposed(app, &own) {
         let names = [tool.name().as_str(), &name];
         if !caller.visibility.admits(names, tool.origin()) {
             continue;
@@ -88,8 +93,13 @@ fn native(name: &str, tool: &RegisteredTool) -> Value {
     entry
 }
 
-/// The tool that a client means, if it may see it (H2). One that it may not see is not there.
-async fn find(app: &App, caller: &Caller, name: &str) -> Result<Arc<RegisteredTool>, RpcError> {
+/// The tool that a client means, if it may see it (H2), with what this client alone has. One
+/// that it may not see is not there.
+async fn find(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+) -> (Result<Arc<RegisteredTool>, RpcError>, Own) {
     let known = || {
         let tool = app.registry().get(name);
         tool.or_else(|| {
@@ -97,29 +107,37 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Result<Arc<RegisteredTo
                 .get(app.upstreams().only_named(name)?.as_str())
         })
     };
-    let tool = match known() {
-        Some(tool) => Some(tool),
+    let mut own = Own::default();
+    let mut tool = known();
+    if tool.is_none() {
         // It may be one of a server that has not been asked yet.
-        None => {
-            app.discover().await;
-            known()
-        }
-    };
-    tool.filter(|tool| {
+        app.discover().await;
+        tool = known();
+    }
+    if tool.is_none() {
+        own = app.upstreams().own(&caller.context).await;
+        let named = own.tools.get(name).cloned();
+        tool = named.or_else(|| own.only_named(name));
+    }
+    let tool = tool.filter(|tool| {
         let names = [tool.name().as_str(), name];
         caller.visibility.admits(names, tool.origin())
-    })
-    .ok_or_else(|| message::unknown("tool", name))
+    });
+    (tool.ok_or_else(|| message::unknown("tool", name)), own)
 }
 
-/// What a call of a tool ends with that is blocked, if the client could see it otherwise.
-fn blocked(app: &App, caller: &Caller, name: &str) -> Option<Box<RawValue>> {
-    let blocked = app.upstreams().blocked(name)?;
-    if !caller.visibility.admits([name, name], &blocked.origin()) {
-        return None;
-    }
+/// What a call of a tool ends with that is blocked, if the client could see it otherwise, or that
+/// would be one of a server that the caller has no credential for.
+fn blocked(app: &App, caller: &Caller, own: &Own, name: &str) -> Option<Box<RawValue>> {
+    let text = match (own.refusal(name), app.upstreams().blocked(name)) {
+        (Some(refusal), _) => refusal.message.clone(),
+        (None, Some(blocked)) if caller.visibility.admits([name, name], &blocked.origin()) => {
+            blocked.reason(name)
+        }
+        _ => return None,
+    };
     let result = json!({
-        "content": [{"type": "text", "text": blocked.reason(name)}],
+        "content": [{"type": "text", "text": text}],
         "isError": true,
     });
     message::raw(&result).ok()
@@ -141,9 +159,9 @@ pub(super) async fn call(
             _ => return Err(invalid_params("'arguments' must be an object")),
         },
     };
-    let tool = match find(app, caller, &name).await {
-        Ok(tool) => tool,
-        Err(error) => return blocked(app, caller, &name).ok_or(error),
+    let (tool, own) = match find(app, caller, &name).await {
+        (Ok(tool), own) => (tool, own),
+        (Err(error), own) => return blocked(app, caller, &own, &name).ok_or(error),
     };
     if let Some(headers) = &link.requester.param_headers {
         let schema = tool.definition().input_schema();
@@ -155,11 +173,13 @@ pub(super) async fn call(
     let context = CallContext {
         variant: link.variant(),
         link: Some(tool::Link::new(Arc::clone(link))),
+        trace: link.trace().cloned(),
         ..caller.context.clone()
     };
     let id = uuid::Uuid::now_v7().to_string();
     let call = ToolCall::new(id, tool.name().as_str(), arguments);
-    let result = app.executor().execute_one(call, &context).await;
+    let executor = app.executor().with_own_tools(own.tools);
+    let result = executor.execute_one(call, &context).await;
     let deposit = link.take_deposit();
     let (is_mcp, metadata) = (tool.origin().is_mcp(), &result.metadata);
     if let Some(spilled) = metadata.get("spilled") {

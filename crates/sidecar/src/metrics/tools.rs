@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use pillion_core::executor::Observer;
+use pillion_core::executor::{AbandonedCall, Observer};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
 
 use super::Latency;
@@ -138,7 +138,13 @@ impl Observer for Tools {
         self.of(name).add(Outcome::of(result.error_code), elapsed);
     }
 
-    fn abandoned(&self, _: &str, _: Option<&ToolOrigin>, _: Duration, _: &CallContext) {
+    fn abandoned(
+        &self,
+        _: &AbandonedCall<'_>,
+        _: Option<&ToolOrigin>,
+        _: Duration,
+        _: &CallContext,
+    ) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

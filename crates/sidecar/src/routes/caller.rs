@@ -1,13 +1,14 @@
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use pillion_core::tool::{ApprovalWish, CallContext, TraceContext};
+use pillion_core::tool::{ApprovalWish, CallContext};
 use pillion_wire::{APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, USER_HEADER};
 use serde::Deserialize;
 
 use super::error::RequestError;
-use crate::access::{Grant, Peer, Scope};
+use super::parameters::Parameters;
+use crate::access::{Grant, Scope, Users};
 use crate::app::App;
 use crate::config::AskClients;
 
@@ -15,7 +16,8 @@ use crate::config::AskClients;
 const LONGEST_BYTES: usize = 256;
 
 /// On whose behalf the request runs, from its headers. The socket's permissions say who
-/// may connect; whoever does is trusted to name the user.
+/// may connect; whoever does is trusted to name the user. Of a token its grant says for whom it
+/// may act.
 pub(super) struct Caller(pub(super) CallContext);
 
 impl FromRequestParts<App> for Caller {
@@ -27,25 +29,36 @@ impl FromRequestParts<App> for Caller {
             wait: wait_of(parts)?,
             decider: decider_of(parts, app),
         };
+        let (user, is_user_vouched) = user_of(parts)?;
         Ok(Self(CallContext {
-            user: text_of(parts, USER_HEADER)?,
+            user,
+            is_user_vouched,
             channel: text_of(parts, CHANNEL_HEADER)?,
-            principal: principal_of(parts),
+            principal: parts.extensions.get().map(Grant::principal),
             caller: Some("rest".to_owned()),
             approval,
-            trace: trace_of(parts),
+            trace: parts.extensions.get().cloned(),
             ..CallContext::default()
         }))
     }
 }
 
-/// Who was let in. The names of tokens and of local users cannot be taken for each other.
-fn principal_of(parts: &Parts) -> Option<String> {
-    let Grant { name, .. } = parts.extensions.get::<Grant>()?;
-    Some(match parts.extensions.get::<Peer>() {
-        Some(Peer::Network { .. }) => format!("token:{name}"),
-        _ => name.clone(),
-    })
+/// The user that the request names or that its token has, and whether what is that user's own may
+/// be used for it.
+fn user_of(parts: &Parts) -> Result<(Option<String>, bool), RequestError> {
+    let named = text_of(parts, USER_HEADER)?;
+    let Some(grant) = parts.extensions.get::<Grant>() else {
+        return Ok((named, false));
+    };
+    let user = match (&grant.users, named) {
+        (Users::One(own), Some(named)) if *own != named => {
+            return Err(RequestError::NotThatUser);
+        }
+        (Users::One(own), _) => Some(own.clone()),
+        (_, named) => named,
+    };
+    let is_vouched = user.as_deref().is_some_and(|user| grant.vouches_for(user));
+    Ok((user, is_vouched))
 }
 
 /// Who the caller is, if it may be asked to decide on its own call.
@@ -56,7 +69,7 @@ fn decider_of(parts: &Parts, app: &App) -> Option<String> {
         AskClients::All => true,
         AskClients::Nobody => false,
     };
-    may_decide.then(|| grant.holder(parts.extensions.get()))
+    may_decide.then(|| grant.principal())
 }
 
 /// How long the request may wait for a decision; the query wins.
@@ -65,26 +78,14 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
     struct Asked {
         wait_ms: Option<i64>,
     }
-    let asked = Query::<Asked>::try_from_uri(&parts.uri);
-    let Query(asked) = asked.map_err(|_| RequestError::BadQuery)?;
+    let Parameters(asked) = Parameters::<Asked>::of(&parts.uri)?;
+    let wrong = |name| RequestError::parameter(name, "a number of milliseconds, 0 or more");
     let millis = match (asked.wait_ms, text_of(parts, APPROVAL_WAIT_HEADER)?) {
-        (Some(millis), _) => {
-            u64::try_from(millis).map_err(|_| RequestError::BadParameter { name: "wait_ms" })?
-        }
+        (Some(millis), _) => u64::try_from(millis).map_err(|_| wrong("wait_ms"))?,
         (None, None) => 0,
-        (None, Some(text)) => text.parse().map_err(|_| RequestError::BadParameter {
-            name: APPROVAL_WAIT_HEADER,
-        })?,
+        (None, Some(text)) => text.parse().map_err(|_| wrong(APPROVAL_WAIT_HEADER))?,
     };
     Ok(Duration::from_millis(millis))
-}
-
-/// The trace that the request belongs to (W3C Trace Context); its id is in the log.
-fn trace_of(parts: &Parts) -> Option<TraceContext> {
-    let text = |header| parts.headers.get(header)?.to_str().ok();
-    let trace = TraceContext::parse(text("traceparent")?, text("tracestate"))?;
-    tracing::Span::current().record("trace_id", trace.trace_id());
-    Some(trace)
 }
 
 /// The header's value; an empty one counts as none.

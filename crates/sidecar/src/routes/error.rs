@@ -42,14 +42,26 @@ pub(super) enum RequestError {
     BadToolName,
     #[error("The query string is malformed")]
     BadQuery,
-    #[error("The parameter '{name}' is not what it can be")]
-    BadParameter { name: &'static str },
+    #[error("The parameter '{name}' must be {wanted}")]
+    BadParameter {
+        name: &'static str,
+        /// What it can be.
+        wanted: String,
+    },
+    #[error("This token is for another user than the one that the header x-pillion-user names")]
+    NotThatUser,
     #[error("There is no recorded call with this id")]
     UnknownCall,
     #[error("Only a process of this host, on the Unix socket, can be a worker")]
     WorkerFromAfar,
-    #[error("A worker asks for Connection: Upgrade and Upgrade: pillion-worker")]
-    NoUpgrade,
+    #[error("Only a process of this host, on the Unix socket, can have the connection to itself")]
+    StreamFromAfar,
+    #[error("As many MCP clients as http.max_connections allows have a connection to themselves")]
+    TooManyStreams,
+    #[error("{0}")]
+    UnknownModel(String),
+    #[error("This route asks for Connection: Upgrade and Upgrade: {protocol}")]
+    NoUpgrade { protocol: &'static str },
     #[error("This sidecar is about to end")]
     Draining,
     #[error("The body is no registration: {0}")]
@@ -81,6 +93,18 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
+    /// A parameter that is not what it can be: `wanted`.
+    pub(super) fn parameter(name: &'static str, wanted: impl Into<String>) -> Self {
+        let wanted = wanted.into();
+        Self::BadParameter { name, wanted }
+    }
+
+    /// A parameter that is none of these words.
+    pub(super) fn word(name: &'static str, words: impl IntoIterator<Item = &'static str>) -> Self {
+        let words: Vec<_> = words.into_iter().collect();
+        Self::parameter(name, format!("one of {}", words.join(", ")))
+    }
+
     fn translate(&self) -> (StatusCode, ErrorCode) {
         use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, Timeout, Unavailable};
         match self {
@@ -95,6 +119,7 @@ impl RequestError {
             | Self::BadIdempotencyKey
             | Self::BadToolName
             | Self::BadQuery
+            | Self::UnknownModel(_)
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
@@ -105,16 +130,18 @@ impl RequestError {
             Self::NoStore
             | Self::Draining
             | Self::UnreadableResult
+            | Self::TooManyStreams
             | Self::Worker(WorkerRefusal::TooMany { .. }) => {
                 (StatusCode::SERVICE_UNAVAILABLE, Unavailable)
             }
-            Self::WorkerFromAfar | Self::Worker(WorkerRefusal::Disabled) => {
-                (StatusCode::FORBIDDEN, Denied)
-            }
+            Self::NotThatUser
+            | Self::WorkerFromAfar
+            | Self::StreamFromAfar
+            | Self::Worker(WorkerRefusal::Disabled) => (StatusCode::FORBIDDEN, Denied),
             Self::Worker(WorkerRefusal::NameTaken(_)) | Self::NotOpen { .. } => {
                 (StatusCode::CONFLICT, InvalidInput)
             }
-            Self::NoUpgrade => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
+            Self::NoUpgrade { .. } => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
             Self::UnknownRoute { .. }
             | Self::UnknownCall
             | Self::UnknownApproval

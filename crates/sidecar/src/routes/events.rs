@@ -2,8 +2,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -11,9 +10,9 @@ use futures_util::stream::unfold;
 use serde::Deserialize;
 
 use super::error::RequestError;
+use super::parameters::Parameters;
 use crate::app::App;
-use crate::events::{Listener, Types};
-use crate::problem::Problem;
+use crate::events::{Event, Listener, Types};
 
 /// How often something is sent where nothing happens: so it is seen when the client has gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -44,17 +43,16 @@ pub(super) struct Wanted {
     ),
     responses(
         (status = 200, description = "The events", content_type = "text/event-stream", body = String),
-        (status = 400, description = "There is no such type", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "There is no such type"),
     )
 )]
 pub(super) async fn events(
     State(app): State<App>,
     headers: HeaderMap,
-    query: Result<Query<Wanted>, QueryRejection>,
+    Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Response, RequestError> {
-    let Query(wanted) = query.map_err(|_| RequestError::BadQuery)?;
     let types = Types::parse(wanted.types.as_deref().unwrap_or_default());
-    let types = types.ok_or(RequestError::BadParameter { name: "types" })?;
+    let types = types.ok_or_else(unknown_type)?;
     let last = headers.get("last-event-id");
     // What is no text is nothing that we have sent.
     let last = last.map(|last| last.to_str().unwrap_or_default());
@@ -76,4 +74,10 @@ fn body(listener: Listener) -> Body {
         Some((Ok::<_, Infallible>(next), listener))
     });
     Body::from_stream(Box::pin(stream))
+}
+
+fn unknown_type() -> RequestError {
+    let known = Event::KINDS.join(", ");
+    let wanted = format!("some of {known}, or what stands before a dot, divided by commas");
+    RequestError::parameter("types", wanted)
 }

@@ -2,7 +2,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::{Grant, Peer, Scope};
+use crate::access::{Grant, Holder, Peer, Scope, Users};
 use crate::app::App;
 use crate::tcp::Refusal;
 
@@ -23,12 +23,16 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
         }
         Some(Peer::Process { uid, .. }) => Some(Grant {
             name: format!("uid:{uid}"),
+            holder: Holder::LocalUser,
             scope: Scope::Admin,
+            users: Users::Anybody,
         }),
         // Only code that has the router in its hands, such as a test, comes this way.
         None => Some(Grant {
             name: "in-process".to_owned(),
+            holder: Holder::LocalUser,
             scope: Scope::Admin,
+            users: Users::Anybody,
         }),
     };
     if let Some(grant) = grant {

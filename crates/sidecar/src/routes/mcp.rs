@@ -1,17 +1,25 @@
-//! `/mcp`: the MCP server over HTTP.
+//! `/mcp`: the MCP server over HTTP, and over a connection that a client has to itself.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use hyper_util::rt::TokioIo;
 use serde::Deserialize;
+use tokio::io::BufReader;
 
 use super::body::Body;
 use super::caller::Caller;
 use super::error::RequestError;
+use super::parameters::Parameters;
+use super::upgrade;
+use crate::access::Peer;
 use crate::app::App;
+use crate::live::Live;
 use crate::mcp_server::http::Exchange;
-use crate::mcp_server::{self, message};
+use crate::mcp_server::{self, message, stdio};
 
 /// `?model=NAME`: only the tools that the model of that name may see (H2).
 #[derive(Debug, Deserialize)]
@@ -19,20 +27,18 @@ pub(super) struct Asked {
     model: Option<String>,
 }
 
-type AskedQuery = Result<Query<Asked>, QueryRejection>;
-
 /// A message of a client.
 pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    query: AskedQuery,
+    Parameters(asked): Parameters<Asked>,
     Body(body): Body,
-) -> Result<Response, RequestError> {
-    Ok(match exchange(&app, &headers, caller, query)? {
+) -> Response {
+    match exchange(&app, &headers, caller, &asked) {
         Ok(exchange) => exchange.post(&body).await,
-        Err(refusal) => refusal,
-    })
+        Err(refusal) => *refusal,
+    }
 }
 
 /// The stream of a session.
@@ -40,12 +46,12 @@ pub(super) async fn get(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    query: AskedQuery,
-) -> Result<Response, RequestError> {
-    Ok(match exchange(&app, &headers, caller, query)? {
+    Parameters(asked): Parameters<Asked>,
+) -> Response {
+    match exchange(&app, &headers, caller, &asked) {
         Ok(exchange) => exchange.get(),
-        Err(refusal) => refusal,
-    })
+        Err(refusal) => *refusal,
+    }
 }
 
 /// The end of a session.
@@ -53,23 +59,73 @@ pub(super) async fn delete(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    query: AskedQuery,
-) -> Result<Response, RequestError> {
-    Ok(match exchange(&app, &headers, caller, query)? {
+    Parameters(asked): Parameters<Asked>,
+) -> Response {
+    match exchange(&app, &headers, caller, &asked) {
         Ok(exchange) => exchange.delete(),
-        Err(refusal) => refusal,
-    })
+        Err(refusal) => *refusal,
+    }
+}
+
+/// Makes the connection that of one client, whose messages come a line each, as over standard
+/// streams: `pillion mcp-stdio` is at the other end.
+pub(super) async fn stdio(
+    State(app): State<App>,
+    peer: Option<Extension<Peer>>,
+    Caller(context): Caller,
+    Parameters(Asked { model }): Parameters<Asked>,
+    mut request: Request,
+) -> Result<Response, RequestError> {
+    if let Some(Extension(Peer::Network { .. })) = peer {
+        return Err(RequestError::StreamFromAfar);
+    }
+    if !upgrade::is_asked_for(request.headers(), stdio::PROTOCOL) {
+        return Err(RequestError::NoUpgrade {
+            protocol: stdio::PROTOCOL,
+        });
+    }
+    let process = app.process();
+    if process.is_draining() {
+        return Err(RequestError::Draining);
+    }
+    if process.clients.len() >= app.http().max_connections.get() {
+        return Err(RequestError::TooManyStreams);
+    }
+    let client = stdio::Client::new(Live::of(&app), context, model)
+        .map_err(|error| RequestError::UnknownModel(error.message))?;
+    let upgraded = hyper::upgrade::on(&mut request);
+    let draining = process.draining();
+    let announcement = async {
+        draining.await;
+        stdio::draining()
+    };
+    process.clients.spawn(async move {
+        let served = match upgraded.await {
+            Ok(stream) => {
+                let (input, output) = tokio::io::split(TokioIo::new(stream));
+                let input = BufReader::new(input);
+                // Who has gone waits for nothing.
+                client
+                    .serve(input, output, Duration::ZERO, announcement)
+                    .await
+            }
+            Err(error) => Err(std::io::Error::other(error)),
+        };
+        if let Err(error) = served {
+            tracing::debug!(%error, "The connection of an MCP client broke");
+        }
+    });
+    Ok(upgrade::switching(stdio::PROTOCOL))
 }
 
 fn exchange<'a>(
     app: &'a App,
     headers: &'a HeaderMap,
     Caller(context): Caller,
-    query: AskedQuery,
-) -> Result<Result<Exchange<'a>, Response>, RequestError> {
-    let Query(Asked { model }) = query.map_err(|_| RequestError::BadQuery)?;
-    let caller = mcp_server::Caller::new(app, context, model.as_deref());
-    Ok(caller
+    asked: &Asked,
+) -> Result<Exchange<'a>, Box<Response>> {
+    let caller = mcp_server::Caller::new(app, context, asked.model.as_deref());
+    caller
         .map(|caller| Exchange {
             app,
             caller,
@@ -77,6 +133,6 @@ fn exchange<'a>(
         })
         .map_err(|error| {
             let status = axum::http::StatusCode::BAD_REQUEST;
-            (status, message::response(None, &Err(error))).into_response()
-        }))
+            Box::new((status, message::response(None, &Err(error))).into_response())
+        })
 }

@@ -2,7 +2,7 @@ use std::sync::LazyLock;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use utoipa::openapi::path::ParameterIn;
+use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder, Schema};
@@ -51,6 +51,9 @@ use crate::problem::Problem;
         servers::change::enable,
         servers::change::disable,
         servers::change::reconnect,
+        servers::credentials::list,
+        servers::credentials::set,
+        servers::credentials::remove,
         servers::tools::tools,
         servers::test::test,
         servers::refresh::rotate,
@@ -60,7 +63,7 @@ use crate::problem::Problem;
         status::status
     ),
     components(schemas(Problem)),
-    modifiers(&Headers, &Refusals, &Tokens),
+    modifiers(&Names, &Headers, &Refusals, &Tokens),
     tags(
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
@@ -73,6 +76,33 @@ use crate::problem::Problem;
     )
 )]
 struct Document;
+
+/// The id of an operation is the name of its function, which others have as well, after that of
+/// its group.
+struct Names;
+
+impl Modify for Names {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        for operation in document.paths.paths.values_mut().flat_map(operations) {
+            let group = operation.tags.iter().flatten().next();
+            if let (Some(group), Some(id)) = (group, &operation.operation_id) {
+                operation.operation_id = Some(format!("{}_{id}", group.replace('-', "_")));
+            }
+        }
+    }
+}
+
+/// What can be done at a path.
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let all = [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.patch,
+    ];
+    all.into_iter().flatten()
+}
 
 /// A header is text or is not there; it is never null.
 struct Headers;
@@ -97,28 +127,38 @@ impl Modify for Headers {
     }
 }
 
-/// What every operation may answer, whatever it does.
+/// What every operation may answer, whatever it does; and what its own refusals look like,
+/// where they say nothing else.
 struct Refusals;
+
+/// Refusals that have no body: what is wrong is in a header.
+const WITHOUT_BODY: [&str; 1] = ["416"];
+
+const MEDIA_TYPE: &str = "application/problem+json";
 
 impl Modify for Refusals {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+        let is_bare_refusal = |status: &str, response: &utoipa::openapi::Response| {
+            status.starts_with(['4', '5'])
+                && !WITHOUT_BODY.contains(&status)
+                && response.content.is_empty()
+        };
         let refusal = ResponseBuilder::new()
             .description("Refused: the request is not allowed, too big, too slow or not understood, or the sidecar cannot")
-            .content("application/problem+json", problem)
+            .content(MEDIA_TYPE, problem.clone())
             .build();
-        for item in document.paths.paths.values_mut() {
-            let operations = [
-                &mut item.get,
-                &mut item.put,
-                &mut item.post,
-                &mut item.delete,
-                &mut item.patch,
-            ];
-            for operation in operations.into_iter().flatten() {
-                let responses = &mut operation.responses.responses;
-                responses.insert("default".to_owned(), RefOr::T(refusal.clone()));
+        for operation in document.paths.paths.values_mut().flat_map(operations) {
+            let responses = &mut operation.responses.responses;
+            for (status, response) in responses.iter_mut() {
+                if let RefOr::T(response) = response
+                    && is_bare_refusal(status, response)
+                {
+                    let content = (MEDIA_TYPE.to_owned(), RefOr::T(problem.clone()));
+                    response.content.extend([content]);
+                }
             }
+            responses.insert("default".to_owned(), RefOr::T(refusal.clone()));
         }
     }
 }

@@ -1,10 +1,7 @@
-use axum::extract::{FromRequestParts, Query};
-use axum::http::request::Parts;
 use pillion_core::store::{Cursor, PageRequest};
 use serde::Deserialize;
 
 use super::error::RequestError;
-use crate::app::App;
 
 /// Which page of a list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -17,16 +14,6 @@ pub(super) struct WantedPage {
     limit: Option<u32>,
 }
 
-impl FromRequestParts<App> for WantedPage {
-    type Rejection = RequestError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
-        let query = Query::from_request_parts(parts, app).await;
-        let Query(page) = query.map_err(|_| RequestError::BadQuery)?;
-        Ok(page)
-    }
-}
-
 impl WantedPage {
     /// The page that is asked for.
     ///
@@ -35,7 +22,8 @@ impl WantedPage {
     pub(super) fn request(self) -> Result<PageRequest, RequestError> {
         let limit = self.limit.unwrap_or(PageRequest::default().limit);
         if !(1..=PageRequest::LARGEST).contains(&limit) {
-            return Err(RequestError::BadParameter { name: "limit" });
+            let wanted = format!("a number from 1 to {}", PageRequest::LARGEST);
+            return Err(RequestError::parameter("limit", wanted));
         }
         Ok(PageRequest {
             after: self.after.map(Cursor::new),

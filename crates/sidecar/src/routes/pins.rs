@@ -1,8 +1,8 @@
 //! Everything under `/api/v1/pins`: what the tools of MCP servers are accepted to be.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use pillion_core::store::{Store, ToolPin};
 use pillion_wire::{AcceptPin, PinAnswer, PinEntry, PinList};
 use serde::Deserialize;
@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::body::Body;
 use super::error::RequestError;
+use super::parameters::Parameters;
 use super::store_of;
 use crate::app::App;
 use crate::moment::text_of;
 use crate::pins;
-use crate::problem::Problem;
 
 /// Which pins.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -36,15 +36,14 @@ pub(super) struct Wanted {
     params(Wanted),
     responses(
         (status = 200, description = "The pins", body = PinList),
-        (status = 400, description = "A parameter is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A parameter is not what it can be"),
+        (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    query: Result<Query<Wanted>, QueryRejection>,
+    Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<PinList>, RequestError> {
-    let Query(wanted) = query.map_err(|_| RequestError::BadQuery)?;
     let store = store_of(&app)?;
     let labels = match wanted.server {
         Some(label) => vec![label],
@@ -77,8 +76,8 @@ pub(super) async fn list(
     ),
     responses(
         (status = 200, description = "The pin", body = PinAnswer),
-        (status = 404, description = "There is no such pin", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such pin"),
+        (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(super) async fn show(
@@ -103,10 +102,10 @@ pub(super) async fn show(
     request_body(content = Option<AcceptPin>, content_type = "application/json"),
     responses(
         (status = 200, description = "The pin as it is now", body = PinAnswer),
-        (status = 400, description = "The body is none", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such pin", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Nothing has changed, or something else than was looked at", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The body is none"),
+        (status = 404, description = "There is no such pin"),
+        (status = 409, description = "Nothing has changed, or something else than was looked at"),
+        (status = 503, description = "The store cannot be written"),
     )
 )]
 pub(super) async fn accept(
@@ -120,7 +119,7 @@ pub(super) async fn accept(
     } else {
         let body: Value = serde_json::from_slice(&body).map_err(RequestError::MalformedJson)?;
         let request: Result<Option<AcceptPin>, _> = serde_json::from_value(body);
-        let request = request.map_err(|_| RequestError::BadParameter { name: "hash" })?;
+        let request = request.map_err(|_| RequestError::parameter("hash", "a text"))?;
         request.unwrap_or_default()
     };
     let store = store_of(&app)?;

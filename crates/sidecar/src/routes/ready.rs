@@ -4,9 +4,9 @@ use axum::http::StatusCode;
 use axum::{Extension, response::IntoResponse, response::Response};
 use pillion_wire::{Readiness, ReloadReport, UnavailableServer};
 
-use super::timestamp;
 use crate::access::Grant;
 use crate::app::App;
+use crate::moment::text_of;
 
 /// Says whether requests should come here: 200 once every MCP server was asked for its tools,
 /// whatever the answer was; 503 before, and while the sidecar drains.
@@ -65,7 +65,7 @@ pub(super) fn of(app: &App) -> Readiness {
         status: status.to_owned(),
         unavailable_servers: failed.collect(),
         last_reload: process.last_reload().map(|reload| ReloadReport {
-            at: timestamp::of(reload.at),
+            at: text_of(reload.at.into()),
             success: reload.error.is_none(),
             error: reload.error,
         }),

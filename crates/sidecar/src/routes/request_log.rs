@@ -2,15 +2,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::HeaderValue;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
+use pillion_core::tool::TraceContext;
 use pillion_wire::{REQUEST_ID_HEADER, route};
 use tracing::{Instrument, field};
 use uuid::Uuid;
 
 use crate::access::Peer;
 use crate::app::App;
+use crate::telemetry::Span;
 
 /// Longest request id that a client may bring.
 const LONGEST_ID: usize = 128;
@@ -22,7 +24,7 @@ const WATCHED: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, route::
 #[derive(Clone)]
 pub(super) struct RequestId(pub(super) Arc<str>);
 
-/// Gives the request an id, opens the span that all its log lines stand in, and writes one
+/// Gives the request an id and its place in a trace, opens the span that all its log lines stand in, and writes one
 /// line when it is done. Arguments and results are never logged.
 pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = id_of(&request);
@@ -50,6 +52,17 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
         }
         None => {}
     }
+    let is_watched = WATCHED.iter().any(|watched| route.starts_with(watched));
+    let telemetry = app.process().telemetry.as_ref().filter(|_| !is_watched);
+    let mut traced = telemetry.map(|telemetry| {
+        let parent = trace_of(request.headers());
+        telemetry.http_request(method.as_str(), &route, &id, parent.as_ref())
+    });
+    let trace = traced.as_ref().and_then(Span::context);
+    if let Some(trace) = trace.or_else(|| trace_of(request.headers())) {
+        span.record("trace_id", trace.trace_id());
+        request.extensions_mut().insert(trace);
+    }
     let started = Instant::now();
 
     let mut response = next.run(request).instrument(span.clone()).await;
@@ -59,6 +72,10 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
     let status = response.status().as_u16();
     let requests = &app.metrics().requests;
     requests.add(method.as_str(), &route, status, elapsed);
+    if let Some(traced) = &mut traced {
+        traced.http_status(status);
+    }
+    drop(traced);
     let _entered = span.enter();
     // The level of an event is fixed where it is written.
     macro_rules! finished {
@@ -68,7 +85,7 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
     }
     if status >= 500 && route != route::READY {
         finished!(error);
-    } else if WATCHED.iter().any(|watched| route.starts_with(watched)) {
+    } else if is_watched {
         finished!(debug);
     } else {
         finished!(info);
@@ -77,6 +94,12 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
         response.headers_mut().insert(REQUEST_ID_HEADER, header);
     }
     response
+}
+
+/// The trace that the request belongs to (W3C Trace Context).
+fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
+    let text = |header| headers.get(header)?.to_str().ok();
+    TraceContext::parse(text("traceparent")?, text("tracestate"))
 }
 
 /// The client's id if it is short and visible ASCII, else a new one.

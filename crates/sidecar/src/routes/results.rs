@@ -17,7 +17,6 @@ use super::caller::Caller;
 use super::error::RequestError;
 use crate::access::{Grant, Scope};
 use crate::app::App;
-use crate::problem::Problem;
 
 /// Hands a result over, or a part of it. Whoever made the call gets it, for the same user, and
 /// whoever may do everything.
@@ -35,10 +34,10 @@ use crate::problem::Problem;
     responses(
         (status = 200, description = "The whole: text as it is, anything else as JSON", content_type = "*/*"),
         (status = 206, description = "A part of it", content_type = "*/*"),
-        (status = 400, description = "A header is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such result", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A header is not what it can be"),
+        (status = 404, description = "There is no such result"),
         (status = 416, description = "It is shorter than that"),
-        (status = 503, description = "It cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "It cannot be read"),
     )
 )]
 pub(super) async fn fetch(

@@ -2,6 +2,7 @@
 
 pub(super) mod add;
 pub(super) mod change;
+pub(super) mod credentials;
 pub(super) mod list;
 pub(super) mod refresh;
 pub(super) mod remove;
@@ -15,7 +16,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, get, post, put};
 use pillion_wire::{ServerAnswer, route};
 use serde_json::{Map, Value};
 
@@ -43,6 +44,11 @@ pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {
         (format!("{one}/enable"), post(change::enable)),
         (format!("{one}/disable"), post(change::disable)),
         (format!("{one}/reconnect"), post(change::reconnect)),
+        (format!("{one}/credentials"), get(credentials::list)),
+        (
+            format!("{one}/credentials/{{user}}"),
+            put(credentials::set).delete(credentials::remove),
+        ),
         (format!("{one}/tools"), get(tools::tools)),
         (format!("{one}/test"), post(test::test)),
     ]

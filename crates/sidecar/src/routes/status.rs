@@ -2,9 +2,10 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{CallCounts, ProcessStatus, ServerStatus, Status, ToolStatus};
 
-use super::{ready, timestamp};
+use super::ready;
 use crate::app::App;
 use crate::metrics::Scrape;
+use crate::moment::text_of;
 
 /// Everything that `pillion status` and `pillion top` show. Asks no MCP server.
 #[utoipa::path(
@@ -24,7 +25,7 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         status: readiness.status,
         pid: std::process::id(),
-        started_at: timestamp::of(metrics.started_at()),
+        started_at: text_of(metrics.started_at().into()),
         uptime_seconds: metrics.uptime().as_secs(),
         connections: metrics.unix.open() + metrics.tcp.open(),
         requests: metrics.requests.latency.count(),

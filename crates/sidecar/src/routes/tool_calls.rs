@@ -5,14 +5,11 @@ pub(super) mod list;
 pub(super) mod show;
 pub(super) mod statistics;
 
-use axum::extract::{FromRequestParts, Query};
-use axum::http::request::Parts;
 use jiff::Timestamp as Moment;
 use pillion_core::store::{CallFilter, CallStatus, StoreError, StoreErrorKind, Timestamp};
 use serde::Deserialize;
 
 use super::error::RequestError;
-use crate::app::App;
 
 /// Which calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -50,22 +47,13 @@ enum StatusName {
     Denied,
 }
 
-impl FromRequestParts<App> for Wanted {
-    type Rejection = RequestError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
-        let query = Query::from_request_parts(parts, app).await;
-        let Query(wanted) = query.map_err(|_| RequestError::BadQuery)?;
-        Ok(wanted)
-    }
-}
-
 impl Wanted {
     fn filter(self) -> Result<CallFilter, RequestError> {
-        let invalid = |name| RequestError::BadParameter { name };
+        let invalid = |name| RequestError::parameter(name, "a time, as 2026-11-21T18:00:00Z");
+        let known = || RequestError::word("status", CallStatus::ALL.map(CallStatus::as_str));
         let status = match self.status {
             None => None,
-            Some(name) => Some(CallStatus::from_name(&name).ok_or_else(|| invalid("status"))?),
+            Some(name) => Some(CallStatus::from_name(&name).ok_or_else(known)?),
         };
         Ok(CallFilter {
             server: self.server,

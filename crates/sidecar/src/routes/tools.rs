@@ -8,12 +8,16 @@ mod once;
 mod parameters;
 pub(super) mod schemas;
 
-use axum::extract::{FromRequestParts, Query};
-use axum::http::request::Parts;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::{CallContext, ToolName};
+use pillion_wire::UnavailableServer;
 use serde::Deserialize;
 
-use super::error::RequestError;
 use crate::app::App;
+use crate::upstream::UpstreamTool;
 
 /// The query of the two lists.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -23,12 +27,34 @@ pub(super) struct Filter {
     category: Option<String>,
 }
 
-impl FromRequestParts<App> for Filter {
-    type Rejection = RequestError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
-        let query = Query::from_request_parts(parts, app).await;
-        let Query(filter) = query.map_err(|_| RequestError::BadQuery)?;
-        Ok(filter)
+impl Filter {
+    /// The tools that there are for this caller. MCP servers that have not been asked for theirs
+    /// are asked now.
+    async fn listed(&self, app: &App, context: &CallContext) -> Listed {
+        let mut unavailable_servers = app.discover().await;
+        let own = app.upstreams().own(context).await;
+        unavailable_servers.extend(own.unavailable);
+        let mut tools = app.registry().tools(self.category.as_deref());
+        let of_caller = own.tools.values().filter(|tool| self.takes(tool));
+        tools.extend(of_caller.cloned());
+        Listed {
+            tools,
+            of_caller: own.listed,
+            unavailable_servers,
+        }
     }
+
+    /// Whether a tool that is in no registry belongs to the list.
+    fn takes(&self, tool: &RegisteredTool) -> bool {
+        let category = self.category.as_deref();
+        category.is_none_or(|wanted| tool.definition().category() == wanted)
+    }
+}
+
+/// What the two lists have in common.
+struct Listed {
+    tools: Vec<Arc<RegisteredTool>>,
+    /// Those that the caller alone has, as their servers listed them.
+    of_caller: IndexMap<ToolName, Arc<UpstreamTool>>,
+    unavailable_servers: Vec<UnavailableServer>,
 }

@@ -1,17 +1,16 @@
 use axum::extract::{FromRequest, Request, State};
-use axum::http::header::{CONNECTION, UPGRADE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderValue;
+use axum::response::Response;
 use axum::{Extension, Json};
 use hyper_util::rt::TokioIo;
 use pillion_wire::{WorkerEntry, WorkerList};
 
 use super::body::Body;
 use super::error::RequestError;
+use super::upgrade;
 use crate::access::Peer;
 use crate::app::App;
-use crate::problem::Problem;
-use crate::workers::Registration;
+use crate::workers::{self, Registration};
 
 /// The protocol that a worker's connection changes to.
 const PROTOCOL: &str = "pillion-worker";
@@ -30,10 +29,10 @@ const ID: &str = "pillion-worker";
     request_body(content = Registration, content_type = "application/json"),
     responses(
         (status = 101, description = "The worker is taken, and the connection is its own"),
-        (status = 400, description = "A tool is not as it should be", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "Not over the Unix socket, or the sidecar takes no workers", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "A name belongs to a tool that is no worker's", body = Problem, content_type = "application/problem+json"),
-        (status = 426, description = "There is no `Upgrade: pillion-worker`", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A tool is not as it should be"),
+        (status = 403, description = "Not over the Unix socket, or the sidecar takes no workers"),
+        (status = 409, description = "A name belongs to a tool that is no worker's"),
+        (status = 426, description = "There is no `Upgrade: pillion-worker`"),
     )
 )]
 pub(super) async fn connect(
@@ -44,8 +43,8 @@ pub(super) async fn connect(
     let Some(Extension(Peer::Process { pid, .. })) = peer else {
         return Err(RequestError::WorkerFromAfar);
     };
-    if !asks_for_upgrade(request.headers()) {
-        return Err(RequestError::NoUpgrade);
+    if !upgrade::is_asked_for(request.headers(), PROTOCOL) {
+        return Err(RequestError::NoUpgrade { protocol: PROTOCOL });
     }
     if app.process().is_draining() {
         return Err(RequestError::Draining);
@@ -56,30 +55,16 @@ pub(super) async fn connect(
         serde_json::from_slice(&body).map_err(RequestError::NotARegistration)?;
     let place = app.workers().admit(registration, pid)?;
     let id = place.id();
-    let stopping = app.process().draining();
+    let (stopping, died) = (app.process().draining(), workers::ended(pid));
     tokio::spawn(async move {
         match upgraded.await {
-            Ok(stream) => place.work(TokioIo::new(stream), stopping).await,
+            Ok(stream) => place.work(TokioIo::new(stream), stopping, died).await,
             Err(error) => tracing::debug!(%error, "A worker did not stay"),
         }
     });
-    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
-    headers.insert(ID, HeaderValue::from(id));
+    let mut response = upgrade::switching(PROTOCOL);
+    response.headers_mut().insert(ID, HeaderValue::from(id));
     Ok(response)
-}
-
-fn asks_for_upgrade(headers: &HeaderMap) -> bool {
-    let names = |header, wanted: &str| {
-        let values = headers.get_all(header).into_iter();
-        let mut words = values
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','));
-        words.any(|word| word.trim().eq_ignore_ascii_case(wanted))
-    };
-    names(CONNECTION, "upgrade") && names(UPGRADE, PROTOCOL)
 }
 
 /// Lists the workers that are connected.

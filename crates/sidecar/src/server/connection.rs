@@ -14,10 +14,10 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use pillion_core::tool::ErrorCode;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
+use super::listener::Listener;
 use super::patient::Patient;
 use crate::access::Peer;
 use crate::live::Live;
@@ -25,15 +25,20 @@ use crate::problem::Problem;
 
 /// Serves one connection to its end; once `ending` is cancelled, to the end of the request
 /// that it has.
-pub(super) async fn serve<S>(
-    stream: S,
+pub(super) async fn serve<L: Listener>(
+    accepted: L::Accepted,
     peer: Peer,
     live: Live,
     place: Option<OwnedSemaphorePermit>,
     ending: CancellationToken,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+) {
+    let stream = match L::adopt(accepted) {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%error, "Cannot serve a connection");
+            return;
+        }
+    };
     let app = live.app();
     let limits = app.http();
     let metrics = Arc::clone(app.metrics());
@@ -104,7 +109,8 @@ impl Service<Request<Incoming>> for Requests {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         if self.is_refused {
-            return Box::pin(async { Ok(refusal()) });
+            let refusal = refusal(self.peer);
+            return Box::pin(async { Ok(refusal) });
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.peer);
@@ -122,11 +128,18 @@ impl Service<Request<Incoming>> for Requests {
 
 /// What a process hears that no rule lets in. It may know that there is a sidecar: it could
 /// open its socket.
-fn refusal() -> Response {
+fn refusal(peer: Peer) -> Response {
+    let who = match peer {
+        Peer::Process { uid, gid, .. } => format!("user {uid} of group {gid}"),
+        Peer::Network { .. } => "this user".to_owned(),
+    };
     let problem = Problem::new(
         StatusCode::FORBIDDEN,
         ErrorCode::Denied,
-        "No rule of this sidecar lets this user in".to_owned(),
+        format!(
+            "Permission denied: no rule of socket.allow_uids, allow_gids, allow_users or \
+             allow_groups lets {who} in"
+        ),
     );
     let mut response = problem.into_response();
     close(&mut response);

@@ -12,13 +12,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Something that connections come from.
 pub(super) trait Listener {
+    /// A connection that no runtime has yet.
+    type Accepted: Send + 'static;
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
     /// The next connection, and who is at its other end.
-    async fn next(&self) -> io::Result<(Self::Stream, Peer)>;
+    async fn next(&self) -> io::Result<(Self::Accepted, Peer)>;
+
+    /// The connection, as one of the runtime that this is called in.
+    fn adopt(accepted: Self::Accepted) -> io::Result<Self::Stream>;
 
     /// As [`next`](Self::next), whatever goes wrong on the way.
-    async fn accept(&self) -> (Self::Stream, Peer) {
+    async fn accept(&self) -> (Self::Accepted, Peer) {
         loop {
             match self.next().await {
                 Ok(accepted) => return accepted,
@@ -32,9 +37,14 @@ pub(super) trait Listener {
 }
 
 impl Listener for UnixListener {
+    type Accepted = std::os::unix::net::UnixStream;
     type Stream = UnixStream;
 
-    async fn next(&self) -> io::Result<(UnixStream, Peer)> {
+    fn adopt(accepted: Self::Accepted) -> io::Result<UnixStream> {
+        UnixStream::from_std(accepted)
+    }
+
+    async fn next(&self) -> io::Result<(Self::Accepted, Peer)> {
         let (stream, _) = UnixListener::accept(self).await?;
         let process = stream.peer_cred()?;
         let peer = Peer::Process {
@@ -42,16 +52,21 @@ impl Listener for UnixListener {
             gid: process.gid(),
             pid: process.pid(),
         };
-        Ok((stream, peer))
+        Ok((stream.into_std()?, peer))
     }
 }
 
 impl Listener for TcpListener {
+    type Accepted = std::net::TcpStream;
     type Stream = TcpStream;
 
-    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
+    fn adopt(accepted: Self::Accepted) -> io::Result<TcpStream> {
+        TcpStream::from_std(accepted)
+    }
+
+    async fn next(&self) -> io::Result<(Self::Accepted, Peer)> {
         let (stream, address) = TcpListener::accept(self).await?;
         stream.set_nodelay(true)?;
-        Ok((stream, Peer::Network { address }))
+        Ok((stream.into_std()?, Peer::Network { address }))
     }
 }

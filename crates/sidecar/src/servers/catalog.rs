@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use pillion_core::egress::EgressPolicy;
-use pillion_core::mcp::{Authentication, ServerConfig};
+use pillion_core::mcp::{Authentication, ServerConfig, TokenKey};
 use pillion_core::store::{NamedRecords, SecretKind, ServerRecord, Store, Timestamp};
 use pillion_store::{Vault, VaultTokenStore};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
+use url::Url;
 use uuid::Uuid;
 
 use super::ServerError;
 use super::definition::{
     Credentials, Definition, Stored, merge, names_program, take_enabled, take_name, take_secrets,
 };
+use super::user_credentials::forget_server;
 use crate::config::McpServerSection;
 
 /// Who wants something changed.
@@ -42,8 +44,9 @@ pub(crate) struct Catalog {
     /// Where the requests of these servers may go.
     pub(crate) egress: EgressPolicy,
     pub(crate) who: Who,
-    /// The names of the servers of the configuration file.
-    pub(crate) names_of_the_file: Vec<String>,
+    /// The names of the servers of the configuration file, and where each is
+    /// ([`TokenKey::server_of`]).
+    pub(crate) of_the_file: Vec<(String, Option<String>)>,
 }
 
 /// A server of the store, as far as it can be read.
@@ -91,12 +94,13 @@ impl Catalog {
         let said = format!("{said}\n{}", record.configuration);
         let definition = &stored.definition;
         let prefix = definition.tool_prefix();
-        Ok(McpServerSection::of_store(
-            server,
-            prefix,
-            definition.retry_attempts,
-            &said,
-        ))
+        let retries = definition.retry_attempts;
+        let mut section = McpServerSection::of_store(server, prefix, retries, &said);
+        section.require_approval = definition.require_approval;
+        section.pin = definition.pin;
+        section.credential = definition.credential;
+        section.id = Some(record.id.clone());
+        Ok(section)
     }
 
     /// Reads what a request says of a server that is not there, for the sake of a trial.
@@ -183,6 +187,7 @@ impl Catalog {
         };
         merge(&mut said, keys);
         let definition = Definition::parse(said)?;
+        let has_moved = before.definition.place() != definition.place();
         let credentials = self.change_credentials(&before, &definition, secrets, how);
         let (credentials, is_changed) = match credentials.await? {
             Some(changed) => (changed, true),
@@ -212,12 +217,16 @@ impl Catalog {
                 .await;
         }
         updated.map_err(|error| taken(error, &changed.name))?;
+        self.forget_tokens(record).await;
+        if has_moved {
+            self.forget_users(record).await;
+        }
         Ok(changed)
     }
 
     /// Whose the records are that go by that name.
     fn records_of(&self, name: &str) -> NamedRecords {
-        if self.names_of_the_file.iter().any(|taken| taken == name) {
+        if self.of_the_file.iter().any(|(taken, _)| taken == name) {
             NamedRecords::Anothers
         } else {
             NamedRecords::Own
@@ -229,6 +238,8 @@ impl Catalog {
         let records = self.records_of(&record.name);
         self.store.remove_server(&record.id, records).await?;
         self.forget(record).await;
+        self.forget_tokens(record).await;
+        self.forget_users(record).await;
         Ok(())
     }
 
@@ -304,6 +315,44 @@ impl Catalog {
         }
     }
 
+    /// Removes what single users have for a server. Nothing is sent to another place than the
+    /// one that it was given for, also when that fails.
+    async fn forget_users(&self, record: &ServerRecord) {
+        if let Err(error) = forget_server(&*self.store, &record.id).await {
+            tracing::warn!(%error, "Credentials of users that nobody uses are left in the vault");
+        }
+    }
+
+    /// Removes what OAuth obtained for a server that was removed or is elsewhere now, unless
+    /// another server is there: of one place and client the tokens are the same. What is left
+    /// when that fails is encrypted, and used by nobody.
+    async fn forget_tokens(&self, before: &ServerRecord) {
+        let Some(vault) = &self.vault else { return };
+        let Some(place) = place_of_tokens(before) else {
+            return;
+        };
+        let of_the_file = self.of_the_file.iter();
+        if of_the_file
+            .filter_map(|(_, url)| url.as_ref())
+            .any(|url| *url == place)
+        {
+            return;
+        }
+        let forgotten = async {
+            let servers = self.store.servers().await?;
+            let mut places = servers.iter().filter_map(place_of_tokens);
+            if places.any(|other| other == place) {
+                return Ok(());
+            }
+            let tokens = VaultTokenStore::new(Arc::clone(vault), "");
+            let forgotten = tokens.forget(Some(&place)).await;
+            forgotten.map_err(ServerError::from)
+        };
+        if let Err(error) = forgotten.await {
+            tracing::warn!(%error, "Tokens that nobody uses are left in the vault");
+        }
+    }
+
     /// What OAuth obtains for the server is kept in the vault, if there is one.
     pub(super) fn keep_tokens_of(&self, server: &mut ServerConfig) {
         if let (Authentication::OAuth(_), Some(vault)) = (&server.authentication, &self.vault) {
@@ -338,6 +387,15 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+/// Where a server is that has tokens of OAuth.
+fn place_of_tokens(record: &ServerRecord) -> Option<String> {
+    let stored = Stored::parse(&record.configuration).ok()?;
+    let url = Url::parse(stored.definition.url.as_deref()?).ok()?;
+    let note = stored.credentials.as_ref();
+    note.is_some_and(|note| note.authentication == "oauth")
+        .then(|| TokenKey::server_of(&url))
 }
 
 fn json(stored: &Stored) -> Result<String, ServerError> {

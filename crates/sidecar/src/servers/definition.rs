@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pillion_core::executor::ApprovalPolicy;
 use pillion_core::mcp::{Authentication, Endpoint, ServerConfig, StdioCommand, TransportKind};
 use pillion_core::tool::ToolName;
 use secrecy::SecretString;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
+use crate::config::{CredentialPolicy, PinPolicy};
 
 /// The keys whose values may be secrets, all of them together in one place of the vault.
 pub(super) const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
@@ -41,6 +43,16 @@ pub(crate) struct Definition {
     pub(crate) retry_attempts: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool_prefix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) require_approval: Option<ApprovalPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pin: Option<PinPolicy>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) credential: CredentialPolicy,
+}
+
+fn is_default(credential: &CredentialPolicy) -> bool {
+    !credential.is_of_users()
 }
 
 fn default_timeout() -> u64 {
@@ -123,7 +135,7 @@ impl Credentials {
         }
     }
 
-    fn authentication(&self) -> Result<Authentication, ServerError> {
+    pub(super) fn authentication(&self) -> Result<Authentication, ServerError> {
         const KEY: &str = "authentication";
         let Some(value) = self.0.get(KEY) else {
             return Ok(Authentication::None);
@@ -228,12 +240,7 @@ impl Definition {
             .as_deref()
             .and_then(|url| url::Url::parse(url).ok());
         match url {
-            Some(url) => format!(
-                "{}://{}:{:?}",
-                url.scheme(),
-                url.host_str().unwrap_or_default(),
-                url.port_or_known_default()
-            ),
+            Some(url) => place_of_url(&url),
             None => format!("program {:?}", self.command),
         }
     }
@@ -256,6 +263,10 @@ impl Definition {
                 return Err(ServerError::invalid("url", message));
             }
             (Some(url), None) => ServerConfig::new(name, url)?,
+            (None, Some(_)) if self.credential.is_of_users() => {
+                let message = "a server that is a program has one credential for everybody";
+                return Err(ServerError::invalid("credential", message));
+            }
             (None, Some(command)) => {
                 let mut program = StdioCommand::new(command);
                 program.args.clone_from(&self.args);
@@ -337,6 +348,16 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) 
             }
         }
     }
+}
+
+/// Where requests to a URL go: its scheme, host and port.
+pub(crate) fn place_of_url(url: &url::Url) -> String {
+    format!(
+        "{}://{}:{:?}",
+        url.scheme(),
+        url.host_str().unwrap_or_default(),
+        url.port_or_known_default()
+    )
 }
 
 /// Where a server that the client knows is, for those who look.

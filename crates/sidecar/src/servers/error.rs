@@ -37,6 +37,13 @@ pub(crate) enum ServerError {
          vault.key_env) in the configuration; `openssl rand -base64 32` makes a key"
     )]
     NoKey,
+    #[error("This user has no credential for this server")]
+    NoUserCredential,
+    #[error(
+        "Calls of '{name}' go out with its own credential: set credential = \"per_user\" or \
+         \"user_or_shared\" first"
+    )]
+    NotOfUsers { name: String },
     #[error("This sidecar keeps no servers: it has no store")]
     NoStore,
     #[error("The vault's next key: {0}")]
@@ -70,8 +77,9 @@ impl ServerError {
             Self::Invalid { .. } | Self::Config(_) | Self::MovedAway { .. } => {
                 (StatusCode::BAD_REQUEST, InvalidInput)
             }
-            Self::NotFound => (StatusCode::NOT_FOUND, NotFound),
+            Self::NotFound | Self::NoUserCredential => (StatusCode::NOT_FOUND, NotFound),
             Self::NameTaken { .. } => (StatusCode::CONFLICT, InvalidInput),
+            Self::NotOfUsers { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::OfTheFile { .. } | Self::NextKey(_) | Self::NoKeyFile => {
                 (StatusCode::CONFLICT, Denied)
             }

@@ -1,7 +1,5 @@
 use std::collections::HashMap;
 
-use jiff::Timestamp as Moment;
-use pillion_core::store::Timestamp;
 use pillion_wire::{ServerCalls, ServerEntry};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -11,10 +9,11 @@ use super::{Known, Server};
 use crate::app::App;
 use crate::config::McpServerSection;
 use crate::connections::ConnectionStatus;
+use crate::moment::text_of;
 use crate::upstream::ServerReport;
 
 /// The id of a server of the configuration file, which says none: always the same for a name.
-pub(super) fn file_id(label: &str) -> String {
+pub(crate) fn file_id(label: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(b"pillion server of the configuration file\0");
     hash.update(label.as_bytes());
@@ -94,6 +93,9 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
         retry_attempts: section.retry_attempts,
         enabled: section.enabled,
         tool_prefix: section.tool_prefix(),
+        require_approval: section.require_approval.as_ref().map(name_of),
+        pin: section.pin.as_ref().map(name_of),
+        credential: name_of(&section.credential),
         status: ConnectionStatus::Disconnected.as_str().to_owned(),
         ..ServerEntry::default()
     }
@@ -113,6 +115,7 @@ fn of_known(known: &Known, id: String) -> ServerEntry {
                 command: definition.and_then(|it| it.command.clone()),
                 timeout: definition.map(|it| it.timeout).unwrap_or_default(),
                 retry_attempts: definition.map(|it| it.retry_attempts).unwrap_or_default(),
+                credential: name_of(&definition.map(|it| it.credential).unwrap_or_default()),
                 ..ServerEntry::default()
             }
         }
@@ -133,11 +136,4 @@ fn of_known(known: &Known, id: String) -> ServerEntry {
 fn name_of(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
-}
-
-pub(crate) fn text_of(moment: Timestamp) -> String {
-    Moment::from_millisecond(moment.as_millis()).map_or_else(
-        |_| moment.as_millis().to_string(),
-        |moment| format!("{moment:.3}"),
-    )
 }

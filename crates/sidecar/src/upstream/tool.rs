@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
+use pillion_core::digest::sha256_hex;
 use pillion_core::mcp::{McpTool, McpToolError};
 use pillion_core::tool::{
-    CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
+    ActsAsFuture, CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture,
+    ToolOrigin, ToolOutput, TraceContext,
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Server;
+use super::{Line, Server};
 use crate::mcp_server::link::Link;
 use crate::mcp_server::message::Members;
 use crate::pins;
@@ -19,6 +21,8 @@ pub(crate) struct UpstreamTool {
     server: Arc<Server>,
     /// The entry of `tools/list`, as the server wrote it.
     listed: Members,
+    /// SHA-256 of what counts of it, as its pin has it.
+    hash: String,
     /// What nobody would see who looks at it.
     warnings: Vec<String>,
 }
@@ -27,10 +31,11 @@ impl UpstreamTool {
     /// # Errors
     /// [`McpToolError`], as for [`McpTool::from_listed`].
     pub(super) fn new(server: &Arc<Server>, listed: &RawValue) -> Result<Self, McpToolError> {
-        let tool = McpTool::from_listed(server.client.clone(), &server.tool_prefix, listed)?;
+        let tool = McpTool::from_listed(server.shared.client.clone(), &server.tool_prefix, listed)?;
         Ok(Self {
             inner: Arc::new(tool),
             server: Arc::clone(server),
+            hash: pins::hash(listed).unwrap_or_default(),
             warnings: pins::warnings(&serde_json::from_str(listed.get())?),
             listed: serde_json::from_str(listed.get())?,
         })
@@ -63,19 +68,37 @@ impl UpstreamTool {
         to_raw_value(&listed)
     }
 
+    async fn ask(
+        &self,
+        arguments: JsonObject,
+        context: CallContext,
+        link: Option<Arc<Link>>,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let line = self.server.line_for(&context).await?;
+        match link {
+            Some(link) => self.relay(arguments, &line, link, context.trace).await,
+            None => {
+                let inner = &self.inner;
+                inner.call_over(&line.client, &arguments, context).await
+            }
+        }
+    }
+
     async fn relay(
         &self,
         arguments: JsonObject,
+        line: &Line,
         link: Arc<Link>,
+        trace: Option<TraceContext>,
     ) -> Result<ToolOutput, ToolFailure> {
         let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
         let name = to_raw_value(self.remote_name()).map_err(unwritten)?;
         let arguments = to_raw_value(&arguments).map_err(unwritten)?;
-        let params = link.params([("name", name), ("arguments", arguments)]);
+        let instead = [("name", name), ("arguments", arguments)];
+        let params = link.params_in(trace.as_ref(), instead);
         let options = link.options();
-        let client = &self.server.client;
-        let request = client.request_with("tools/call", &params, &options);
-        let called = self.server.desk.during(Arc::clone(&link), request).await;
+        let request = line.client.request_with("tools/call", &params, &options);
+        let called = line.during(Arc::clone(&link), request).await;
         let outcome = McpTool::outcome(called.as_deref());
         match called {
             Ok(result) => link.deposit(Ok(result)),
@@ -98,11 +121,32 @@ impl Tool for UpstreamTool {
         self.inner.origin()
     }
 
+    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+        if !self.server.is_of_users() {
+            return None;
+        }
+        let (server, context) = (Arc::clone(&self.server), context.clone());
+        Some(Box::pin(async move { server.acts_as(&context).await }))
+    }
+
+    /// Where its server is, and the entry as the server listed it.
+    fn digest(&self) -> Option<String> {
+        let place = self.server.section.server.endpoint_digest();
+        Some(sha256_hex(&format!("{place} {}", self.hash)))
+    }
+
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
         let link = context.link.as_ref();
-        match link.and_then(|link| link.get::<Arc<Link>>()).cloned() {
-            Some(link) => Box::pin(async move { self.relay(arguments, link).await }),
-            None => Arc::clone(&self.inner).call(arguments, context),
-        }
+        let link = link.and_then(|link| link.get::<Arc<Link>>()).cloned();
+        let (tool, parent) = (Some(self.remote_name()), context.trace.as_ref());
+        let (span, trace) = self.server.span("tools/call", tool, parent);
+        let context = CallContext { trace, ..context };
+        Box::pin(async move {
+            let outcome = self.ask(arguments, context, link).await;
+            if let Some(span) = span {
+                span.end_of_tool(&outcome);
+            }
+            outcome
+        })
     }
 }

@@ -1,4 +1,5 @@
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -18,6 +19,8 @@ enum End {
     Closed,
     #[error("the sidecar stops")]
     Stopping,
+    #[error("its process has ended")]
+    Died,
     #[error("it said something that is no message: {0}")]
     NoMessage(#[from] serde_json::Error),
     #[error("it said something longer than workers.max_message_bytes allows")]
@@ -59,18 +62,27 @@ impl<S: AsyncRead + AsyncWrite> Wire<S> {
 }
 
 impl Place {
-    /// Gives the worker its calls until its connection ends, or until `stopping` resolves and
-    /// it has none.
-    pub(crate) async fn work<S>(mut self, stream: S, stopping: impl Future<Output = ()>)
-    where
+    /// Gives the worker its calls until its connection ends, or `died` resolves; or until
+    /// `stopping` does and it has none.
+    pub(crate) async fn work<S>(
+        mut self,
+        stream: S,
+        stopping: impl Future<Output = ()>,
+        died: impl Future<Output = ()>,
+    ) where
         S: AsyncRead + AsyncWrite,
     {
         let mut wire = Wire::new(stream, self.workers.max_message_bytes());
-        let end = self.serve(&mut wire, stopping).await;
+        let end = self.serve(&mut wire, stopping, std::pin::pin!(died)).await;
         tracing::debug!(worker.id = self.id, reason = %end, "A worker's connection ended");
     }
 
-    async fn serve<S>(&mut self, wire: &mut Wire<S>, stopping: impl Future<Output = ()>) -> End
+    async fn serve<S>(
+        &mut self,
+        wire: &mut Wire<S>,
+        stopping: impl Future<Output = ()>,
+        mut died: Pin<&mut impl Future<Output = ()>>,
+    ) -> End
     where
         S: AsyncRead + AsyncWrite,
     {
@@ -87,9 +99,10 @@ impl Place {
                         }
                     }
                     () = &mut stopping => return End::Stopping,
+                    () = &mut died => return End::Died,
                 }
             };
-            if let Err(end) = self.run(wire, number, &tool, job).await {
+            if let Err(end) = self.run(wire, number, &tool, job, died.as_mut()).await {
                 return end;
             }
             self.workers.is_free(self.id);
@@ -120,6 +133,7 @@ impl Place {
         id: u64,
         tool: &WorkerTool,
         mut job: Box<Job>,
+        mut died: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), End>
     where
         S: AsyncRead + AsyncWrite,
@@ -129,12 +143,15 @@ impl Place {
             written = wire.write(&call) => written,
             // Half a call cannot be taken back.
             () = job.reply.closed() => return Err(End::DoesNotRead),
+            () = &mut died => Err(End::Died),
         };
         let mut is_cancelled = false;
         let mut outcome = outcome.map(|()| None);
         while let Ok(None) = outcome {
             let said = tokio::select! {
+                biased;
                 said = wire.read() => said,
+                () = &mut died => Err(End::Died),
                 () = job.reply.closed(), if !is_cancelled => {
                     is_cancelled = true;
                     outcome = wire.write(&message::cancelled(id)).await.map(|()| None);

@@ -1,7 +1,7 @@
 //! The lines between the sidecar and a worker: JSON-RPC 2.0 with the shapes of MCP.
 
 use pillion_core::mcp::Progress;
-use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -79,7 +79,10 @@ pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
     if let Some(timeout) = job.timeout {
         about["deadlineMs"] = json!(timeout.as_millis());
     }
-    let params = json!({"name": tool, "arguments": job.arguments, "_meta": {"pillion": about}});
+    let trace = job.context.trace.as_ref();
+    let mut meta = trace.map(TraceContext::to_meta).unwrap_or_default();
+    meta.insert("pillion".to_owned(), about);
+    let params = json!({"name": tool, "arguments": job.arguments, "_meta": meta});
     line(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 

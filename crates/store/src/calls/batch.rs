@@ -94,19 +94,29 @@ fn insert(records: usize, value: fn(usize) -> String) -> String {
     )
 }
 
-/// Takes the next batch from those that wait, in their order: a power of two of records, no
-/// call twice, and not much more than [`BATCH_BYTES`].
+/// Takes the next batch from those that wait, in their order, no call twice.
 pub(super) fn take(waiting: &mut VecDeque<Job>) -> Vec<Job> {
-    let (mut ids, mut bytes): (Vec<CallId>, usize) = (Vec::with_capacity(LARGEST), 0);
-    for job in waiting.iter().take(LARGEST) {
-        if bytes > BATCH_BYTES || ids.contains(&job.call.id) {
-            break;
-        }
-        ids.push(job.call.id);
-        bytes += record::bytes(&job.call);
-    }
-    match ids.len() {
-        0 => Vec::new(),
-        fitting => waiting.drain(..1 << fitting.ilog2()).collect(),
+    let mut ids: Vec<CallId> = Vec::with_capacity(LARGEST);
+    let calls = waiting.iter().map(|job| &job.call).take_while(|call| {
+        let is_first = !ids.contains(&call.id);
+        ids.push(call.id);
+        is_first
+    });
+    let fitting = fitting(calls);
+    waiting.drain(..fitting).collect()
+}
+
+/// How many of the records, of which no two are of one call, go into one statement: a power of
+/// two, and not much more than [`BATCH_BYTES`]; 0 of none.
+pub(super) fn fitting<'a>(calls: impl Iterator<Item = &'a ToolCallRecord>) -> usize {
+    let mut bytes = 0;
+    let fitting = calls.take(LARGEST).take_while(|call| {
+        let has_room = bytes <= BATCH_BYTES;
+        bytes += record::bytes(call);
+        has_room
+    });
+    match fitting.count() {
+        0 => 0,
+        fitting => 1 << fitting.ilog2(),
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::batch::{self, Job, LARGEST, Statements};
-use super::record;
+use super::{closed, record, repeat};
 use crate::database::Database;
 
 /// Records that may wait at a time.
@@ -67,10 +67,6 @@ impl CallWriter {
             let _ = finished.await;
         }
     }
-}
-
-fn closed() -> StoreError {
-    StoreError::unavailable("the store is closed")
 }
 
 struct Writer {
@@ -196,9 +192,4 @@ impl Writer {
             Err(StoreError::conflict("the call has ended before"))
         }
     }
-}
-
-/// The failure, for one more of those who wait.
-fn repeat(failure: &Arc<StoreError>) -> StoreError {
-    StoreError::new(failure.kind(), failure.to_string()).with_source(Arc::clone(failure))
 }

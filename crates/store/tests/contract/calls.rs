@@ -99,6 +99,48 @@ pub async fn f4_the_same_call_twice_at_once(store: Arc<dyn Store>) {
     assert_eq!(store.call(call.id).await.unwrap().unwrap(), success);
 }
 
+pub async fn f4_calls_that_nobody_else_records_are_read_at_once(store: Arc<dyn Store>) {
+    let mut call = running("roll");
+    call.server = Some("s".to_owned());
+    call.user = Some("alice".to_owned());
+    call.caller = Some("mcp".to_owned());
+    call.arguments = "{\"text\":\"two\\nlines\"}".to_owned();
+    call.parent = Some(CallId::new());
+    store.record_own_call(call.clone()).await.unwrap();
+    assert_eq!(store.call(call.id).await.unwrap(), Some(call.clone()));
+
+    call.status = CallStatus::Error;
+    call.completed_at = Some(at(1_764_000_000_123));
+    call.duration = Some(Duration::from_micros(1_234_567));
+    call.error = Some("no\nluck".to_owned());
+    call.error_code = Some(ErrorCode::InternalError);
+    call.result = Some("x".repeat(100_000));
+    store.record_own_call(call.clone()).await.unwrap();
+    let all = CallFilter::default();
+    let found = store.calls(&all, &PageRequest::default()).await.unwrap();
+    assert_eq!(found.items, [call.clone()]);
+    let found = store.call_statistics(&all).await.unwrap();
+    assert_eq!((found[0].calls, found[0].failed), (1, 1));
+
+    // Many at once, of which the last that was said of each counts.
+    let tasks: Vec<_> = (0..300)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let call = running("draw");
+                store.record_own_call(call.clone()).await.unwrap();
+                let success = ended(&call, CallStatus::Success);
+                store.record_own_call(success.clone()).await.unwrap();
+                success
+            })
+        })
+        .collect();
+    for task in tasks {
+        let call = task.await.unwrap();
+        assert_eq!(store.call(call.id).await.unwrap(), Some(call));
+    }
+}
+
 /// A call that came in at that moment.
 fn call_at(moment: Timestamp, tool: &str) -> ToolCallRecord {
     ToolCallRecord {
@@ -368,6 +410,9 @@ pub async fn calls_of_another_life_are_interrupted(store: Arc<dyn Store>) {
         store.interrupt_calls("here", &living, at(9)).await.unwrap(),
         0
     );
+    let ended = process("draining");
+    assert_eq!(store.interrupt_life(&ended, at(9)).await.unwrap(), 1);
+    assert_eq!(store.interrupt_life(&ended, at(9)).await.unwrap(), 0);
 }
 
 pub async fn a_pending_call_with_an_open_approval_waits_on(store: Arc<dyn Store>) {
@@ -391,10 +436,16 @@ pub async fn a_pending_call_with_an_open_approval_waits_on(store: Arc<dyn Store>
         };
         store.insert_approval(&approval).await.unwrap();
     }
+    let mut running = running("none");
+    running.status = CallStatus::Pending;
+    store.record_call(running).await.unwrap();
+    assert_eq!(store.cancel_undecided(at(4), at(9)).await.unwrap(), 0);
+    assert_eq!(store.cancel_undecided(at(6), at(9)).await.unwrap(), 1);
     store.interrupt_calls("here", &[], at(9)).await.unwrap();
     for (tool, expected) in [
         ("open", CallStatus::Pending),
-        ("expired", CallStatus::Interrupted),
+        ("expired", CallStatus::Cancelled),
+        ("none", CallStatus::Interrupted),
     ] {
         let filter = CallFilter {
             tool: Some(tool.to_owned()),

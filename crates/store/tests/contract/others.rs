@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pillion_core::store::{
     AccessToken, IdempotencyKey, KeyClaim, Memory, MemoryCategory, MemorySearch, PendingDefinition,
-    Store, ToolPin,
+    Store, ToolPin, UNFINISHED_KEYS_STAY,
 };
 
 use super::at;
@@ -20,6 +20,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     );
     let in_progress = KeyClaim::InProgress {
         fingerprint: "f".to_owned(),
+        expires_at: at(100),
     };
     let of_alice = [claims.0.unwrap(), claims.1.unwrap()];
     assert!(of_alice.contains(&KeyClaim::Claimed) && of_alice.contains(&in_progress));
@@ -54,8 +55,17 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
         "it had expired"
     );
     assert_eq!(claim(&bob, 2).await, KeyClaim::Claimed, "it was given up");
+    // What has no result may still run.
+    let unfinished = KeyClaim::InProgress {
+        fingerprint: "other".to_owned(),
+        expires_at: at(200),
+    };
+    assert_eq!(claim(&alice, 300).await, unfinished);
+    store.record_key(&alice, "44").await.unwrap();
     assert_eq!(store.remove_expired_keys(at(199)).await.unwrap(), 0);
-    assert_eq!(store.remove_expired_keys(at(200)).await.unwrap(), 2);
+    assert_eq!(store.remove_expired_keys(at(200)).await.unwrap(), 1);
+    let much_later = at(200).plus(UNFINISHED_KEYS_STAY);
+    assert_eq!(store.remove_expired_keys(much_later).await.unwrap(), 1);
 }
 
 pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {

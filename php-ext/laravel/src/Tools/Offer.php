@@ -73,7 +73,7 @@ final class Offer
     /** Its tools of MCP servers: the built-in ones are those of the application too. */
     private function addSidecar(ToolRegistry $registry, Sidecar $sidecar): void
     {
-        foreach ($sidecar->listTools() as $tool) {
+        foreach ($sidecar->listTools(context: $this->user === null ? [] : ['user' => $this->user]) as $tool) {
             if (!isset($tool['server_label']) || $registry->has($tool['name'])) {
                 continue;
             }

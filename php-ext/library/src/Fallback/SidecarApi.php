@@ -37,10 +37,10 @@ final class SidecarApi
     }
 
     /** The body of a list: `tools`, `schemas`. Its field of that name is a list of objects. */
-    public function list(string $field, ?string $category = null): \stdClass
+    public function list(string $field, ?string $category = null, ?Context $context = null): \stdClass
     {
         $query = $category === null ? '' : '?category=' . rawurlencode($category);
-        $body = $this->send(new Request(self::TOOLS . ($field === 'tools' ? '' : $field) . $query));
+        $body = $this->send(new Request(self::TOOLS . ($field === 'tools' ? '' : $field) . $query, $context?->headers() ?? []));
         self::objects($body, $field);
         return $body;
     }

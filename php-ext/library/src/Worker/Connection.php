@@ -21,6 +21,8 @@ final class Connection
     /** How long the sidecar may read nothing of what is sent. */
     private const SEND_SECONDS = 30.0;
     private const BLOCK = 262_144;
+    /** What the system says to whom it does not let in. */
+    private const EACCES = 13;
 
     /** @var resource */
     private $stream;
@@ -34,7 +36,10 @@ final class Connection
     {
         $stream = @stream_socket_client("unix://$socket", $code, $reason, self::CONNECT_SECONDS);
         if ($stream === false) {
-            throw new Lost("No sidecar at $socket: " . ($reason === '' ? 'the path cannot be used' : $reason));
+            throw new Lost($code === self::EACCES
+                ? "Permission denied: the permissions of the sidecar's socket $socket let in its user and root, "
+                    . 'and with socket.group of its configuration that group\'s members'
+                : "No sidecar at $socket: " . ($reason === '' ? 'the path cannot be used' : $reason));
         }
         stream_set_blocking($stream, false);
         stream_set_read_buffer($stream, 0);

@@ -46,7 +46,7 @@ fn pass_on(mut from: impl Read, mut to: impl Write) {
 
 /// Runs a client of `tests/peers` to its end, and gives what it printed. None where it is not
 /// installed.
-fn run(client: &str, arguments: &[&str]) -> Option<String> {
+pub fn run(client: &str, arguments: &[&str]) -> Option<String> {
     let (program, before) = Peer::command(client)?;
     let output = Command::new(program)
         .args(before)
@@ -112,7 +112,18 @@ fn the_inspector_of_both_eras_lists_and_calls() {
 fn a_client_over_standard_streams_calls_too() {
     let program = pillion_path();
     let program = program.to_str().unwrap();
-    if let Some(printed) = run("client-python", &["--stdio", program, "mcp-stdio"]) {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&config, "[store]\nlocation = \"memory\"\n").unwrap();
+    let config = config.path().to_str().unwrap();
+    let arguments = [
+        "--stdio",
+        program,
+        "mcp-stdio",
+        "--standalone",
+        "--config",
+        config,
+    ];
+    if let Some(printed) = run("client-python", &arguments) {
         assert!(printed.contains("fastmcp stdio: "), "{printed}");
     }
 }

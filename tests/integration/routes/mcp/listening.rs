@@ -5,7 +5,8 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::{Session, Stream, ask, stateless};
-use crate::program::eventually;
+use crate::http;
+use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
 
 /// A server with a resource, whose tools change when it says so.
@@ -82,6 +83,37 @@ async fn a_change_below_is_told_and_the_list_is_new() {
         (&last["id"], &last["result"]["resultType"]),
         (&json!(7), &json!("complete"))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_later_is_heard_of_too() {
+    let (server, changed) = server();
+    let daemon = Daemon::start();
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let mut pushed = session.listen();
+    let tools = || ask(&daemon.socket, "tools/list", json!({})).to_string();
+    let notice = "notifications/tools/list_changed";
+    let new = json!({"name": "far", "url": server.url, "transport": "streamable_http"});
+    let added = http::post(&daemon.socket, "/api/v1/servers", new.to_string());
+    assert_eq!(
+        added.status,
+        201,
+        "{}",
+        String::from_utf8_lossy(&added.body)
+    );
+    assert_eq!(pushed.next().unwrap()["method"], notice);
+    // Whoever asks now sees its tools.
+    assert!(tools().contains("\"old\""));
+    eventually("the sidecar listens", || server.open_streams() > 0);
+    changed.store(true, Ordering::SeqCst);
+    push(&server, &json!({"jsonrpc": "2.0", "method": notice}));
+    assert_eq!(pushed.next().unwrap()["method"], notice);
+    assert!(tools().contains("\"new\""));
+    // And nobody listens to it when it has gone.
+    let removed = http::send(&daemon.socket, "DELETE", "/api/v1/servers/far", "", b"");
+    assert_eq!(removed.status, 200);
+    assert_eq!(pushed.next().unwrap()["method"], notice);
+    eventually("the sidecar does not listen", || server.open_streams() == 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,10 +5,12 @@ use crate::registry::RegisteredTool;
 use crate::tool::{JsonObject, ToolOrigin};
 
 /// The id of an approval: SHA-256, in hexadecimal digits, of the JSON
-/// `{"arguments":{...},"server":...,"tool":...,"user":...}` with the keys of every object
-/// in the order of their bytes and no white space. `server` is the label of the tool's MCP
-/// server or null, so that an approval does not pass to another server's tool of the same
-/// name; `user` may be null.
+/// `{"arguments":{...},"definition":[...],"digest":...,"server":...,"tool":...,"user":...}` with
+/// the keys of every object in the order of their bytes and no white space. `server` is the label
+/// of the tool's MCP server or null, `digest` is [`Tool::digest`](crate::tool::Tool::digest),
+/// `definition` the description and the schema: an approval passes neither to another server's
+/// tool of the same name, nor to what has taken the tool's or the server's place. `user` may be
+/// null.
 pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, user: Option<&str>) -> String {
     let server = match tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
@@ -16,6 +18,8 @@ pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, user: Option<&st
     };
     let mut call = json!({
         "arguments": arguments,
+        "definition": [tool.definition().description(), tool.definition().input_schema()],
+        "digest": tool.tool().digest(),
         "server": server,
         "tool": tool.name().as_str(),
         "user": user,

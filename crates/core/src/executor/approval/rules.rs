@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::ToolOrigin;
@@ -13,7 +13,7 @@ use crate::tool::ToolOrigin;
 /// let policy: ApprovalPolicy = serde_json::from_str("\"prompt\"").unwrap();
 /// assert_eq!(policy, ApprovalPolicy::AlwaysAsk);
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalPolicy {
     /// Never.

@@ -10,7 +10,7 @@ use crate::tool::{
 };
 
 /// A tool of the MCP server `games` that answers with its arguments.
-struct Remote(ToolDefinition, &'static str);
+struct Remote(ToolDefinition, &'static str, &'static str);
 
 impl Tool for Remote {
     fn definition(&self) -> &ToolDefinition {
@@ -22,6 +22,10 @@ impl Tool for Remote {
             server_label: self.1.to_owned(),
             server_url: "https://games.example/mcp".to_owned(),
         }
+    }
+
+    fn digest(&self) -> Option<String> {
+        Some(self.2.to_owned())
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
@@ -43,7 +47,9 @@ fn registry(server: &'static str) -> Arc<ToolRegistry> {
         registry.register(Arc::new(tool)).unwrap();
     }
     let remote = ToolDefinition::builder("move", "A test").build().unwrap();
-    registry.register(Arc::new(Remote(remote, server))).unwrap();
+    registry
+        .register(Arc::new(Remote(remote, server, "here")))
+        .unwrap();
     Arc::new(registry)
 }
 
@@ -169,10 +175,12 @@ async fn g3_the_id_looks_at_what_would_run() {
         id(json!({"what": "é", "b": {"y": [1, 1.5], "x": null}})).await,
         id(json!({"b": {"x": null, "y": [1, 1.5]}, "what": "é"})).await,
     );
-    // printf '{"arguments":{"what":"all"},"server":null,"tool":"roll","user":null}' | sha256sum
+    // printf '{"arguments":{"what":"all"},"definition":["A test",{"properties":{"what":{"default":
+    // "all","type":"string"}},"required":[],"type":"object"}],"digest":null,"server":null,
+    // "tool":"roll","user":null}' | sha256sum, all in one line
     assert_eq!(
         id(json!({})).await,
-        "cd46ef5ebea32d128093c3c1255c4576852646e90f9271ad0a20b9250c0c30b0"
+        "786c4e7c36a7ed9dfbf6167fd84d690d1e8a18aa123114e9c0f6c9cb0519a376"
     );
 }
 
@@ -187,6 +195,26 @@ async fn g3_an_approval_does_not_pass_to_another_server() {
         id_in(&run(&executor, "move", &CallContext::default()).await)
     };
     assert_ne!(id("games").await, id("other").await);
+}
+
+#[tokio::test]
+async fn g3_an_approval_does_not_pass_to_what_has_taken_the_tools_place() {
+    let id = async |description: &str, digest| {
+        let config = ExecutorConfig {
+            approvals: rules(&json!({"default": "always-ask"})),
+            ..ExecutorConfig::default()
+        };
+        let registry = ToolRegistry::new();
+        let remote = ToolDefinition::builder("move", description).build();
+        let remote = Remote(remote.unwrap(), "games", digest);
+        registry.register(Arc::new(remote)).unwrap();
+        let executor = Executor::new(Arc::new(registry), config);
+        id_in(&run(&executor, "move", &CallContext::default()).await)
+    };
+    let granted = id("Moves a piece", "here").await;
+    assert_eq!(granted, id("Moves a piece", "here").await);
+    assert_ne!(granted, id("Moves all your money", "here").await);
+    assert_ne!(granted, id("Moves a piece", "elsewhere").await);
 }
 
 #[tokio::test]

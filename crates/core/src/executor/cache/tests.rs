@@ -9,8 +9,8 @@ use crate::executor::{
 };
 use crate::registry::ToolRegistry;
 use crate::tool::{
-    CallContext, ErrorCode, JsonObject, Tool, ToolCall, ToolDefinition, ToolFailure, ToolFuture,
-    ToolOrigin, ToolOutput, ToolResult,
+    ActsAsFuture, CallContext, ErrorCode, JsonObject, Tool, ToolCall, ToolDefinition, ToolFailure,
+    ToolFuture, ToolOrigin, ToolOutput, ToolResult,
 };
 
 /// Answers with what its argument `answer` says, 100 ms later, and fails where that is "fail";
@@ -19,6 +19,8 @@ struct Answers {
     definition: ToolDefinition,
     origin: ToolOrigin,
     runs: Arc<AtomicUsize>,
+    /// Whether it acts for its users, of whom "nobody" is none.
+    acts_for_users: bool,
 }
 
 impl Tool for Answers {
@@ -28,6 +30,18 @@ impl Tool for Answers {
 
     fn origin(&self) -> ToolOrigin {
         self.origin.clone()
+    }
+
+    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+        let user = context.user.clone().unwrap_or_default();
+        self.acts_for_users.then(|| -> ActsAsFuture {
+            Box::pin(async move {
+                match user.as_str() {
+                    "nobody" => Err(ToolFailure::new(ErrorCode::Denied, "no credential")),
+                    _ => Ok("the same for all".to_owned()),
+                }
+            })
+        })
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _: CallContext) -> ToolFuture {
@@ -44,6 +58,14 @@ impl Tool for Answers {
 
 /// An executor over the tool `answer`, and how often that ran.
 fn answering(cache: CacheConfig, origin: ToolOrigin) -> (Executor, Arc<AtomicUsize>) {
+    answering_for(false, cache, origin)
+}
+
+fn answering_for(
+    acts_for_users: bool,
+    cache: CacheConfig,
+    origin: ToolOrigin,
+) -> (Executor, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let tool = Answers {
         definition: ToolDefinition::builder("answer", "Answers")
@@ -51,6 +73,7 @@ fn answering(cache: CacheConfig, origin: ToolOrigin) -> (Executor, Arc<AtomicUsi
             .unwrap(),
         origin,
         runs: Arc::clone(&runs),
+        acts_for_users,
     };
     let registry = ToolRegistry::new();
     registry.register(Arc::new(tool)).unwrap();
@@ -127,6 +150,20 @@ async fn a_result_is_not_for_another_principal_or_variant_nor_after_a_reload() {
     let next = executor.reconfigured(config, ExecutorHooks::default());
     assert!(!ask(&next, "token:a", None).await);
     assert_eq!(runs.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l1_what_a_tool_did_for_one_user_is_no_others_whatever_the_scope() {
+    let (executor, runs) = answering_for(true, rule(CacheScope::Public), ToolOrigin::Native);
+    let arguments = json!({"answer": 1});
+    assert!(!is_cached(
+        &ask(&executor, "alice", arguments.clone()).await
+    ));
+    assert!(is_cached(&ask(&executor, "alice", arguments.clone()).await));
+    assert!(!is_cached(&ask(&executor, "bob", arguments.clone()).await));
+    let denied = ask(&executor, "nobody", arguments).await;
+    assert_eq!(denied.error_code, Some(ErrorCode::Denied));
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,6 +19,10 @@ pub(in crate::executor) struct Entry {
     is_over: bool,
     /// The record is that of an earlier call, which waits for the same approval.
     is_anothers: bool,
+    /// Others may record something of this call: whoever decides on it, say.
+    is_shared: bool,
+    /// That approval was used up for this call: the record is this call's, unless it has ended.
+    has_approval: bool,
 }
 
 impl Entry {
@@ -34,6 +38,8 @@ impl Entry {
             ran: None,
             is_over: false,
             is_anothers: false,
+            is_shared: false,
+            has_approval: false,
         }
     }
 
@@ -42,11 +48,22 @@ impl Entry {
         self.record.id
     }
 
+    /// The id of the record, if it is this call's.
+    pub(in crate::executor) fn own_id(&self) -> Option<CallId> {
+        (!self.is_anothers).then_some(self.record.id)
+    }
+
     /// Goes on under the id of a call that waits for the same approval. It stays that call's
     /// until the tool runs.
     pub(in crate::executor) fn go_on_as(&mut self, call: CallId) {
         self.record.id = call;
         self.is_anothers = true;
+        self.is_shared = true;
+    }
+
+    /// The approval was used up for this call, which needs no tool to run.
+    pub(in crate::executor) fn approved(&mut self) {
+        self.has_approval = true;
     }
 
     /// Somebody is asked whether the tool may run.
@@ -57,6 +74,7 @@ impl Entry {
         if self.is_anothers {
             return Ok(());
         }
+        self.is_shared = true;
         self.begin(CallStatus::Pending).await
     }
 
@@ -72,12 +90,11 @@ impl Entry {
 
     async fn begin(&mut self, status: CallStatus) -> Result<(), ToolFailure> {
         self.record.status = status;
-        let mut written = self.log.record_call(self.record.clone()).await;
+        let mut written = self.write().await;
         let had_ended = written.as_ref().is_err_and(StoreError::is_conflict);
         if std::mem::take(&mut self.is_anothers) && had_ended {
             // Its caller had given it up, say: this call is one of its own.
-            self.record.id = CallId::new();
-            written = self.log.record_call(self.record.clone()).await;
+            written = self.record_anew().await;
         }
         written.map_err(|error| {
             tracing::error!(
@@ -88,20 +105,25 @@ impl Entry {
         })
     }
 
+    /// Records the call as one of its own.
+    async fn record_anew(&mut self) -> Result<(), StoreError> {
+        self.record.id = CallId::new();
+        self.write().await
+    }
+
     /// The call has ended with `result`, whose metadata gets the `record_id`, and
     /// `"recorded": false` where that end could not be recorded.
-    pub(in crate::executor) async fn end(mut self, result: &mut ToolResult) {
+    pub(in crate::executor) async fn end(&mut self, result: &mut ToolResult) {
         self.close(result);
         let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
         let written = match self.is_anothers {
             // What it says already.
             true if waits => Ok(()),
-            is_anothers => {
-                if is_anothers {
-                    self.record.id = CallId::new();
-                }
-                self.log.record_call(self.record.clone()).await
-            }
+            true if !self.has_approval => self.record_anew().await,
+            is_anothers => match self.write().await {
+                Err(error) if is_anothers && error.is_conflict() => self.record_anew().await,
+                written => written,
+            },
         };
         self.is_over = true;
         // Whoever decided may have recorded that first.
@@ -113,6 +135,10 @@ impl Entry {
         }
         let id = self.record.id.to_string();
         result.metadata.insert("record_id".to_owned(), json!(id));
+    }
+
+    async fn write(&self) -> Result<(), StoreError> {
+        write(&*self.log, self.record.clone(), self.is_shared).await
     }
 
     fn close(&mut self, result: &ToolResult) {
@@ -148,9 +174,10 @@ impl Drop for Entry {
         // Without a runtime the process ends, and the next finds the call unfinished.
         if let Ok(runtime) = Handle::try_current() {
             let (log, record) = (Arc::clone(&self.log), self.record.clone());
+            let is_shared = self.is_shared;
             runtime.spawn(async move {
                 let id = record.id;
-                if let Err(error) = log.record_call(record).await {
+                if let Err(error) = write(&*log, record, is_shared).await {
                     tracing::error!(
                         call.record = %id, %error,
                         "The end of a call that was given up is not in the call log"
@@ -158,6 +185,17 @@ impl Drop for Entry {
                 }
             });
         }
+    }
+}
+
+async fn write(
+    log: &dyn CallLog,
+    record: ToolCallRecord,
+    is_shared: bool,
+) -> Result<(), StoreError> {
+    match is_shared {
+        true => log.record_call(record).await,
+        false => log.record_own_call(record).await,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::executor::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision, Executor,
     ExecutorConfig, ExecutorHooks, WaitingCallFuture,
 };
+use crate::registry::ToolRegistry;
 use crate::store::{
     CallFilter, CallId, CallStatus, CallThatRan, Page, PageRequest, Pruned, Retention, StoreError,
     Timestamp, ToolStatistics,
@@ -65,6 +66,14 @@ impl CallLog for Written {
         _: &[String],
         _: Timestamp,
     ) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    async fn interrupt_life(&self, _: &ProcessLife, _: Timestamp) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    async fn cancel_undecided(&self, _: Timestamp, _: Timestamp) -> Result<u64, StoreError> {
         Ok(0)
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Observer;
+use super::{AbandonedCall, Observer};
 use crate::executor::tests::{call, registry};
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
 use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
@@ -29,8 +29,15 @@ impl Observer for Log {
         self.0.lock().push(line);
     }
 
-    fn abandoned(&self, call_id: &str, _: Option<&ToolOrigin>, _: Duration, _: &CallContext) {
-        self.0.lock().push(format!("{call_id} is given up"));
+    fn abandoned(
+        &self,
+        call: &AbandonedCall<'_>,
+        _: Option<&ToolOrigin>,
+        _: Duration,
+        _: &CallContext,
+    ) {
+        let (id, tool) = (call.id, call.tool_name);
+        self.0.lock().push(format!("{id} of {tool} is given up"));
     }
 }
 
@@ -66,5 +73,5 @@ async fn an_observer_hears_of_a_call_that_is_given_up() {
     let call = executor.execute_one(call("7", "sleep", json!({"ms": 60_000})), &context);
     let given_up = tokio::time::timeout(Duration::from_millis(5), call).await;
     assert!(given_up.is_err());
-    assert_eq!(log.0.lock().last().unwrap(), "7 is given up");
+    assert_eq!(log.0.lock().last().unwrap(), "7 of sleep is given up");
 }

@@ -2,7 +2,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::egress::EgressError;
+use crate::egress::{EgressError, root_cause};
 use crate::mcp::jsonrpc::RpcError;
 use crate::mcp::{OAuthError, ServerConfigError, SseError};
 
@@ -186,19 +186,6 @@ fn reason(message: &Option<String>) -> String {
     message
         .as_ref()
         .map_or_else(String::new, |message| format!(": {message}"))
-}
-
-/// The innermost cause, such as `Connection refused (os error 111)`: what is around it
-/// names the URL, and a URL may hold a token.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    if std::ptr::addr_eq(cause, error) {
-        return "the request failed".to_owned();
-    }
-    cause.to_string()
 }
 
 /// `the server's process ended (exit status: 1): no such file`.

@@ -52,15 +52,23 @@ impl TokenKey {
     /// What the credentials of a client of this server are stored under.
     #[must_use]
     pub fn new(server: &Url, oauth: &OAuthConfig) -> Self {
-        let mut server = server.clone();
-        server.set_query(None);
-        server.set_fragment(None);
         let client = oauth.client_id.as_ref();
         let client = client.or(oauth.client_metadata_url.as_ref());
         Self {
-            server: server.into(),
+            server: Self::server_of(server),
             client: client.cloned().unwrap_or_default(),
         }
+    }
+}
+
+impl TokenKey {
+    /// What [`server`](Self::server) is for the server at this URL.
+    #[must_use]
+    pub fn server_of(url: &Url) -> String {
+        let mut server = url.clone();
+        server.set_query(None);
+        server.set_fragment(None);
+        server.into()
     }
 }
 

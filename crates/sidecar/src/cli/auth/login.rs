@@ -5,6 +5,8 @@ use pillion_client::Client;
 use pillion_core::mcp::TokenStore;
 
 use super::super::mcp::login::log_in;
+use crate::servers::UserCredential;
+
 use super::{Account, CliError, Operator, print, tell};
 
 /// `pillion auth login`
@@ -12,6 +14,9 @@ use super::{Account, CliError, Operator, print, tell};
 pub(super) struct Login {
     /// The server's name
     server: String,
+    /// For this user, where calls go out with the credentials of users
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// The port on 127.0.0.1 that the browser comes back to; any free one unless given
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
@@ -19,14 +24,21 @@ pub(super) struct Login {
 
 impl Login {
     pub(super) fn apply(self, operator: &Operator, client: &Client) -> Result<ExitCode, CliError> {
-        let mut account = Account::of(operator, &self.server)?;
+        let mut account = Account::of(operator, &self.server, self.user.as_deref())?;
         let tokens = account.tokens.clone();
         account.server.authorization.token_store = Some(tokens as _);
         let logged_in = operator.run(log_in(account.server, self.port));
         logged_in.map_err(CliError::Mcp)?;
         let kept = operator.run(account.tokens.load(&account.key));
         let kept = kept.map_err(|error| CliError::Usage(error.to_string()))?;
-        tell(client, &self.server)?;
+        match (&account.of_user, &kept) {
+            (Some(it), Some(_)) => {
+                let credential = UserCredential::authorized(it.place.clone());
+                operator.run(it.credentials.put(&it.server, &it.user, &credential))?;
+            }
+            (Some(_), None) => {}
+            (None, _) => tell(client, &self.server)?,
+        }
         print(&match kept {
             Some(_) => format!("{}: authorized; the sidecar has it", self.server),
             None => format!("{}: the server wanted no authorization", self.server),

@@ -4,6 +4,8 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_core::mcp::TokenStore;
 
+use crate::servers::ServerError;
+
 use super::{Account, CliError, Operator, print, tell};
 
 /// `pillion auth logout`
@@ -11,14 +13,23 @@ use super::{Account, CliError, Operator, print, tell};
 pub(super) struct Logout {
     /// The server's name
     server: String,
+    /// Of this user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
 }
 
 impl Logout {
     pub(super) fn apply(self, operator: &Operator, client: &Client) -> Result<ExitCode, CliError> {
-        let account = Account::of(operator, &self.server)?;
+        let account = Account::of(operator, &self.server, self.user.as_deref())?;
         let cleared = operator.run(account.tokens.clear(&account.key));
         cleared.map_err(|error| CliError::Usage(error.to_string()))?;
-        tell(client, &self.server)?;
+        match &account.of_user {
+            Some(it) => match operator.run(it.credentials.remove(&it.server, &it.user)) {
+                Ok(()) | Err(ServerError::NoUserCredential) => {}
+                Err(error) => return Err(error.into()),
+            },
+            None => tell(client, &self.server)?,
+        }
         print(&format!("{}: forgotten", self.server))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -62,6 +62,17 @@ pub(super) struct Given {
     /// What stands before the names of its tools
     #[arg(long, value_name = "PREFIX")]
     tool_prefix: Option<String>,
+    /// Whether calls of its tools need approval: never, trusted-only, always; or default, which
+    /// leaves it to the configuration
+    #[arg(long, value_name = "POLICY")]
+    require_approval: Option<String>,
+    /// What becomes of its tools that change: off, warn, block; or default, which leaves it to
+    /// the configuration
+    #[arg(long, value_name = "POLICY")]
+    pin: Option<String>,
+    /// Whose credential calls go out with: shared (the server's own), per_user, user_or_shared
+    #[arg(long, value_name = "WHOSE")]
+    credential: Option<String>,
 }
 
 impl Given {
@@ -91,6 +102,9 @@ impl Given {
         insert("timeout", self.timeout_ms.map(Into::into));
         insert("retryAttempts", self.retry_attempts.map(Into::into));
         insert("toolPrefix", self.tool_prefix.map(Into::into));
+        insert("requireApproval", self.require_approval.map(policy));
+        insert("pin", self.pin.map(policy));
+        insert("credential", self.credential.map(Into::into));
         Ok(keys)
     }
 
@@ -133,6 +147,14 @@ impl Given {
             variables.insert(name.clone(), value.expose_secret().into());
         }
         Ok((!variables.is_empty()).then(|| variables.into()))
+    }
+}
+
+/// What a policy is in a request: to leave it to the configuration is to have none.
+fn policy(name: String) -> Value {
+    match name.as_str() {
+        "default" => Value::Null,
+        _ => name.into(),
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
     }
     let none = || "-".to_owned();
     let text = |text: &Option<String>| text.clone().unwrap_or_else(none);
+    let policy = |text: &Option<String>| text.clone().unwrap_or_else(|| "default".to_owned());
     let headers = if server.headers.is_empty() {
         none()
     } else {
@@ -28,10 +29,13 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("where", place_of(&server)),
         ("transport", server.transport.clone()),
         ("authentication", server.authentication.clone()),
+        ("credential", server.credential.clone()),
         ("headers", headers),
         ("timeout", format!("{} ms", server.timeout)),
         ("retry attempts", server.retry_attempts.to_string()),
         ("tool prefix", server.tool_prefix.clone()),
+        ("approval", policy(&server.require_approval)),
+        ("pin", policy(&server.pin)),
         ("enabled", server.enabled.to_string()),
         ("status", server.status.clone()),
         ("error", text(&server.error)),

@@ -1,16 +1,37 @@
 use std::process::ExitCode;
 
-use pillion_wire::ToolList;
+use clap::Args;
+use pillion_client::{Caller, ClientError};
+use pillion_wire::{PinList, ToolList};
 
 use super::super::table::table;
 use super::super::tools::warn_of;
-use super::super::{CliError, decode, print};
+use super::super::{CliError, complain, decode, print};
 use super::Context;
 
 /// `pillion servers tools`
-pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError> {
+#[derive(Debug, Args)]
+pub(super) struct Tools {
+    /// The server's name or id
+    server: String,
+    /// Whose tools, where the server lists them for each user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+}
+
+impl Tools {
+    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+        list(context, &self.server, self.user)
+    }
+}
+
+fn list(context: &Context, name: &str, user: Option<String>) -> Result<ExitCode, CliError> {
     let server = context.find(name)?;
-    let body = context.client.raw().server_tools(&server.id)?;
+    let caller = match user {
+        Some(user) => Caller::default().user(user),
+        None => Caller::default(),
+    };
+    let body = context.client.raw().server_tools_for(&server.id, &caller)?;
     let list: ToolList = decode(&body)?;
     if context.json {
         print(&String::from_utf8_lossy(&body))?;
@@ -30,9 +51,33 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         print(&table(&["NAME", "THERE", "DESCRIPTION"], &rows))?;
     }
     warn_of(&list.unavailable_servers);
+    for tool in blocked(context, &server.name, &list)? {
+        complain(&format!(
+            "tool '{tool}' is blocked: its server has changed it since it was accepted; see \
+             `pillion pins diff {} {tool}`",
+            server.name
+        ));
+    }
     Ok(if list.unavailable_servers.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The tools that have changed and are therefore not in the list.
+fn blocked(context: &Context, server: &str, list: &ToolList) -> Result<Vec<String>, CliError> {
+    let query = [("server", server.to_owned()), ("changed", true.to_string())];
+    let pins = match context.client.raw().pins(&query) {
+        Ok(pins) => decode::<PinList>(&pins)?.pins,
+        // A sidecar without a store blocks nothing.
+        Err(ClientError::Status { status: 503, .. }) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let is_listed = |name: &str| {
+        let mut tools = list.tools.iter();
+        tools.any(|tool| tool.server_tool.as_deref() == Some(name))
+    };
+    let names = pins.into_iter().map(|pin| pin.tool);
+    Ok(names.filter(|name| !is_listed(name)).collect())
 }

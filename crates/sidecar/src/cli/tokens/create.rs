@@ -6,7 +6,7 @@ use pillion_core::store::{AccessToken, Timestamp};
 use serde_json::json;
 
 use super::{CliError, Operator, print};
-use crate::access::{NewToken, Scope};
+use crate::access::{NewToken, Scope, TokenList, Users};
 
 /// A day.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -20,6 +20,14 @@ pub(super) struct Create {
     /// What it allows; each includes the ones before it
     #[arg(long, value_parser = ["read", "execute", "approve", "admin"])]
     scope: String,
+    /// Its requests are this user's, and may use what is the user's own, such as credentials for
+    /// MCP servers
+    #[arg(long, value_name = "NAME", conflicts_with = "any_user", value_parser = user)]
+    user: Option<String>,
+    /// Its requests may act for every user that they name: for an application that knows its
+    /// users
+    #[arg(long)]
+    any_user: bool,
     /// After how many days it is no longer good [default: never]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     expires_days: Option<u32>,
@@ -33,15 +41,37 @@ fn name(text: &str) -> Result<String, String> {
         .ok_or_else(|| "a name has 1 to 100 characters and no white space".to_owned())
 }
 
+fn user(text: &str) -> Result<String, String> {
+    let is_good = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
+    is_good
+        .then(|| text.to_owned())
+        .ok_or_else(|| "a user's name has 1 to 256 bytes".to_owned())
+}
+
 impl Create {
     pub(super) fn apply(self, operator: &Operator, as_json: bool) -> Result<ExitCode, CliError> {
         let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);
+        // As far as this shell sees the sidecar's variables.
+        let listed = TokenList::read(&operator.config.tcp, |name| std::env::var(name).ok());
+        if listed.is_ok_and(|listed| listed.names(&self.name)) {
+            return Err(CliError::Usage(format!(
+                "the configuration has a token named '{}'",
+                self.name
+            )));
+        }
+        let users = match self.user {
+            Some(user) => Users::One(user),
+            None if self.any_user => Users::Anybody,
+            None => Users::Nobody,
+        };
+        let mut scopes = vec![scope.as_str().to_owned()];
+        scopes.extend(users.word());
         let new = NewToken::generate();
         let now = Timestamp::now();
         let token = AccessToken {
             hash: new.hash(),
             name: self.name,
-            scopes: vec![scope.as_str().to_owned()],
+            scopes,
             created_at: now,
             expires_at: self.expires_days.map(|days| now.plus(DAY * days)),
             last_used_at: None,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::super::table::table;
 use super::{CliError, Operator, print};
-use crate::servers::text_of;
+use crate::moment::text_of;
 
 /// `pillion tokens list`
 pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliError> {

@@ -25,8 +25,9 @@ pub(super) struct Call {
     /// Name the call: sent again under the same name, it is not run again and has the same answer
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// How long to wait for somebody's approval, where the call needs it, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    /// How long to wait for somebody's approval, where the call needs it: 0 to 86400 s, and no
+    /// longer than the sidecar's approvals.max_wait_ms (300 s unless it is set)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait: Option<u32>,
     /// Print the sidecar's whole answer as JSON
     #[arg(long)]

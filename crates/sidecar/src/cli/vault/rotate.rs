@@ -19,7 +19,7 @@ use crate::servers::{ServerError, next_key_file};
 #[command(after_help = "\
 The key is the one in vault.key_file. The next one stands beside it while the store changes; a
 rotation that was cut off is completed by running this once more. The key before stays as
-KEYFILE.old: backups of the store need it.")]
+KEYFILE.old, or KEYFILE.old-2 and so on where that is taken: backups of the store need it.")]
 pub(in crate::cli) struct Rotate {
     #[command(flatten)]
     socket: SocketOption,
@@ -43,8 +43,7 @@ impl Rotate {
             }
             Err(error) => return Err(error.into()),
         }
-        let old = with_suffix(&file, ".old");
-        put_in_place(&file, &next, &old).map_err(|error| failed(&file, &error))?;
+        let old = put_in_place(&file, &next).map_err(|error| failed(&file, &error))?;
         print(&format!(
             "{} has the new key; backups from before need {}",
             file.display(),
@@ -95,16 +94,31 @@ fn make_next(file: &Path, next: &Path) -> io::Result<()> {
     made
 }
 
-/// Puts the next key in the place of the one before, in one step.
-fn put_in_place(file: &Path, next: &Path, old: &Path) -> io::Result<()> {
-    match fs::remove_file(old) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    fs::hard_link(file, old)?;
+/// Puts the next key in the place of the one before, in one step. Where that one stays.
+fn put_in_place(file: &Path, next: &Path) -> io::Result<PathBuf> {
+    let old = keep(file)?;
     fs::rename(next, file)?;
     let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
-    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
+    Ok(old)
+}
+
+/// Gives the key a name that no older key has.
+fn keep(file: &Path) -> io::Result<PathBuf> {
+    let suffixes = (2..).map(|number| format!(".old-{number}"));
+    for suffix in std::iter::once(".old".to_owned()).chain(suffixes) {
+        let old = with_suffix(file, &suffix);
+        match fs::hard_link(file, &old) {
+            Ok(()) => return Ok(old),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        // A rotation that was cut off has given it this name.
+        if fs::read(&old)? == fs::read(file)? {
+            return Ok(old);
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

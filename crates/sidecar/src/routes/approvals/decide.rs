@@ -5,10 +5,9 @@ use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Time
 use pillion_wire::{ApprovalAnswer, DecisionRequest};
 
 use super::entry;
-use crate::access::{Grant, Peer};
+use crate::access::Grant;
 use crate::app::App;
 use crate::moment::text_of;
-use crate::problem::Problem;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -18,7 +17,7 @@ use crate::routes::store_of;
 const LONGEST_REASON: usize = 1_000;
 
 /// Whoever decides.
-type Decider = (Extension<Grant>, Option<Extension<Peer>>);
+type Decider = Extension<Grant>;
 
 /// Lets a call run, once (G3).
 #[utoipa::path(
@@ -34,10 +33,10 @@ type Decider = (Extension<Grant>, Option<Extension<Peer>>);
     request_body(content = Option<DecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval as it is now", body = ApprovalAnswer),
-        (status = 400, description = "The body is none", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such approval", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Somebody has decided before, or it has expired", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The body is none"),
+        (status = 404, description = "There is no such approval"),
+        (status = 409, description = "Somebody has decided before, or it has expired"),
+        (status = 503, description = "The store cannot be written"),
     )
 )]
 pub(in crate::routes) async fn approve(
@@ -64,10 +63,10 @@ pub(in crate::routes) async fn approve(
     request_body(content = Option<DecisionRequest>, content_type = "application/json"),
     responses(
         (status = 200, description = "The approval as it is now", body = ApprovalAnswer),
-        (status = 400, description = "The body is none", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such approval", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Somebody has decided before, or it has expired", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The body is none"),
+        (status = 404, description = "There is no such approval"),
+        (status = 409, description = "Somebody has decided before, or it has expired"),
+        (status = 503, description = "The store cannot be written"),
     )
 )]
 pub(in crate::routes) async fn deny(
@@ -83,14 +82,14 @@ pub(in crate::routes) async fn deny(
 async fn decide(
     app: &App,
     path: Result<Path<String>, PathRejection>,
-    (Extension(grant), peer): &Decider,
+    Extension(grant): &Decider,
     user: Option<String>,
     body: &[u8],
     verdict: Verdict,
 ) -> Result<Json<ApprovalAnswer>, RequestError> {
     let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
     let reason = reason_of(body)?;
-    let holder = grant.holder(peer.as_ref().map(|Extension(peer)| peer));
+    let holder = grant.principal();
     let decision = ApprovalDecision {
         verdict,
         // Who it is we know; for whom they decide, they say.
@@ -122,15 +121,16 @@ fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let wrong = |_| RequestError::BadParameter { name: "reason" };
+    let wrong = || {
+        let wanted = format!("a text of at most {LONGEST_REASON} characters");
+        RequestError::parameter("reason", wanted)
+    };
     let value: serde_json::Value =
         serde_json::from_slice(body).map_err(RequestError::MalformedJson)?;
-    let request: Option<DecisionRequest> = serde_json::from_value(value).map_err(wrong)?;
+    let request: Option<DecisionRequest> = serde_json::from_value(value).map_err(|_| wrong())?;
     let DecisionRequest { reason } = request.unwrap_or_default();
     match reason {
-        Some(reason) if reason.chars().count() > LONGEST_REASON => {
-            Err(RequestError::BadParameter { name: "reason" })
-        }
+        Some(reason) if reason.chars().count() > LONGEST_REASON => Err(wrong()),
         reason => Ok(reason.filter(|reason| !reason.trim().is_empty())),
     }
 }

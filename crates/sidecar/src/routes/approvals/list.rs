@@ -1,15 +1,14 @@
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use pillion_core::store::{ApprovalFilter, Timestamp, Verdict};
 use pillion_wire::ApprovalList;
 use serde::Deserialize;
 
 use super::entry;
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::routes::page::WantedPage;
+use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 
 /// Arguments that a list shows, as JSON, in bytes.
@@ -53,8 +52,9 @@ impl Wanted {
             Some("expired") => filter.expired_at = now,
             Some(name) => {
                 let verdict = Verdict::from_name(name);
-                let wrong = RequestError::BadParameter { name: "status" };
-                filter.verdict = Some(verdict.ok_or(wrong)?);
+                let known = ["pending", "approved", "denied", "expired"];
+                let wrong = || RequestError::word("status", known);
+                filter.verdict = Some(verdict.ok_or_else(wrong)?);
             }
         }
         Ok(filter)
@@ -70,16 +70,15 @@ impl Wanted {
     params(Wanted, WantedPage),
     responses(
         (status = 200, description = "A page of approvals", body = ApprovalList),
-        (status = 400, description = "A parameter is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A parameter is not what it can be"),
+        (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    query: Result<Query<Wanted>, QueryRejection>,
-    page: WantedPage,
+    Parameters(wanted): Parameters<Wanted>,
+    Parameters(page): Parameters<WantedPage>,
 ) -> Result<Json<ApprovalList>, RequestError> {
-    let Query(wanted) = query.map_err(|_| RequestError::BadQuery)?;
     let filter = wanted.filter()?;
     let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
     let approvals = page.items.into_iter().map(|record| {

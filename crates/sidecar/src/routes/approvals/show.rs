@@ -5,7 +5,6 @@ use pillion_wire::ApprovalAnswer;
 
 use super::entry;
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
 
@@ -18,8 +17,8 @@ use crate::routes::store_of;
     params(("id" = String, Path, description = "The approval's id, as in a result's `metadata.approval_id`")),
     responses(
         (status = 200, description = "The approval", body = ApprovalAnswer),
-        (status = 404, description = "There is no such approval", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such approval"),
+        (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(in crate::routes) async fn show(

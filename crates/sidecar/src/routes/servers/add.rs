@@ -6,7 +6,6 @@ use pillion_wire::{ServerAnswer, ServerInput, route};
 
 use super::{Keys, answer_of, servers_of, to_the_end};
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Adds an MCP server (F1, F2).
@@ -23,10 +22,10 @@ use crate::routes::error::RequestError;
     ),
     responses(
         (status = 201, description = "The server", body = ServerAnswer),
-        (status = 400, description = "A key is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "A program, or a credential where there is no key to encrypt it with", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "There is a server of that name", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written to", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A key is not what it can be"),
+        (status = 403, description = "A program, or a credential where there is no key to encrypt it with"),
+        (status = 409, description = "There is a server of that name"),
+        (status = 503, description = "The store cannot be written to"),
     )
 )]
 pub(in crate::routes) async fn add(

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::{Keys, ServerKey, answer_of, servers_of, to_the_end};
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::servers::How;
 
@@ -20,11 +19,11 @@ use crate::servers::How;
     request_body(content = ServerInput, content_type = "application/json"),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 400, description = "A key is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "A program, or a credential where there is no key to encrypt it with", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "There is a server of that name, or this one is of the configuration file", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written to", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A key is not what it can be"),
+        (status = 403, description = "A program, or a credential where there is no key to encrypt it with"),
+        (status = 404, description = "Server not found"),
+        (status = 409, description = "There is a server of that name, or this one is of the configuration file"),
+        (status = 503, description = "The store cannot be written to"),
     )
 )]
 pub(in crate::routes) async fn replace(
@@ -46,11 +45,11 @@ pub(in crate::routes) async fn replace(
     request_body(content = ServerInput, content_type = "application/merge-patch+json"),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 400, description = "A key is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "A program, or a credential where there is no key to encrypt it with", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "There is a server of that name, or this one is of the configuration file", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written to", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A key is not what it can be"),
+        (status = 403, description = "A program, or a credential where there is no key to encrypt it with"),
+        (status = 404, description = "Server not found"),
+        (status = 409, description = "There is a server of that name, or this one is of the configuration file"),
+        (status = 503, description = "The store cannot be written to"),
     )
 )]
 pub(in crate::routes) async fn patch(
@@ -70,10 +69,10 @@ pub(in crate::routes) async fn patch(
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 403, description = "It is a program", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It is a server of the configuration file", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written to", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "It is a program"),
+        (status = 404, description = "Server not found"),
+        (status = 409, description = "It is a server of the configuration file"),
+        (status = 503, description = "The store cannot be written to"),
     )
 )]
 pub(in crate::routes) async fn enable(
@@ -93,9 +92,9 @@ pub(in crate::routes) async fn enable(
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It is a server of the configuration file", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written to", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Server not found"),
+        (status = 409, description = "It is a server of the configuration file"),
+        (status = 503, description = "The store cannot be written to"),
     )
 )]
 pub(in crate::routes) async fn disable(
@@ -115,8 +114,8 @@ pub(in crate::routes) async fn disable(
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Server not found"),
+        (status = 503, description = "This sidecar keeps no servers"),
     )
 )]
 pub(in crate::routes) async fn reconnect(

@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 
 use super::servers_of;
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::servers::ServerError;
 
@@ -22,7 +21,7 @@ use crate::servers::ServerError;
     responses(
         (status = 200, description = "The servers", body = ServerList),
         (status = 304, description = "The list is the same"),
-        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "This sidecar keeps no servers"),
     )
 )]
 pub(in crate::routes) async fn list(

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::{servers_of, to_the_end};
 use crate::app::App;
 use crate::live::Live;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Looks at the store, and at the vault's key, once more.
@@ -18,8 +17,8 @@ use crate::routes::error::RequestError;
     description = "For what somebody else has changed there, such as the operator. The vault's key is read again as well.",
     responses(
         (status = 200, description = "The servers", body = ServerList),
-        (status = 500, description = "The vault's key is another one than the store's", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 500, description = "The vault's key is another one than the store's"),
+        (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(in crate::routes) async fn refresh(
@@ -55,9 +54,9 @@ pub(in crate::routes) struct Rotated {
     description = "The key is in a file beside that of `vault.key_file`, with `.new` at the end of its name; `pillion vault rotate` puts it there, and in the place of the other one afterwards.",
     responses(
         (status = 200, description = "Only the other key opens the vault now", body = Rotated),
-        (status = 409, description = "There is no such file", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The vault has no key at all", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written to", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "There is no such file"),
+        (status = 403, description = "The vault has no key at all"),
+        (status = 503, description = "The store cannot be written to"),
     )
 )]
 pub(in crate::routes) async fn rotate(

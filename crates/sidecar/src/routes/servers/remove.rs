@@ -4,7 +4,6 @@ use pillion_wire::ServerRemoved;
 
 use super::{ServerKey, servers_of, to_the_end};
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Removes an MCP server (F2).
@@ -17,9 +16,9 @@ use crate::routes::error::RequestError;
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "It is gone", body = ServerRemoved),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It is a server of the configuration file", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written to", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Server not found"),
+        (status = 409, description = "It is a server of the configuration file"),
+        (status = 503, description = "The store cannot be written to"),
     )
 )]
 pub(in crate::routes) async fn remove(

@@ -4,7 +4,6 @@ use pillion_wire::ServerAnswer;
 
 use super::{ServerKey, answer_of, servers_of};
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Shows one MCP server.
@@ -16,8 +15,8 @@ use crate::routes::error::RequestError;
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Server not found"),
+        (status = 503, description = "This sidecar keeps no servers"),
     )
 )]
 pub(in crate::routes) async fn show(

@@ -4,7 +4,6 @@ use pillion_wire::{ServerInput, ServerTrial};
 
 use super::{Keys, ServerKey, servers_of};
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 
 /// Asks a server for its tools before it is added.
@@ -21,9 +20,9 @@ use crate::routes::error::RequestError;
     ),
     responses(
         (status = 200, description = "How it went", body = ServerTrial),
-        (status = 400, description = "A key is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "It is a program", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A key is not what it can be"),
+        (status = 403, description = "It is a program"),
+        (status = 503, description = "This sidecar keeps no servers"),
     )
 )]
 pub(in crate::routes) async fn test_unsaved(
@@ -43,9 +42,9 @@ pub(in crate::routes) async fn test_unsaved(
     params(("id" = String, Path, description = "The server's id or name")),
     responses(
         (status = 200, description = "How it went", body = ServerTrial),
-        (status = 403, description = "It is a program that is not in use", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "It is a program that is not in use"),
+        (status = 404, description = "Server not found"),
+        (status = 503, description = "This sidecar keeps no servers"),
     )
 )]
 pub(in crate::routes) async fn test(

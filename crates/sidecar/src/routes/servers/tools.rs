@@ -4,7 +4,7 @@ use pillion_wire::{ToolList, UnavailableServer};
 
 use super::{ServerKey, servers_of};
 use crate::app::App;
-use crate::problem::Problem;
+use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::tools::list::summary;
 use crate::servers::ServerError;
@@ -16,20 +16,26 @@ use crate::servers::ServerError;
     tag = "servers",
     summary = "List the tools of one MCP server",
     description = "Those that are offered. Servers whose tools are not known are asked now; `unavailable_servers` says why this one has none.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    params(
+        ("id" = String, Path, description = "The server's id or name"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed, where the server lists them for each user")
+    ),
     responses(
         (status = 200, description = "Its tools", body = ToolList),
-        (status = 404, description = "Server not found", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "This sidecar keeps no servers", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "Server not found"),
+        (status = 503, description = "This sidecar keeps no servers"),
     )
 )]
 pub(in crate::routes) async fn tools(
     State(app): State<App>,
     ServerKey(key): ServerKey,
+    Caller(context): Caller,
 ) -> Result<Json<ToolList>, RequestError> {
     let servers = servers_of(&app)?;
     let (_, place) = servers.find(&key)?;
     let mut unavailable_servers = app.discover().await;
+    let own = app.upstreams().own(&context).await;
+    unavailable_servers.extend(own.unavailable);
     let entry = servers.entries(&app).into_iter().nth(place);
     let entry = entry.ok_or(ServerError::NotFound)?;
     unavailable_servers.retain(|server| server.label == entry.name);
@@ -52,6 +58,12 @@ pub(in crate::routes) async fn tools(
             let tool = app.registry().get(name.as_str())?;
             Some(summary(&app, &tool))
         })
+        .chain(
+            own.listed
+                .iter()
+                .filter(|(_, tool)| tool.server().label == entry.name)
+                .filter_map(|(name, _)| Some(summary(&app, own.tools.get(name)?))),
+        )
         .collect();
     Ok(Json(ToolList {
         success: true,

@@ -4,9 +4,9 @@ use pillion_wire::ToolCallList;
 
 use super::{Wanted, entry};
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::routes::page::WantedPage;
+use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 
 /// Lists recorded calls, the newest first (F4).
@@ -18,14 +18,14 @@ use crate::routes::store_of;
     params(Wanted, WantedPage),
     responses(
         (status = 200, description = "A page of calls", body = ToolCallList),
-        (status = 400, description = "A parameter is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A parameter is not what it can be"),
+        (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    wanted: Wanted,
-    page: WantedPage,
+    Parameters(wanted): Parameters<Wanted>,
+    Parameters(page): Parameters<WantedPage>,
 ) -> Result<Json<ToolCallList>, RequestError> {
     let (filter, page) = (wanted.filter()?, page.request()?);
     let page = store_of(&app)?.calls(&filter, &page).await?;

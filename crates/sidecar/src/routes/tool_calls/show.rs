@@ -6,7 +6,6 @@ use pillion_wire::ToolCallAnswer;
 
 use super::entry;
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
 
@@ -19,8 +18,8 @@ use crate::routes::store_of;
     params(("id" = String, Path, description = "The call's id, as in a result's `metadata.record_id`")),
     responses(
         (status = 200, description = "The call", body = ToolCallAnswer),
-        (status = 404, description = "There is no such call", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such call"),
+        (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(in crate::routes) async fn show(

@@ -4,8 +4,8 @@ use pillion_wire::ToolCallStatistics;
 
 use super::{Wanted, entry};
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::error::RequestError;
+use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 
 /// What is known of each tool's calls: counts, success rate, latency.
@@ -17,13 +17,13 @@ use crate::routes::store_of;
     params(Wanted),
     responses(
         (status = 200, description = "Tool by tool", body = ToolCallStatistics),
-        (status = 400, description = "A parameter is not what it can be", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be read", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "A parameter is not what it can be"),
+        (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(in crate::routes) async fn statistics(
     State(app): State<App>,
-    wanted: Wanted,
+    Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<ToolCallStatistics>, RequestError> {
     let tools = store_of(&app)?.call_statistics(&wanted.filter()?).await?;
     Ok(Json(ToolCallStatistics {

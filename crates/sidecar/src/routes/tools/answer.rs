@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::echo::shortened;
+use crate::upstream::Own;
 
 /// What the API says of a tool that ran (I1, I2).
 pub(super) fn ran(result: ToolResult) -> Answer {
@@ -27,9 +28,23 @@ pub(super) fn ran(result: ToolResult) -> Answer {
     })
 }
 
+/// Whether there is a tool of that name for a caller who has these of their own.
+pub(super) fn is_known(app: &App, own: &Own, name: &str) -> bool {
+    app.registry().contains(name) || own.tools.contains_key(name)
+}
+
 /// What the API says of a tool that is not there (B5). It may be one of a server that is
-/// unavailable.
-pub(super) fn unknown(app: &App, name: &str, unavailable: &[UnavailableServer]) -> Answer {
+/// unavailable, or that the caller has no credential for.
+pub(super) fn unknown(
+    app: &App,
+    own: &Own,
+    name: &str,
+    unavailable: &[UnavailableServer],
+) -> Answer {
+    if let Some(refusal) = own.refusal(name) {
+        let failure = Failure::new(refusal.code.as_str(), refusal.message.clone());
+        return Answer::Refused(failure.for_tool(shortened(name)));
+    }
     if let Some(blocked) = app.upstreams().blocked(name) {
         let name = shortened(name);
         let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
@@ -40,7 +55,10 @@ pub(super) fn unknown(app: &App, name: &str, unavailable: &[UnavailableServer]) 
         ErrorCode::NotFound.as_str(),
         format!("Tool '{name}' not found"),
     );
-    let available = json!(app.registry().names());
+    let mut available = app.registry().names();
+    available.extend(own.tools.keys().cloned());
+    let available = json!(available);
+    let unavailable: Vec<_> = unavailable.iter().chain(&own.unavailable).collect();
     let mut failure = failure.for_tool(name).detail("available_tools", available);
     if !unavailable.is_empty() {
         failure = failure.detail("unavailable_servers", json!(unavailable));

@@ -5,7 +5,6 @@ use pillion_wire::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult}
 
 use super::answer;
 use crate::app::App;
-use crate::problem::Problem;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -28,8 +27,8 @@ use crate::routes::error::RequestError;
     request_body(content = BatchRequest, content_type = "application/json"),
     responses(
         (status = 200, description = "One result a call", body = BatchAnswer),
-        (status = 400, description = "The body is no batch, or has too many calls", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too long", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The body is no batch, or has too many calls"),
+        (status = 413, description = "The body is too long"),
     )
 )]
 pub(in crate::routes) async fn batch_execute(
@@ -44,6 +43,7 @@ pub(in crate::routes) async fn batch_execute(
         .map(|call| call.name.as_str())
         .collect();
     let unavailable = app.look_for(&names).await;
+    let own = app.own_tools(&context, &names).await;
 
     // Calls of tools that are not there are answered here; the executor sees the others.
     let ids: Vec<_> = request.calls.iter().map(|call| call.id.clone()).collect();
@@ -51,8 +51,8 @@ pub(in crate::routes) async fn batch_execute(
         .calls
         .iter()
         .map(|call| {
-            let is_known = app.registry().contains(&call.name);
-            (!is_known).then(|| answer::unknown(&app, &call.name, &unavailable))
+            let is_known = answer::is_known(&app, &own, &call.name);
+            (!is_known).then(|| answer::unknown(&app, &own, &call.name, &unavailable))
         })
         .collect();
     let calls = request
@@ -62,9 +62,10 @@ pub(in crate::routes) async fn batch_execute(
         .filter(|(_, answer)| answer.is_none())
         .map(|(call, _)| to_core(call))
         .collect();
+    let executor = app.executor().with_own_tools(own.tools);
     let results = match request.mode {
-        BatchMode::Parallel => app.executor().execute_parallel(calls, &context).await,
-        BatchMode::Sequential => app.executor().execute(calls, &context).await,
+        BatchMode::Parallel => executor.execute_parallel(calls, &context).await,
+        BatchMode::Sequential => executor.execute(calls, &context).await,
     };
     let open = answers.iter_mut().filter(|answer| answer.is_none());
     for (answer, result) in open.zip(results) {

@@ -9,7 +9,6 @@ use super::answer;
 use super::once::{self, Key};
 use crate::app::App;
 use crate::echo::shortened;
-use crate::problem::Problem;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -37,11 +36,11 @@ use crate::routes::request_log::RequestId;
     request_body(content = Option<Arguments>, description = "The arguments", content_type = "application/json", example = json!({"expression": "2 + 2"})),
     responses(
         (status = 200, description = "The tool ran, or is not there", body = Answer),
-        (status = 400, description = "The body is no JSON object", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The request with this Idempotency-Key still runs", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too long", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The Idempotency-Key is that of another request", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "An Idempotency-Key came, and the store cannot be used", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The body is no JSON object"),
+        (status = 409, description = "The request with this Idempotency-Key still runs"),
+        (status = 413, description = "The body is too long"),
+        (status = 422, description = "The Idempotency-Key is that of another request"),
+        (status = 503, description = "An Idempotency-Key came, and the store cannot be used"),
     )
 )]
 pub(in crate::routes) async fn execute(
@@ -64,9 +63,11 @@ pub(in crate::routes) async fn execute(
 /// The answer to a call, and whether its tool was begun.
 pub(super) async fn run(app: &App, call: ToolCall, context: &CallContext) -> (Answer, bool) {
     let unavailable = app.look_for(&[&call.name]).await;
-    if !app.registry().contains(&call.name) {
-        return (answer::unknown(app, &call.name, &unavailable), false);
+    let own = app.own_tools(context, &[&call.name]).await;
+    if !answer::is_known(app, &own, &call.name) {
+        return (answer::unknown(app, &own, &call.name, &unavailable), false);
     }
-    let ended = app.executor().execute_to_its_end(call, context).await;
+    let executor = app.executor().with_own_tools(own.tools);
+    let ended = executor.execute_to_its_end(call, context).await;
     (answer::ran(ended.result), ended.tool_began)
 }

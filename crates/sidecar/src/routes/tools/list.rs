@@ -6,6 +6,8 @@ use pillion_wire::{ToolList, ToolSummary};
 
 use super::{Filter, parameters};
 use crate::app::App;
+use crate::routes::caller::Caller;
+use crate::routes::parameters::Parameters;
 
 /// Lists every tool with its parameters (I1). MCP servers that have not been asked for
 /// their tools are asked now; one that cannot be asked is named in the answer.
@@ -15,14 +17,22 @@ use crate::app::App;
     tag = "tools",
     summary = "List the tools with their parameters",
     description = "MCP servers that have not been asked for their tools are asked now; one that cannot be asked is named in the answer.",
-    params(Filter),
+    params(
+        Filter,
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well")
+    ),
     responses((status = 200, description = "The tools", body = ToolList))
 )]
-pub(in crate::routes) async fn list(State(app): State<App>, filter: Filter) -> Json<ToolList> {
-    let unavailable_servers = app.discover().await;
-    let tools = app.registry().tools(filter.category.as_deref());
-    let of_servers = app.upstreams().tools();
-    let tools: Vec<_> = tools
+pub(in crate::routes) async fn list(
+    State(app): State<App>,
+    Parameters(filter): Parameters<Filter>,
+    Caller(context): Caller,
+) -> Json<ToolList> {
+    let listed = filter.listed(&app, &context).await;
+    let mut of_servers = app.upstreams().tools();
+    of_servers.extend(listed.of_caller);
+    let tools: Vec<_> = listed
+        .tools
         .iter()
         .map(|tool| {
             let warnings = of_servers
@@ -38,7 +48,7 @@ pub(in crate::routes) async fn list(State(app): State<App>, filter: Filter) -> J
         success: true,
         total: tools.len(),
         tools,
-        unavailable_servers,
+        unavailable_servers: listed.unavailable_servers,
     })
 }
 

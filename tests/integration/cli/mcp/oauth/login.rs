@@ -1,6 +1,7 @@
 //! `pillion auth`: an authorization for a sidecar, which has nobody to ask.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pillion_client::{Caller, Client};
@@ -28,6 +29,131 @@ fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
     command
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_somebody_authorizes_the_sidecar_for_one_user() {
+    let server = FakeOAuth::start(OAuthRules {
+        refresh: true,
+        ..OAuthRules::default()
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let key = vault_key(directory.path());
+    let entry = |label: &str, more: &str| {
+        format!(
+            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\n{more}\
+             authentication = {{ type = \"oauth\" }}\n",
+            server.url
+        )
+    };
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n{}{}",
+        key.display(),
+        entry("far", "credential = \"per_user\"\n"),
+        entry("shared", "enabled = false\n")
+    );
+    let mut daemon = Daemon::with_config(&config, &[]);
+    let rolls = |daemon: &Daemon, user: &str| {
+        let client = Client::new(&daemon.socket);
+        let caller = Caller::default().user(user);
+        let answer = client.execute("far_roll", &json!({}), &caller);
+        answer.unwrap().is_success()
+    };
+    assert!(!rolls(&daemon, "alice"));
+    let mut login = auth(&daemon, &["login", "far", "--user", "alice"]);
+    let running = Running::of(&mut login, &[], Shown::OnStderr);
+    open(running.page()).await;
+    let output = running.output();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(rolls(&daemon, "alice"));
+    assert!(!rolls(&daemon, "bob"));
+    assert!(!super::login::rolls(&daemon));
+    // Also after a restart, and renewed when it is used up.
+    daemon.kill();
+    server.revoke();
+    let daemon = daemon.again();
+    assert!(rolls(&daemon, "alice"));
+    let listed = crate::http::get(&daemon.socket, "/api/v1/servers/far/credentials").json();
+    assert_eq!(listed["credentials"][0]["user"], "alice", "{listed}");
+    assert_eq!(listed["credentials"][0]["authentication"], "oauth");
+    assert_eq!(secrets(&daemon), 2);
+
+    let mut logout = auth(&daemon, &["logout", "far", "--user", "alice"]);
+    let output = logout.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!rolls(&daemon, "alice"));
+    assert_eq!(secrets(&daemon), 0);
+    let mut login = auth(&daemon, &["login", "shared", "--user", "alice"]);
+    let output = login.output().unwrap();
+    assert!(stderr(&output).contains("per_user"), "{}", stderr(&output));
+}
+
+/// How many secrets the vault has.
+fn secrets(daemon: &Daemon) -> u64 {
+    let config = daemon.socket.parent().unwrap();
+    let config = config.with_file_name("pillion.toml");
+    let output = pillion(&["vault", "rotate", "--config", config.to_str().unwrap()])
+        .env("PILLION_SOCKET", &daemon.socket)
+        .env(
+            "PILLION__STORE__LOCATION",
+            config.with_file_name("pillion.db"),
+        )
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let log = daemon.log();
+    let rotated = log
+        .lines()
+        .rfind(|line| line.contains("The vault has another key"));
+    let rotated: serde_json::Value = serde_json::from_str(rotated.unwrap()).unwrap();
+    rotated["secrets"].as_u64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_what_somebody_authorized_goes_with_the_last_server_of_that_place() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let key = vault_key(directory.path());
+    let config = format!("[vault]\nkey_file = \"{}\"\n", key.display());
+    let daemon = Daemon::with_config(&config, &[]);
+    let send = |method: &str, path: &str, body: &serde_json::Value| {
+        let path = format!("/api/v1/servers{path}");
+        let reply = crate::http::send(
+            &daemon.socket,
+            method,
+            &path,
+            "",
+            body.to_string().as_bytes(),
+        );
+        assert!(reply.status < 300, "{reply:?}");
+    };
+    for name in ["far", "twin"] {
+        let oauth = json!({"type": "oauth"});
+        let body = json!({"name": name, "url": server.url, "authentication": oauth});
+        send("POST", "", &body);
+    }
+    let none = secrets(&daemon);
+    let running = Running::of(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
+    open(running.page()).await;
+    let output = running.output();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(rolls(&daemon));
+    assert_eq!(secrets(&daemon), none + 1);
+    // Another server is there still, and has the same authorization.
+    send("DELETE", "/twin", &json!({}));
+    assert_eq!(secrets(&daemon), none);
+    assert!(rolls(&daemon));
+    send("DELETE", "/far", &json!({}));
+    assert_eq!(secrets(&daemon), 0);
+}
+
+/// A key of the vault, in a file of that directory.
+fn vault_key(directory: &Path) -> PathBuf {
+    let key = directory.join("vault.key");
+    std::fs::write(&key, [3; 32]).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    key
+}
+
 fn rolls(daemon: &Daemon) -> bool {
     let client = Client::new(&daemon.socket);
     let answer = client.execute("far_roll", &json!({}), &Caller::default());
@@ -42,9 +168,7 @@ async fn l1_a_sidecar_has_the_authorization_that_somebody_gave_for_it() {
     })
     .await;
     let directory = tempfile::tempdir().unwrap();
-    let key = directory.path().join("vault.key");
-    std::fs::write(&key, [3; 32]).unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let key = vault_key(directory.path());
     let config = format!(
         "[vault]\nkey_file = \"{}\"\n[log]\nfilter = \"trace\"\n\
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\nauthentication = {{ type = \"oauth\" }}\n\
@@ -76,7 +200,7 @@ async fn l1_a_sidecar_has_the_authorization_that_somebody_gave_for_it() {
     assert!(!rolls(&daemon));
     for (name, expected) in [
         ("open", "nobody is asked for an authorization"),
-        ("nobody", "Server not found"),
+        ("nobody", "Server not found: 'nobody'"),
     ] {
         let output = auth(&daemon, &["login", name]).output().unwrap();
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));

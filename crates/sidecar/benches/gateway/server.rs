@@ -1,0 +1,151 @@
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::net::TcpListener;
+
+use super::BenchError;
+
+/// The argument that makes this program the server.
+pub(super) const ARGUMENT: &str = "--serve";
+
+/// What the tool's result says.
+pub(super) const RESULT: &str = "Echo: hello";
+
+/// The server, for as long as this lives.
+pub(super) struct ServerProcess {
+    child: Child,
+    pub(super) port: u16,
+}
+
+impl ServerProcess {
+    pub(super) fn start() -> Result<Self, BenchError> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg(ARGUMENT)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or("no stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let port = line.trim().parse()?;
+        Ok(Self { child, port })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Serves until the process is killed.
+pub(super) fn serve() -> Result<(), BenchError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let mut stdout = std::io::stdout();
+        writeln!(stdout, "{}", listener.local_addr()?.port())?;
+        stdout.flush()?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let service = service_fn(async |request| Ok::<_, Infallible>(answer(request).await));
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        }
+    })
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow, default)]
+    params: Params<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, rename = "protocolVersion")]
+    protocol_version: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    arguments: Arguments<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct Arguments<'a> {
+    #[serde(borrow)]
+    message: Option<Cow<'a, str>>,
+}
+
+async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let Ok(body) = request.into_body().collect().await else {
+        return empty(StatusCode::BAD_REQUEST);
+    };
+    let body = body.to_bytes();
+    let Ok(message) = serde_json::from_slice::<Message<'_>>(&body) else {
+        return empty(StatusCode::BAD_REQUEST);
+    };
+    let Some(id) = message.id else {
+        return empty(StatusCode::ACCEPTED);
+    };
+    let result = match &*message.method {
+        "initialize" => json!({
+            "protocolVersion": message.params.protocol_version,
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "bench", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [{
+            "name": "echo",
+            "description": "Says what it is told",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"message": {"type": "string"}},
+                "required": ["message"],
+            },
+        }]}),
+        "tools/call" => {
+            let said = message.params.arguments.message.unwrap_or_default();
+            json!({"content": [{"type": "text", "text": format!("Echo: {said}")}]})
+        }
+        _ => json!({}),
+    };
+    let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+    let mut response = Response::new(Full::new(answer.to_string().into()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if message.method == "initialize" {
+        headers.insert(
+            "mcp-session-id",
+            HeaderValue::from_static("session-of-the-bench"),
+        );
+    }
+    response
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,356 @@
+//! One MCP client's messages, from its standard streams to the sidecar and back.
+//!
+//! The sidecar answers them as it answers everybody's: its servers, workers, limits, approvals
+//! and call log are the client's. A bridge knows little of what it passes on: which request has
+//! no answer yet, and what to say again to the next sidecar when the one before has gone.
+//!
+//! A sidecar that ends tidily says so first ([`DRAINING`](crate::mcp_server::stdio::DRAINING)):
+//! what the client asks from then on goes to the next one, and what it has asked is still
+//! answered. One that dies takes its answers along, and the client hears that.
+
+mod away;
+mod connect;
+mod greeting;
+mod input;
+mod leg;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use pillion_core::mcp::RpcError;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::mcp_server::message::{self, Inbound, Request};
+use crate::mcp_server::stdio::{MOST_WAITING, write};
+use away::Away;
+pub(crate) use connect::{ConnectError, Connection, Target};
+use greeting::Greeting;
+use leg::{Leg, Phase, Said};
+
+/// What JSON-RPC errors say of a connection that is not there (`ConnectionClosed` of the SDKs).
+const NO_CONNECTION: i64 = -32000;
+
+/// How long requests wait for the next sidecar when the one before has gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Requests that may wait for it.
+const MOST_REQUESTS: usize = 1_000;
+
+/// Messages that may wait to be passed on.
+const MOST_EVENTS: usize = 16;
+
+/// What may be otherwise after a sidecar has ended.
+const CHANGES: [&str; 3] = [
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+];
+
+/// Passes messages on until the client closes `input`, and what it has asked for is answered or
+/// `grace` is over; or until `shutdown` resolves.
+///
+/// # Errors
+/// When one of the client's streams breaks.
+pub(crate) async fn serve(
+    target: Target,
+    first: Connection,
+    input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+    grace: Duration,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let (out, messages) = mpsc::channel(MOST_WAITING);
+    let (events, heard) = mpsc::channel(MOST_EVENTS);
+    let bridge = Bridge {
+        target: Arc::new(target),
+        out,
+        events: events.clone(),
+        legs: Vec::new(),
+        last_leg: 0,
+        greeting: Greeting::default(),
+        waiting: VecDeque::new(),
+        away: None,
+    };
+    let passing = async {
+        bridge.pass(first, heard, grace).await;
+        Ok(())
+    };
+    tokio::select! {
+        outcome = async { tokio::try_join!(input::read(input, events), passing, write(output, messages)) } => {
+            outcome.map(drop)
+        }
+        () = shutdown => Ok(()),
+    }
+}
+
+/// What a bridge hears.
+enum Event {
+    /// The client said something, with the line that it said it in.
+    Client(Inbound, Bytes),
+    /// The client said something that is no message.
+    Nonsense(Bytes),
+    /// The client says nothing any more.
+    ClientClosed,
+    /// A line on that leg.
+    Sidecar(u64, Vec<u8>),
+    /// That leg has ended.
+    Gone(u64),
+    Connected(Connection),
+    NotConnected(ConnectError),
+}
+
+struct Bridge {
+    target: Arc<Target>,
+    out: mpsc::Sender<Bytes>,
+    events: mpsc::Sender<Event>,
+    /// The connections: one, and those to sidecars that are ending.
+    legs: Vec<Leg>,
+    last_leg: u64,
+    greeting: Greeting,
+    /// What the client has asked while there is no sidecar.
+    waiting: VecDeque<(Request, Bytes)>,
+    away: Option<Away>,
+}
+
+impl Bridge {
+    async fn pass(mut self, first: Connection, mut heard: mpsc::Receiver<Event>, grace: Duration) {
+        self.begin(first).await;
+        let mut end = None;
+        while !(end.is_some() && self.is_idle()) {
+            let given_up = match &self.away {
+                Some(away) if !self.waiting.is_empty() => Some(away.since + PATIENCE),
+                _ => None,
+            };
+            tokio::select! {
+                event = heard.recv() => match event {
+                    Some(Event::ClientClosed) => end = Some(Instant::now() + grace),
+                    Some(event) => self.take(event).await,
+                    None => return,
+                },
+                () = at(given_up) => self.give_up().await,
+                () = at(end) => return,
+            }
+        }
+    }
+
+    /// Whether the client has an answer to everything.
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.legs.iter().all(Leg::is_idle)
+    }
+
+    async fn take(&mut self, event: Event) {
+        match event {
+            Event::Client(inbound, line) => self.take_from_client(inbound, line).await,
+            Event::Nonsense(answer) => self.tell(answer).await,
+            Event::Sidecar(leg, line) => self.take_from_sidecar(leg, line).await,
+            Event::Gone(leg) => self.lose(leg).await,
+            Event::Connected(connection) => self.begin(connection).await,
+            Event::NotConnected(error) => {
+                tracing::debug!(%error, "No sidecar yet");
+                if let Some(away) = &mut self.away {
+                    away.problem = error.to_string();
+                }
+            }
+            Event::ClientClosed => {}
+        }
+    }
+
+    async fn take_from_client(&mut self, inbound: Inbound, line: Bytes) {
+        match inbound {
+            Inbound::Request(request) => {
+                self.greeting.note(&request);
+                self.ask(request, line).await;
+            }
+            Inbound::Notification { method, params } if method == "notifications/cancelled" => {
+                let Some(id) = params.get("requestId").map(|id| id.get()) else {
+                    return;
+                };
+                // No answer is due any more.
+                self.waiting.retain(|(request, _)| request.id.get() != id);
+                for leg in &mut self.legs {
+                    if leg.forget(id) {
+                        leg.send(line).await;
+                        return;
+                    }
+                }
+            }
+            Inbound::Notification { method, .. } => {
+                if method == "notifications/initialized" {
+                    self.greeting.is_over();
+                }
+                if let Some(leg) = self.open_leg() {
+                    leg.send(line).await;
+                }
+            }
+            Inbound::Response { id, .. } => {
+                for leg in &mut self.legs {
+                    if leg.asked.remove(id.get()) {
+                        leg.send(line).await;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Passes a request on, now or to the next sidecar.
+    async fn ask(&mut self, request: Request, line: Bytes) {
+        if let Some(leg) = self.open_leg() {
+            leg.ask(&request, line).await;
+        } else if self.waiting.len() < MOST_REQUESTS {
+            self.waiting.push_back((request, line));
+        } else {
+            self.refuse(
+                &request.id,
+                "Too many requests wait for a sidecar".to_owned(),
+            )
+            .await;
+        }
+    }
+
+    async fn take_from_sidecar(&mut self, number: u64, line: Vec<u8>) {
+        let Some(leg) = self.legs.iter_mut().find(|leg| leg.number == number) else {
+            return;
+        };
+        match leg.hear(&line) {
+            Said::ToClient => self.tell(line.into()).await,
+            Said::Answer { id, error } => {
+                self.greeting.answered(&id, error.is_none());
+                self.tell(line.into()).await;
+            }
+            Said::Draining => {
+                tracing::info!("The sidecar ends; looking for the next one");
+                leg.phase = Phase::Draining;
+                self.look_for_another("The sidecar ends".to_owned());
+            }
+            Said::Greeted => self.open(number).await,
+            Said::NotGreeted(error) => {
+                tracing::warn!(%error, "The next sidecar does not take this client");
+                self.legs.retain(|leg| leg.number != number);
+                self.look_on(Some(error));
+            }
+            Said::ToBridge => {}
+        }
+        // A sidecar that ends has nothing left to say here.
+        self.legs
+            .retain(|leg| leg.phase != Phase::Draining || !leg.is_done());
+    }
+
+    /// A new connection: what the client has said to the sidecar before is said again.
+    async fn begin(&mut self, connection: Connection) {
+        self.last_leg += 1;
+        let leg = Leg::new(self.last_leg, connection, self.events.clone());
+        match self.greeting.hello() {
+            Some(hello) => {
+                leg.send(hello).await;
+                self.legs.push(leg);
+            }
+            None => {
+                self.legs.push(leg);
+                self.open(self.last_leg).await;
+            }
+        }
+    }
+
+    /// A connection that is ready for what the client says.
+    async fn open(&mut self, number: u64) {
+        let was_away = self.away.take().is_some();
+        if was_away {
+            tracing::info!("There is a sidecar again");
+            for change in CHANGES.into_iter().filter(|_| self.greeting.was_said()) {
+                self.tell(message::outgoing(None, change, &json!({}))).await;
+            }
+        }
+        let Some(leg) = self.legs.iter_mut().find(|leg| leg.number == number) else {
+            return;
+        };
+        leg.phase = Phase::Open;
+        for line in self.greeting.rest() {
+            leg.send(line).await;
+        }
+        for (request, line) in self.waiting.drain(..) {
+            leg.ask(&request, line).await;
+        }
+    }
+
+    /// A connection is gone, and what was asked on it.
+    async fn lose(&mut self, number: u64) {
+        let Some(index) = self.legs.iter().position(|leg| leg.number == number) else {
+            return;
+        };
+        let leg = self.legs.remove(index);
+        for id in leg.unanswered() {
+            let reason = "The sidecar ended before it had answered; a tool that was called may \
+                          have run all the same";
+            self.refuse(id, reason.to_owned()).await;
+        }
+        for id in &leg.asked {
+            let Ok(id) = RawValue::from_string(id.clone()) else {
+                continue;
+            };
+            let params = json!({"requestId": id, "reason": "The sidecar has gone"});
+            let notice = message::outgoing(None, "notifications/cancelled", &params);
+            self.tell(notice).await;
+        }
+        match leg.phase {
+            Phase::Draining => {}
+            Phase::Open => {
+                tracing::warn!("The connection to the sidecar broke; looking for the next one");
+                self.look_for_another("The sidecar has gone".to_owned());
+            }
+            Phase::Opening => self.look_on(None),
+        }
+    }
+
+    /// Tries to connect until that succeeds.
+    fn look_for_another(&mut self, problem: String) {
+        self.away = Some(Away::new(&self.target, &self.events, problem));
+    }
+
+    /// Goes on to try: what there was for a moment is none.
+    fn look_on(&mut self, problem: Option<String>) {
+        if let Some(away) = &mut self.away {
+            away.go_on(&self.target, &self.events, problem);
+        }
+    }
+
+    /// Says to those who wait that there is no sidecar.
+    async fn give_up(&mut self) {
+        let problem = match &self.away {
+            Some(away) => away.problem.clone(),
+            None => return,
+        };
+        for (request, _) in std::mem::take(&mut self.waiting) {
+            self.refuse(&request.id, problem.clone()).await;
+        }
+    }
+
+    fn open_leg(&mut self) -> Option<&mut Leg> {
+        self.legs.iter_mut().find(|leg| leg.phase == Phase::Open)
+    }
+
+    async fn refuse(&self, id: &RawValue, reason: String) {
+        let error = RpcError::new(NO_CONNECTION, reason);
+        self.tell(message::response(Some(id), &Err(error))).await;
+    }
+
+    /// Says something to the client. When it has gone, the bridge ends elsewhere.
+    async fn tell(&self, message: Bytes) {
+        drop(self.out.send(message).await);
+    }
+}
+
+/// Resolves at that time, or never.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

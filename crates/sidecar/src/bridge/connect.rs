@@ -1,0 +1,146 @@
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::header::{CONNECTION, HOST, InvalidHeaderValue, UPGRADE};
+use axum::http::{HeaderValue, Request, StatusCode};
+use hyper::client::conn::http1;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use pillion_wire::{Failure, USER_HEADER, route};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+use url::form_urlencoded;
+
+use crate::mcp_server::stdio::PROTOCOL;
+
+/// How long a sidecar that listens may take to let a client in.
+const LONGEST_OPENING: Duration = Duration::from_secs(10);
+
+/// The longest refusal that is read, in bytes.
+const LONGEST_REFUSAL: usize = 64 * 1024;
+
+/// A connection that carries a client's messages.
+pub(crate) type Connection = TokioIo<Upgraded>;
+
+/// Where the sidecar is, and for whom the client speaks.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) socket: PathBuf,
+    pub(crate) user: Option<String>,
+    pub(crate) model: Option<String>,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error("no sidecar listens on {}", socket.display())]
+    NotThere { socket: PathBuf },
+    #[error(
+        "no permission to use the sidecar's socket {}: its permissions let in the sidecar's user \
+         and root, and with socket.group its members",
+        socket.display()
+    )]
+    NoPermission { socket: PathBuf },
+    #[error("cannot connect to the sidecar at {}: {source}", socket.display())]
+    Socket { socket: PathBuf, source: io::Error },
+    #[error("the sidecar at {} refuses: {}", socket.display(), failure.error)]
+    Refused {
+        socket: PathBuf,
+        status: StatusCode,
+        failure: Box<Failure>,
+    },
+    #[error("the sidecar at {} did not answer within {:.0}s", socket.display(), LONGEST_OPENING.as_secs_f64())]
+    TooSlow { socket: PathBuf },
+    #[error("what listens on {} is no sidecar of this version: it answers with status {status}", socket.display())]
+    NoSidecar { socket: PathBuf, status: StatusCode },
+    #[error("the connection to the sidecar broke: {0}")]
+    Http(#[from] hyper::Error),
+    #[error("the user's name cannot stand in a header: {0}")]
+    User(#[from] InvalidHeaderValue),
+    #[error("no request can be made: {0}")]
+    Request(#[from] axum::http::Error),
+}
+
+impl ConnectError {
+    /// Whether nobody is there at all.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Self::NotThere { .. })
+    }
+
+    /// Whether what was asked for makes no sense to the sidecar.
+    pub(crate) fn is_misunderstanding(&self) -> bool {
+        let bad = StatusCode::BAD_REQUEST;
+        matches!(self, Self::Refused { status, .. } if *status == bad)
+    }
+}
+
+impl Target {
+    /// Connects, and asks for the connection to carry a client's messages.
+    pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
+        let opened = timeout(LONGEST_OPENING, self.open()).await;
+        opened.unwrap_or_else(|_| {
+            Err(ConnectError::TooSlow {
+                socket: self.socket.clone(),
+            })
+        })
+    }
+
+    async fn open(&self) -> Result<Connection, ConnectError> {
+        let socket = || self.socket.clone();
+        let stream = UnixStream::connect(&self.socket).await;
+        let stream = stream.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ConnectError::NotThere { socket: socket() }
+            }
+            io::ErrorKind::PermissionDenied => ConnectError::NoPermission { socket: socket() },
+            _ => ConnectError::Socket {
+                socket: socket(),
+                source,
+            },
+        })?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        // Ends with the connection, or with its change.
+        tokio::spawn(connection.with_upgrades());
+        let response = sender.send_request(self.request()?).await?;
+        let status = response.status();
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(TokioIo::new(hyper::upgrade::on(response).await?));
+        }
+        let body = to_bytes(Body::new(response.into_body()), LONGEST_REFUSAL).await;
+        let failure = body
+            .ok()
+            .and_then(|body| serde_json::from_slice::<Failure>(&body).ok());
+        Err(match failure {
+            Some(failure) if status != StatusCode::NOT_FOUND => ConnectError::Refused {
+                socket: socket(),
+                status,
+                failure: Box::new(failure),
+            },
+            _ => ConnectError::NoSidecar {
+                socket: socket(),
+                status,
+            },
+        })
+    }
+
+    fn request(&self) -> Result<Request<Body>, ConnectError> {
+        let mut path = route::MCP_STDIO.to_owned();
+        if let Some(model) = &self.model {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("model", model);
+            path = format!("{path}?{}", query.finish());
+        }
+        let mut request = Request::post(path)
+            .header(HOST, "pillion")
+            .header(CONNECTION, "upgrade")
+            .header(UPGRADE, PROTOCOL)
+            .body(Body::empty())?;
+        if let Some(user) = &self.user {
+            let user = HeaderValue::from_bytes(user.as_bytes())?;
+            request.headers_mut().insert(USER_HEADER, user);
+        }
+        Ok(request)
+    }
+}

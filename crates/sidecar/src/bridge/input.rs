@@ -1,0 +1,44 @@
+use std::io;
+
+use axum::body::Bytes;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
+use tokio::sync::mpsc;
+
+use super::Event;
+use crate::mcp_server::message::{self, Inbound};
+use crate::mcp_server::stdio::LONGEST_LINE;
+
+/// Reads what the client says to the end.
+pub(super) async fn read(
+    mut input: impl AsyncBufRead + Unpin,
+    events: mpsc::Sender<Event>,
+) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut limited = (&mut input).take(LONGEST_LINE + 1);
+        if limited.read_until(b'\n', &mut line).await? == 0 {
+            drop(events.send(Event::ClientClosed).await);
+            return Ok(());
+        }
+        if line.len() as u64 > LONGEST_LINE {
+            let reason = "a line is longer than 16 MiB";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        let event = match Inbound::parse(text) {
+            Ok(inbound) => Event::Client(inbound, Bytes::copy_from_slice(text.as_bytes())),
+            Err(unreadable) => {
+                let id = unreadable.id.as_deref();
+                Event::Nonsense(message::response(id, &Err(unreadable.error)))
+            }
+        };
+        if events.send(event).await.is_err() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Whether the system's clock goes on as time does.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// Less is not worth a word: a clock is put right now and then.
+const TOLERANCE: Duration = Duration::from_secs(300);
+
+/// Looks at the system's clock from time to time.
+#[derive(Debug)]
+pub(crate) struct ClockWatch {
+    clock: SystemTime,
+    steady: Instant,
+}
+
+impl ClockWatch {
+    pub(crate) fn start() -> Self {
+        Self {
+            clock: SystemTime::now(),
+            steady: Instant::now(),
+        }
+    }
+
+    /// By how much the clock was set since the last look: forward, or back. None where it was
+    /// not, or by little. A system that slept counts as one whose clock was set forward.
+    pub(crate) fn was_set(&mut self) -> Option<Result<Duration, Duration>> {
+        let before = std::mem::replace(self, Self::start());
+        let expected = before.clock + (self.steady - before.steady);
+        difference(expected, self.clock)
+    }
+}
+
+fn difference(expected: SystemTime, found: SystemTime) -> Option<Result<Duration, Duration>> {
+    let difference = found.duration_since(expected);
+    let difference = difference.map_err(|error| error.duration());
+    let (Ok(size) | Err(size)) = difference;
+    (size > TOLERANCE).then_some(difference)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_is_noticed_and_one_that_goes_on_is_not() {
+        assert_eq!(ClockWatch::start().was_set(), None);
+        let now = SystemTime::now();
+        let (little, much) = (Duration::from_secs(60), Duration::from_secs(7200));
+        assert_eq!(difference(now, now + little), None);
+        assert_eq!(difference(now + little, now), None);
+        assert_eq!(difference(now, now + much), Some(Ok(much)));
+        assert_eq!(difference(now + much, now), Some(Err(much)));
+    }
+}

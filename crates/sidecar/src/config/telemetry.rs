@@ -1,0 +1,91 @@
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use url::Url;
+
+/// `[telemetry]`: traces for an OpenTelemetry collector (M). Without an endpoint there are none.
+///
+/// The standard variables win: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`,
+/// `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER` and the others that the official library knows.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetrySection {
+    /// Where the collector listens (OTLP over HTTP), such as `http://127.0.0.1:4318`; spans go
+    /// to `/v1/traces` below it. `PILLION__TELEMETRY__ENDPOINT`. Default none: no traces.
+    pub endpoint: Option<CollectorUrl>,
+    /// What the collector knows this sidecar as. `PILLION__TELEMETRY__SERVICE_NAME`. Default
+    /// `pillion`.
+    pub service_name: String,
+    /// Which share of the traces that begin here is recorded, 0 to 1; one that begins
+    /// elsewhere is recorded where its `traceparent` says so.
+    /// `PILLION__TELEMETRY__SAMPLE_RATIO`. Default 1.0: all.
+    #[serde(deserialize_with = "share")]
+    pub sample_ratio: f64,
+}
+
+impl Default for TelemetrySection {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            service_name: "pillion".to_owned(),
+            sample_ratio: 1.0,
+        }
+    }
+}
+
+/// The URL of a collector; as text it is its host alone, since there may be a password in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CollectorUrl(pub(crate) Url);
+
+impl fmt::Debug for CollectorUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CollectorUrl")
+            .field(&self.0.host_str())
+            .finish()
+    }
+}
+
+impl<'de> Deserialize<'de> for CollectorUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let url = Url::parse(&text).ok();
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        url.map(Self)
+            .ok_or_else(|| D::Error::custom("expected an http:// or https:// URL"))
+    }
+}
+
+fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let share = f64::deserialize(deserializer)?;
+    match (0.0..=1.0).contains(&share) {
+        true => Ok(share),
+        false => Err(D::Error::custom("expected a number from 0 to 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn m1_what_is_no_collector_and_no_share_is_refused_and_a_password_not_shown() {
+        let parse = |text: &str| Config::parse(&format!("[telemetry]\n{text}"), "t.toml");
+        for bad in [
+            "endpoint = \"collector:4318\"",
+            "endpoint = \"ftp://collector\"",
+            "sample_ratio = 1.5",
+            "sample_ratio = nan",
+            "headers = {}",
+        ] {
+            let error = parse(bad).unwrap_err().to_string();
+            assert!(error.starts_with("t.toml:2: telemetry."), "{error}");
+        }
+        let config = parse("endpoint = \"https://me:hush@collector/otlp\"\nsample_ratio = 0.5");
+        let shown = format!("{:?}", config.unwrap().telemetry);
+        assert!(
+            shown.contains("collector") && !shown.contains("hush"),
+            "{shown}"
+        );
+    }
+}

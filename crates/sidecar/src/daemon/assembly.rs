@@ -1,0 +1,50 @@
+use std::sync::Arc;
+
+use super::DaemonError;
+use crate::access::Access;
+use crate::config::Config;
+use crate::limits::PastCalls;
+use crate::live::Live;
+use crate::servers::Servers;
+use crate::state::State;
+use crate::tools;
+
+/// What answers requests, whatever they come through.
+pub(crate) struct Assembly {
+    pub(crate) live: Live,
+    pub(crate) servers: Arc<Servers>,
+    pub(super) past_calls: PastCalls,
+}
+
+impl Assembly {
+    /// Puts together what the configuration and the store ask for. What the limits have counted
+    /// before holds.
+    ///
+    /// # Errors
+    /// [`DaemonError`]: the built-in tools, the servers of the store and their vault, the call
+    /// log.
+    pub(crate) async fn of(
+        config: &Config,
+        state: &State,
+        access: Access,
+    ) -> Result<Self, DaemonError> {
+        let registry = tools::registry()?;
+        let servers = Servers::open(state.store(), config).await;
+        let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
+        let state = state.clone().with_servers(Arc::clone(&servers));
+        let merged = servers.merged(config).await;
+        let app = merged.build_with(registry, Some(state.clone()), access);
+        let live = Live::new(app);
+        servers.attach(&live);
+        let mut past_calls = PastCalls::new(state, live.clone());
+        let counted = past_calls.count().await?;
+        if counted > 0 {
+            tracing::info!(calls = counted, "Calls of before count towards the limits");
+        }
+        Ok(Self {
+            live,
+            servers,
+            past_calls,
+        })
+    }
+}

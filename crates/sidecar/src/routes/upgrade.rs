@@ -1,0 +1,26 @@
+//! Connections that leave HTTP behind.
+
+use axum::http::header::{CONNECTION, UPGRADE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+/// Whether a request asks for its connection to change to `protocol`.
+pub(super) fn is_asked_for(headers: &HeaderMap, protocol: &str) -> bool {
+    let names = |header, wanted: &str| {
+        let values = headers.get_all(header).into_iter();
+        let mut words = values
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        words.any(|word| word.trim().eq_ignore_ascii_case(wanted))
+    };
+    names(CONNECTION, "upgrade") && names(UPGRADE, protocol)
+}
+
+/// The answer after which the connection speaks `protocol`.
+pub(super) fn switching(protocol: &'static str) -> Response {
+    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static(protocol));
+    response
+}

@@ -1,0 +1,117 @@
+//! Giving and taking the credentials of single users (L1).
+
+use pillion_core::store::Timestamp;
+use pillion_wire::UserCredentialEntry;
+use serde_json::{Map, Value};
+
+use super::{Server, ServerError, Servers, UserCredential, place_of_url};
+use crate::config::CredentialPolicy;
+use crate::moment::text_of;
+
+/// Longest name of a user, in bytes: as long as a request may name one.
+const LONGEST_USER: usize = 256;
+
+impl Servers {
+    /// Gives a user a credential for the server of that id or name, in the place of the one
+    /// before.
+    ///
+    /// # Errors
+    /// [`ServerError::NotFound`], [`ServerError::NotOfUsers`], [`ServerError::Invalid`],
+    /// [`ServerError::NoKey`], [`ServerError::Vault`].
+    pub(crate) async fn set_credential(
+        &self,
+        key: &str,
+        user: &str,
+        mut keys: Map<String, Value>,
+    ) -> Result<UserCredentialEntry, ServerError> {
+        // No server is removed meanwhile.
+        let _base = self.base.lock().await;
+        let server = self.find(key)?.0;
+        // The two would be no user in a path, but the directory itself, or the one above.
+        let is_path = user == "." || user == "..";
+        if user.is_empty() || user.len() > LONGEST_USER || is_path {
+            let message = "a user's name has between 1 and 256 bytes, and is not '.' or '..'";
+            return Err(ServerError::invalid("user", message));
+        }
+        let place = server.place_for_users()?;
+        let authentication = keys.remove("authentication").unwrap_or(Value::Null);
+        if let Some(other) = keys.keys().next() {
+            return Err(ServerError::invalid(other.clone(), "there is no such key"));
+        }
+        let credential = UserCredential::new(place, authentication)?;
+        let credentials = &self.user_credentials;
+        credentials.put(&server.id(), user, &credential).await?;
+        self.forget_user(&server, user);
+        tracing::info!(
+            server.label = server.name(),
+            user,
+            "A user was given a credential"
+        );
+        Ok(entry(user.to_owned(), &credential))
+    }
+
+    /// The users who have a credential for the server of that id or name.
+    ///
+    /// # Errors
+    /// [`ServerError::NotFound`], [`ServerError::Vault`].
+    pub(crate) async fn credentials(
+        &self,
+        key: &str,
+    ) -> Result<Vec<UserCredentialEntry>, ServerError> {
+        let server = self.find(key)?.0;
+        let all = self.user_credentials.list(&server.id()).await?;
+        let all = all.into_iter();
+        Ok(all.map(|(user, it)| entry(user, &it)).collect())
+    }
+
+    /// Takes a user's credential away.
+    ///
+    /// # Errors
+    /// [`ServerError::NotFound`], [`ServerError::NoUserCredential`], [`ServerError::Vault`].
+    pub(crate) async fn remove_credential(&self, key: &str, user: &str) -> Result<(), ServerError> {
+        let _base = self.base.lock().await;
+        let server = self.find(key)?.0;
+        self.user_credentials.remove(&server.id(), user).await?;
+        self.forget_user(&server, user);
+        tracing::info!(
+            server.label = server.name(),
+            user,
+            "A user's credential was removed"
+        );
+        Ok(())
+    }
+
+    /// The session under what the user had ends when its calls have.
+    fn forget_user(&self, server: &Server, user: &str) {
+        if let Some(live) = self.live() {
+            live.app().upstreams().forget_user(server.name(), user);
+        }
+    }
+}
+
+impl Server {
+    /// Where the credentials of users would go.
+    fn place_for_users(&self) -> Result<String, ServerError> {
+        let not_of_users = || ServerError::NotOfUsers {
+            name: self.name().to_owned(),
+        };
+        let (policy, place) = match self {
+            Self::OfFile(section) => (section.credential, section.server.url().map(place_of_url)),
+            Self::OfStore(known, _) => {
+                let definition = known.definition.as_ref();
+                let policy = definition.map_or(CredentialPolicy::Shared, |it| it.credential);
+                (policy, definition.map(super::definition::Definition::place))
+            }
+        };
+        let place = place.filter(|_| policy.is_of_users());
+        place.ok_or_else(not_of_users)
+    }
+}
+
+fn entry(user: String, credential: &UserCredential) -> UserCredentialEntry {
+    UserCredentialEntry {
+        user,
+        authentication: credential.kind().to_owned(),
+        set_at: text_of(Timestamp::from_millis(credential.set_at)),
+    }
+}

@@ -1,0 +1,138 @@
+//! Traces for an OpenTelemetry collector (requirement M): a span for each request that comes in,
+//! for each MCP request, each call and each request to a server, one below the other.
+//!
+//! Where the configuration names no collector there is no [`Telemetry`], and nothing is made. Spans
+//! are made here and not out of those of `tracing`, on which the log's filter decides, and whose
+//! fields would all go out.
+//! Names and attributes follow OpenTelemetry's conventions for HTTP, MCP and GenAI. Arguments,
+//! results, users and the texts of errors are in none of them.
+
+mod calls;
+mod collector;
+mod span;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use tokio::runtime::Handle;
+use url::Url;
+
+use crate::config::TelemetrySection;
+use collector::Collector;
+pub(crate) use span::Span;
+
+/// How long the collector may take for one batch of spans.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the last spans may take to go out when the sidecar stops.
+const LAST_SPANS: Duration = Duration::from_secs(2);
+
+/// Makes spans, and has them sent in the background: at most 2,048 wait
+/// (`OTEL_BSP_MAX_QUEUE_SIZE`), and what comes when the queue is full is left out.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+}
+
+impl Telemetry {
+    /// Starts what the configuration and the environment ask for, if they ask for traces.
+    pub(crate) fn start(section: &TelemetrySection) -> Option<Arc<Self>> {
+        let url = collector_url(section)?;
+        let host = url.host_str().unwrap_or_default().to_owned();
+        match Self::to(section, url) {
+            Ok(telemetry) => {
+                tracing::info!(collector = host, "Traces go to a collector");
+                Some(Arc::new(telemetry))
+            }
+            Err(error) => {
+                tracing::warn!(collector = host, error, "There are no traces");
+                None
+            }
+        }
+    }
+
+    fn to(section: &TelemetrySection, url: Url) -> Result<Self, String> {
+        let endpoint = url.to_string();
+        let runtime = Handle::try_current().map_err(|error| error.to_string())?;
+        let collector = Collector::new(url, EXPORT_TIMEOUT, runtime);
+        let collector = collector.map_err(|error| error.to_string())?;
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(collector)
+            .with_endpoint(endpoint)
+            .with_timeout(EXPORT_TIMEOUT)
+            .build();
+        let exporter = exporter.map_err(|error| error.to_string())?;
+        let mut provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_resource(resource(section));
+        // Else the library does as the variable says.
+        if !is_set("OTEL_TRACES_SAMPLER") {
+            let share = Sampler::TraceIdRatioBased(section.sample_ratio);
+            provider = provider.with_sampler(Sampler::ParentBased(Box::new(share)));
+        }
+        let provider = provider.build();
+        let tracer = provider.tracer("pillion");
+        Ok(Self { provider, tracer })
+    }
+
+    /// Sends the spans that wait, as far as there is time. From now on spans go nowhere.
+    pub(crate) async fn stop(self: Arc<Self>) {
+        let stopped = tokio::task::spawn_blocking(move || {
+            if let Err(error) = self.provider.shutdown_with_timeout(LAST_SPANS) {
+                tracing::debug!(%error, "The last spans did not go out");
+            }
+        });
+        drop(tokio::time::timeout(LAST_SPANS, stopped).await);
+    }
+}
+
+/// Where spans go: what the environment says, or else the configuration.
+fn collector_url(section: &TelemetrySection) -> Option<Url> {
+    let said = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let is_off = said("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        || said("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
+    if is_off {
+        return None;
+    }
+    let read = |name: &str, value: String| {
+        let url = Url::parse(&value).ok().filter(Url::has_host);
+        if url.is_none() {
+            tracing::warn!(variable = name, "It is no URL, so there are no traces");
+        }
+        url
+    };
+    if let Some(value) = said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+        return read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value);
+    }
+    let base = match said("OTEL_EXPORTER_OTLP_ENDPOINT") {
+        Some(value) => read("OTEL_EXPORTER_OTLP_ENDPOINT", value)?,
+        None => section.endpoint.as_ref()?.0.clone(),
+    };
+    let mut url = base;
+    let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    Some(url)
+}
+
+fn resource(section: &TelemetrySection) -> Resource {
+    let mut resource = Resource::builder().with_attributes([
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("process.pid", i64::from(std::process::id())),
+    ]);
+    // Else the library does as the variable says.
+    if !is_set("OTEL_SERVICE_NAME") {
+        resource = resource.with_service_name(section.service_name.clone());
+    }
+    resource.build()
+}
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}

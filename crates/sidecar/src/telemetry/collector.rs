@@ -1,0 +1,63 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use pillion_core::egress::{Courier, CourierError};
+use tokio::runtime::Handle;
+use url::Url;
+
+/// The way to the collector, for the library's exporter, which has a thread of its own and no
+/// runtime on it.
+#[derive(Debug)]
+pub(super) struct Collector {
+    courier: Courier,
+    runtime: Handle,
+    /// It has been said in the log.
+    is_failing: AtomicBool,
+}
+
+impl Collector {
+    /// Requests are made in `runtime`.
+    pub(super) fn new(url: Url, timeout: Duration, runtime: Handle) -> Result<Self, CourierError> {
+        Ok(Self {
+            courier: Courier::new(url, timeout)?,
+            runtime,
+            is_failing: AtomicBool::new(false),
+        })
+    }
+
+    /// Says once that spans are lost, and once that they are not any more.
+    fn note(&self, failure: Option<&str>) {
+        let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
+        match failure {
+            Some(error) if !was_failing => {
+                tracing::warn!(
+                    error,
+                    "The collector takes no traces; they are dropped until it does"
+                );
+            }
+            None if was_failing => tracing::info!("The collector takes traces again"),
+            _ => {}
+        }
+    }
+}
+
+#[async_trait]
+impl HttpClient for Collector {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let courier = self.courier.clone();
+        let (head, body) = request.into_parts();
+        let sent = self.runtime.spawn(async move {
+            let sent = courier.post(head.headers, body).await;
+            sent.map_err(|error| error.to_string())
+        });
+        let sent = sent.await.unwrap_or_else(|_| Err("stopped".to_owned()));
+        match &sent {
+            Ok(answer) if answer.status().is_success() => self.note(None),
+            Ok(answer) => self.note(Some(&format!("status {}", answer.status().as_u16()))),
+            Err(error) => self.note(Some(error)),
+        }
+        sent.map_err(HttpError::from)
+    }
+}

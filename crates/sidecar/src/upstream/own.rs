@@ -1,0 +1,212 @@
+//! Tools that a server lists for one user alone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use indexmap::IndexMap;
+use pillion_core::executor::OwnTools;
+use pillion_core::registry::RegisteredTool;
+use pillion_core::store::Timestamp;
+use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName};
+use pillion_wire::UnavailableServer;
+use tokio::time::Instant;
+
+use super::{LONGEST_PAUSE, Server, UpstreamTool, Upstreams};
+
+/// What a server lists on a line, and when it is asked again.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    tools: Vec<OwnTool>,
+    /// None before the first time.
+    next: Option<Instant>,
+    /// That of the server when it was asked.
+    epoch: u64,
+    error: Option<String>,
+    failures: u32,
+}
+
+#[derive(Debug, Clone)]
+struct OwnTool {
+    registered: Arc<RegisteredTool>,
+    upstream: Arc<UpstreamTool>,
+}
+
+/// What a caller alone has, of all servers.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// For the executor.
+    pub(crate) tools: Arc<OwnTools>,
+    /// The same as their servers listed them.
+    pub(crate) listed: IndexMap<ToolName, Arc<UpstreamTool>>,
+    /// The servers that could not be asked.
+    pub(crate) unavailable: Vec<UnavailableServer>,
+    /// The servers that this caller has no credential for: what stands before the names of their
+    /// tools, and why.
+    refused: Vec<(String, ToolFailure)>,
+}
+
+impl Own {
+    /// Why a tool of that name is not there, if it would be one of a server that this caller has
+    /// no credential for.
+    pub(crate) fn refusal(&self, name: &str) -> Option<&ToolFailure> {
+        let mut refused = self.refused.iter();
+        let refused = refused.find(|(prefix, _)| !prefix.is_empty() && name.starts_with(prefix));
+        refused.map(|(_, failure)| failure)
+    }
+
+    /// The only tool that its server calls so, if the configuration leaves its prefix to us.
+    pub(crate) fn only_named(&self, remote_name: &str) -> Option<Arc<RegisteredTool>> {
+        let mut so_named = self.listed.iter().filter(|(_, tool)| {
+            tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
+        });
+        let (name, _) = so_named.next()?;
+        let is_only = so_named.next().is_none();
+        self.tools.get(name).filter(|_| is_only).cloned()
+    }
+}
+
+impl Upstreams {
+    /// What this caller alone has. Servers that have not been asked on the caller's behalf, or
+    /// long ago, are asked now.
+    pub(crate) async fn own(&self, context: &CallContext) -> Own {
+        let latest = self.latest();
+        let servers = latest.servers.iter();
+        let servers: Vec<_> = servers.filter(|server| !server.lists_for_all()).collect();
+        if servers.is_empty() {
+            return Own::default();
+        }
+        let lists = servers.iter().map(|server| latest.own_of(server, context));
+        let mut own = Own::default();
+        let mut tools = OwnTools::new();
+        for (server, list) in servers.iter().zip(join_all(lists).await) {
+            match list {
+                Ok((listed, error)) => {
+                    for tool in listed {
+                        let name = tool.registered.name().clone();
+                        if latest.registry.contains(name.as_str()) || tools.contains_key(&name) {
+                            let label = &server.label;
+                            tracing::debug!(server.label = label, tool.name = %name, "The name is taken");
+                            continue;
+                        }
+                        own.listed.insert(name.clone(), tool.upstream);
+                        tools.insert(name, tool.registered);
+                    }
+                    own.unavailable.extend(error.map(|error| UnavailableServer {
+                        label: server.label.clone(),
+                        error,
+                    }));
+                }
+                Err(failure) => {
+                    // Whoever names no user asks for what is there for everybody.
+                    if context.user.is_some() {
+                        own.unavailable.push(UnavailableServer {
+                            label: server.label.clone(),
+                            error: failure.message.clone(),
+                        });
+                    }
+                    own.refused.push((server.tool_prefix.clone(), failure));
+                }
+            }
+        }
+        own.tools = Arc::new(tools);
+        own
+    }
+
+    /// What one server lists for this caller, and why the last try failed, if it did.
+    async fn own_of(
+        &self,
+        server: &Arc<Server>,
+        context: &CallContext,
+    ) -> Result<(Vec<OwnTool>, Option<String>), ToolFailure> {
+        let line = server.line_for(context).await?;
+        let mut listing = line.listing.lock().await;
+        let epoch = server.epoch.load(Ordering::Relaxed);
+        let is_due = listing.next.is_none_or(|next| Instant::now() >= next);
+        if is_due || listing.epoch != epoch {
+            let asked = server
+                .list(&line.client, self.times.discovery_timeout)
+                .await;
+            let listed = match asked {
+                Ok(tools) => {
+                    let policy = server.section.pin.unwrap_or(self.times.pin);
+                    let blocked = self.pins.blocked(&server.label, policy, &tools).await;
+                    blocked.map(|blocked| (tools, blocked))
+                }
+                Err(error) => Err(error),
+            };
+            match listed {
+                Ok((tools, blocked)) => {
+                    let tools = tools.iter().filter_map(|raw| own_tool(server, raw));
+                    let is_offered =
+                        |tool: &OwnTool| !blocked.contains(tool.upstream.remote_name());
+                    *listing = Listing {
+                        tools: tools.filter(is_offered).collect(),
+                        next: Some(Instant::now() + refresh_after(self.times.refresh_after)),
+                        epoch,
+                        error: None,
+                        failures: 0,
+                    };
+                    let mut report = server.report.write();
+                    report.was_asked = true;
+                    report.tools = listing.tools.len();
+                    report.connected_at = Some(Timestamp::now());
+                }
+                Err(error) => {
+                    tracing::warn!(server.label = server.label, %error, "Failed to list a user's MCP tools");
+                    let pause = self.times.retry_after;
+                    let pause = pause.saturating_mul(1 << listing.failures.min(16));
+                    let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
+                    listing.next = Some(Instant::now() + pause);
+                    listing.epoch = epoch;
+                    listing.failures += 1;
+                    listing.error = Some(error);
+                }
+            }
+        }
+        Ok((listing.tools.clone(), listing.error.clone()))
+    }
+
+    /// A user's credential for the server of that label has changed or is gone.
+    pub(crate) fn forget_user(&self, label: &str, user: &str) {
+        let mut servers = self.latest().servers.iter();
+        if let Some(server) = servers.find(|server| server.label == label) {
+            server.users.forget(user);
+        }
+    }
+}
+
+fn refresh_after(configured: Duration) -> Duration {
+    const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    if configured.is_zero() {
+        NEVER
+    } else {
+        configured
+    }
+}
+
+/// One that cannot be offered is left out (F6).
+fn own_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<OwnTool> {
+    let warn = |error: &dyn std::fmt::Display| {
+        let label = &server.label;
+        tracing::warn!(server.label = label, %error, "A tool of MCP server `{label}` is left out");
+    };
+    let upstream = match UpstreamTool::new(server, raw) {
+        Ok(tool) => Arc::new(tool),
+        Err(error) => {
+            warn(&error);
+            return None;
+        }
+    };
+    match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
+        Ok(registered) => Some(OwnTool {
+            registered: Arc::new(registered),
+            upstream,
+        }),
+        Err(error) => {
+            warn(&error);
+            None
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! As whom a server is called: for itself, or for the user on whose behalf a call is made (L1).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pillion_core::mcp::{Authentication, ServerConfig};
+use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_store::VaultTokenStore;
+use tokio::time::{Instant, sleep};
+
+use super::Server;
+use super::line::Line;
+use crate::config::CredentialPolicy;
+use crate::servers::{UserCredential, UserCredentials, identity_of, place_of_url};
+
+/// Connections of users that are kept with one server; beyond, the one that was used longest ago
+/// goes.
+const MOST_LINES: usize = 1_000;
+
+/// How long a user's connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(15 * 60);
+
+/// How often it is looked for those.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// How long calls may go on over a connection that was given up.
+const LAST_CALLS: Duration = Duration::from_secs(600);
+
+/// The connections of single users with a server.
+#[derive(Debug)]
+pub(super) struct Users {
+    credentials: UserCredentials,
+    lines: Mutex<Lines>,
+}
+
+#[derive(Debug)]
+struct Lines {
+    by_user: HashMap<String, Kept>,
+    swept: Instant,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// That of the credential.
+    version: String,
+    line: Arc<Line>,
+    used: Instant,
+}
+
+/// As whom a call goes out.
+enum Acting<'a> {
+    Server,
+    User(&'a str, Box<UserCredential>),
+}
+
+impl Users {
+    pub(super) fn new(credentials: &UserCredentials) -> Self {
+        Self {
+            credentials: credentials.clone(),
+            lines: Mutex::new(Lines {
+                by_user: HashMap::new(),
+                swept: Instant::now(),
+            }),
+        }
+    }
+
+    /// Gives the user's connection up; calls on it go on to their end.
+    pub(super) fn forget(&self, user: &str) {
+        if let Some(kept) = self.lines.lock().by_user.remove(user) {
+            give_up(kept.line);
+        }
+    }
+
+    /// Every connection; there is none from now on.
+    pub(super) fn take_all(&self) -> Vec<Arc<Line>> {
+        let taken = self.lines.lock().by_user.drain().collect::<Vec<_>>();
+        taken.into_iter().map(|(_, kept)| kept.line).collect()
+    }
+
+    /// The connection with this credential, made if there is none.
+    fn line(
+        &self,
+        user: &str,
+        credential: &UserCredential,
+        server: impl FnOnce() -> Result<ServerConfig, ToolFailure>,
+    ) -> Result<Arc<Line>, ToolFailure> {
+        let mut lines = self.lines.lock();
+        let now = Instant::now();
+        lines.sweep(now);
+        if let Some(kept) = lines.by_user.get_mut(user)
+            && kept.version == credential.version
+        {
+            kept.used = now;
+            return Ok(Arc::clone(&kept.line));
+        }
+        let line = Arc::new(Line::to(server()?));
+        let kept = Kept {
+            version: credential.version.clone(),
+            line: Arc::clone(&line),
+            used: now,
+        };
+        if !lines.by_user.contains_key(user) {
+            lines.make_room();
+        }
+        if let Some(before) = lines.by_user.insert(user.to_owned(), kept) {
+            give_up(before.line);
+        }
+        Ok(line)
+    }
+}
+
+impl Lines {
+    /// Gives the one up that was used longest ago, if there are too many for another.
+    fn make_room(&mut self) {
+        if self.by_user.len() < MOST_LINES {
+            return;
+        }
+        let oldest = self.by_user.iter().min_by_key(|(_, kept)| kept.used);
+        let oldest = oldest.map(|(user, _)| user.clone());
+        if let Some(kept) = oldest.and_then(|user| self.by_user.remove(&user)) {
+            give_up(kept.line);
+        }
+    }
+
+    /// Gives up, now and then, what nobody uses.
+    fn sweep(&mut self, now: Instant) {
+        if now.duration_since(self.swept) < SWEEP_EVERY {
+            return;
+        }
+        self.swept = now;
+        let idle = |_: &String, kept: &mut Kept| now.duration_since(kept.used) > IDLE;
+        for (_, kept) in self.by_user.extract_if(idle) {
+            give_up(kept.line);
+        }
+    }
+}
+
+/// Ends a session once its calls have ended.
+fn give_up(line: Arc<Line>) {
+    tokio::spawn(async move {
+        let since = Instant::now();
+        while Arc::strong_count(&line) > 1 && since.elapsed() < LAST_CALLS {
+            sleep(Duration::from_millis(250)).await;
+        }
+        line.client.disconnect().await;
+    });
+}
+
+impl Server {
+    /// The connection that a call of this caller goes over.
+    ///
+    /// # Errors
+    /// Why there is none: the call names no user, or one that it may not act for, or who has no
+    /// credential.
+    pub(crate) async fn line_for(&self, context: &CallContext) -> Result<Arc<Line>, ToolFailure> {
+        match self.acting(context).await? {
+            Acting::Server => Ok(Arc::clone(&self.shared)),
+            Acting::User(user, credential) => {
+                let server = || self.server_for(user, &credential);
+                self.users.line(user, &credential, server)
+            }
+        }
+    }
+
+    /// A text that is another one for another credential.
+    ///
+    /// # Errors
+    /// As for [`line_for`](Self::line_for).
+    pub(super) async fn acts_as(&self, context: &CallContext) -> Result<String, ToolFailure> {
+        Ok(match self.acting(context).await? {
+            Acting::Server => "the server itself".to_owned(),
+            Acting::User(_, credential) => credential.version,
+        })
+    }
+
+    async fn acting<'a>(&self, context: &'a CallContext) -> Result<Acting<'a>, ToolFailure> {
+        let policy = self.section.credential;
+        if policy == CredentialPolicy::Shared {
+            return Ok(Acting::Server);
+        }
+        let label = &self.label;
+        let without = |why: String| match policy {
+            CredentialPolicy::PerUser => Err(ToolFailure::new(
+                ErrorCode::Denied,
+                format!("MCP server '{label}' is called with the credential of the user: {why}"),
+            )),
+            _ => Ok(Acting::Server),
+        };
+        let Some(user) = context.user.as_deref() else {
+            return without("the call names no user".to_owned());
+        };
+        let Some(user) = context.vouched_user().filter(|vouched| *vouched == user) else {
+            return without(format!(
+                "whoever makes this call may not act for '{user}' (see `pillion tokens create \
+                 --user`)"
+            ));
+        };
+        let found = self.users.credentials.get(&self.id, user).await;
+        let found = found.map_err(|error| {
+            tracing::error!(server.label = label, %error, "Cannot read the credential of a user");
+            ToolFailure::new(
+                ErrorCode::Unavailable,
+                format!("The credential of '{user}' for MCP server '{label}' cannot be read"),
+            )
+        })?;
+        let place = self.section.server.url().map(place_of_url);
+        match found {
+            Some(credential) if place.as_ref() == Some(&credential.place) => {
+                Ok(Acting::User(user, Box::new(credential)))
+            }
+            Some(_) => {
+                self.users.forget(user);
+                without(format!(
+                    "that of '{user}' was given for another address; give it again with `pillion \
+                     servers credentials set`"
+                ))
+            }
+            None => {
+                self.users.forget(user);
+                without(format!(
+                    "'{user}' has none (see `pillion servers credentials set`)"
+                ))
+            }
+        }
+    }
+
+    /// The server as this user calls it.
+    fn server_for(
+        &self,
+        user: &str,
+        credential: &UserCredential,
+    ) -> Result<ServerConfig, ToolFailure> {
+        let unusable = || {
+            let label = &self.label;
+            let message = format!(
+                "The credential of '{user}' is none for MCP server '{label}': set it again"
+            );
+            ToolFailure::new(ErrorCode::Denied, message)
+        };
+        let mut server = self.section.server.clone();
+        if credential.is_oauth() {
+            let vault = self.users.credentials.vault().ok_or_else(unusable)?;
+            if !matches!(server.authentication, Authentication::OAuth(_)) {
+                return Err(unusable());
+            }
+            let tokens = VaultTokenStore::new(vault, identity_of(&self.id, user));
+            server.authorization.token_store = Some(Arc::new(tokens));
+        } else {
+            server.authentication = credential.authentication().map_err(|_| unusable())?;
+        }
+        server.validate().map_err(|_| unusable())?;
+        Ok(server)
+    }
+
+    /// Whether its tools are listed once for everybody: with its own credential, where it is
+    /// called with that or has one to list with.
+    pub(crate) fn lists_for_all(&self) -> bool {
+        let has_own = !matches!(
+            self.section.server.authentication,
+            Authentication::None | Authentication::OAuth(_)
+        );
+        self.section.credential != CredentialPolicy::PerUser || has_own
+    }
+
+    /// Whether calls may go out with the credentials of users.
+    pub(crate) fn is_of_users(&self) -> bool {
+        self.section.credential.is_of_users()
+    }
+}

@@ -1,0 +1,386 @@
+//! The records of calls on their way to the database.
+//!
+//! A commit of SQLite takes longer than many a call. So a record is acknowledged when it stands
+//! in a small file beside the database, which is one `write`: the operating system has it
+//! then, as it has a commit. A task writes what has gathered into the database a moment later;
+//! by then most calls have ended, and are one row written once. What a process leaves in its
+//! files is read by whoever opens the store next.
+
+mod file;
+mod line;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use parking_lot::Mutex;
+use pillion_core::store::{CallId, CallStatus, StoreError, ToolCallRecord};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::batch::{Statements, fitting};
+use super::{closed, repeat};
+use crate::database::Database;
+use file::SpoolFile;
+
+/// How long records gather before they are written into the database.
+const DELAY: Duration = Duration::from_millis(25);
+/// How long after a failure it is tried again, if nobody asks for it sooner.
+const RETRY: Duration = Duration::from_secs(1);
+/// Calls, and bytes of their records, that gather at most before more have to wait.
+const MOST_CALLS: usize = 4_096;
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+type Calls = IndexMap<CallId, ToolCallRecord>;
+
+/// Takes records at once, and sees to it that they come into the database. Nobody else writes
+/// of these calls.
+#[derive(Debug)]
+pub(crate) struct CallSpool {
+    shared: Arc<Shared>,
+    askers: mpsc::Sender<Asker>,
+}
+
+/// Somebody who waits until everything is in the database.
+type Asker = oneshot::Sender<Result<(), StoreError>>;
+
+#[derive(Debug)]
+struct Shared {
+    gathered: Mutex<Gathered>,
+    news: Notify,
+}
+
+/// What is in the files and not known to be in the database.
+#[derive(Debug)]
+struct Gathered {
+    /// One takes what comes; the other has what is being written, and is emptied then.
+    files: [SpoolFile; 2],
+    /// The index of the first.
+    taking: usize,
+    /// What that file has, each call as it was last.
+    calls: Calls,
+    bytes: usize,
+    is_writing: bool,
+    /// The last attempt to write into the database failed.
+    is_stuck: bool,
+    /// Nothing more is taken.
+    is_closed: bool,
+}
+
+impl CallSpool {
+    /// Makes the files beside the database and starts the task, which ends when this is dropped.
+    ///
+    /// # Errors
+    /// `unavailable` when there is no room for them.
+    pub(crate) fn start(path: &Path, database: Database) -> Result<Self, StoreError> {
+        let files = SpoolFile::create(path).and_then(|one| Ok([one, SpoolFile::create(path)?]));
+        let files = files.map_err(|error| {
+            let message = format!(
+                "no calls can be recorded beside '{}': {error}",
+                path.display()
+            );
+            StoreError::unavailable(message).with_source(error)
+        })?;
+        let shared = Arc::new(Shared {
+            gathered: Mutex::new(Gathered {
+                files,
+                taking: 0,
+                calls: Calls::new(),
+                bytes: 0,
+                is_writing: false,
+                is_stuck: false,
+                is_closed: false,
+            }),
+            news: Notify::new(),
+        });
+        let (askers, asked) = mpsc::channel(64);
+        let spooler = Spooler {
+            shared: Arc::clone(&shared),
+            statements: Statements::new(&database),
+            database,
+            batch: Vec::new(),
+        };
+        tokio::spawn(spooler.run(asked));
+        Ok(Self { shared, askers })
+    }
+
+    /// Stores the record: when this returns, it survives the process. Where more has gathered
+    /// than may, or the database cannot be written, this waits for the database.
+    ///
+    /// The `write` is not handed to another thread: that takes longer than most writes.
+    pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        let line = line::encode(&call)?;
+        if self.shared.gathered.lock().is_full() {
+            self.settle().await?;
+        }
+        self.shared.gathered.lock().add(call, &line)?;
+        self.shared.news.notify_one();
+        Ok(())
+    }
+
+    /// Waits until what was appended is in the database, so that it can be read there.
+    ///
+    /// # Errors
+    /// `unavailable` while the database cannot be written: it does not have everything.
+    pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
+        let is_due = {
+            let gathered = self.shared.gathered.lock();
+            gathered.is_stuck || gathered.is_writing || !gathered.calls.is_empty()
+        };
+        if is_due { self.settle().await } else { Ok(()) }
+    }
+
+    /// Whether the database could not be written the last time.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.shared.gathered.lock().is_stuck
+    }
+
+    /// Writes everything into the database, and removes the files; later records are refused.
+    pub(crate) async fn finish(&self) {
+        self.shared.gathered.lock().is_closed = true;
+        match self.settle().await {
+            Ok(()) => self.shared.gathered.lock().remove_files(),
+            Err(error) => tracing::warn!(
+                %error,
+                "Recorded calls stay beside the store until it is opened again"
+            ),
+        }
+    }
+
+    async fn settle(&self) -> Result<(), StoreError> {
+        let (asker, settled) = oneshot::channel();
+        self.askers.send(asker).await.map_err(|_| closed())?;
+        settled.await.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+impl Gathered {
+    fn is_full(&self) -> bool {
+        self.is_stuck || self.calls.len() >= MOST_CALLS || self.bytes >= MOST_BYTES
+    }
+
+    fn add(&mut self, call: ToolCallRecord, line: &[u8]) -> Result<(), StoreError> {
+        if self.is_closed {
+            return Err(closed());
+        }
+        self.files[self.taking].append(line).map_err(|error| {
+            StoreError::unavailable(format!("a call cannot be recorded: {error}"))
+                .with_source(error)
+        })?;
+        self.bytes += line.len();
+        self.calls.insert(call.id, call);
+        Ok(())
+    }
+
+    /// What has gathered, which the other file has from now on.
+    fn take(&mut self) -> Vec<ToolCallRecord> {
+        if self.calls.is_empty() {
+            return Vec::new();
+        }
+        self.taking = 1 - self.taking;
+        self.bytes = 0;
+        self.is_writing = true;
+        std::mem::take(&mut self.calls).into_values().collect()
+    }
+
+    /// What was taken is in the database.
+    fn written(&mut self) {
+        self.is_writing = false;
+        self.is_stuck = false;
+        let other = 1 - self.taking;
+        if let Err(error) = self.files[other].clear() {
+            // They would only be written once more.
+            tracing::debug!(%error, "Records of calls stay in their file");
+        }
+    }
+
+    fn remove_files(&mut self) {
+        for file in &mut self.files {
+            file.remove();
+        }
+    }
+}
+
+/// The task that writes into the database.
+struct Spooler {
+    shared: Arc<Shared>,
+    database: Database,
+    statements: Statements,
+    /// What is to be written before anything else is taken.
+    batch: Vec<ToolCallRecord>,
+}
+
+impl Spooler {
+    async fn run(mut self, mut asked: mpsc::Receiver<Asker>) {
+        let mut is_open = true;
+        while is_open {
+            let mut askers = Vec::new();
+            tokio::select! {
+                asker = asked.recv() => match asker {
+                    Some(asker) => askers.push(asker),
+                    None => is_open = false,
+                },
+                () = self.due() => {}
+            }
+            while let Ok(asker) = asked.try_recv() {
+                askers.push(asker);
+            }
+            let outcome = self.write_all().await.map_err(Arc::new);
+            if let Err(error) = &outcome {
+                tracing::error!(%error, "Recorded calls cannot be written into the database");
+            }
+            for asker in askers {
+                let outcome = outcome.as_ref().copied().map_err(repeat);
+                let _ = asker.send(outcome); // Whoever asked may have given up.
+            }
+        }
+    }
+
+    async fn due(&self) {
+        if self.batch.is_empty() {
+            self.shared.news.notified().await;
+            tokio::time::sleep(DELAY).await;
+        } else {
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Writes what is left of an earlier time, and what has gathered.
+    async fn write_all(&mut self) -> Result<(), StoreError> {
+        if !self.batch.is_empty() {
+            self.write_batch().await?;
+        }
+        self.batch = self.shared.gathered.lock().take();
+        if !self.batch.is_empty() {
+            self.write_batch().await?;
+        }
+        Ok(())
+    }
+
+    async fn write_batch(&mut self) -> Result<(), StoreError> {
+        if let Err(error) = write(&self.database, &self.statements, &self.batch).await {
+            self.shared.gathered.lock().is_stuck = true;
+            return Err(error);
+        }
+        self.batch.clear();
+        self.shared.gathered.lock().written();
+        Ok(())
+    }
+}
+
+/// Writes into the database what processes that are gone have left beside it. Who comes while
+/// another does so waits until it is done.
+pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), StoreError> {
+    let unreadable = |error| unreadable(path, error);
+    if !file::are_there(path).map_err(unreadable)? {
+        return Ok(());
+    }
+    let lock_path = path.to_owned();
+    let lock = tokio::task::spawn_blocking(move || file::lock_recovery(&lock_path)).await;
+    let lock = lock.map_err(io::Error::other).and_then(|lock| lock);
+    let _lock = lock.map_err(unreadable)?;
+    for mut left in file::left_behind(path).map_err(unreadable)? {
+        let mut calls = Calls::new();
+        let is_known = read(&left.read().map_err(unreadable)?, &mut calls);
+        let calls: Vec<_> = calls.into_values().collect();
+        write(database, &Statements::new(database), &calls).await?;
+        if is_known {
+            left.remove();
+        } else {
+            tracing::warn!("Calls were recorded by a newer program; their file stays");
+        }
+    }
+    Ok(())
+}
+
+/// What processes have recorded beside a database, and may not have written into it yet.
+#[derive(Debug, Default)]
+pub(crate) struct RecordsOnTheWay(Vec<ToolCallRecord>);
+
+impl RecordsOnTheWay {
+    /// Reads the files of those that live, too. A record that is in no file any more is in the
+    /// database.
+    ///
+    /// # Errors
+    /// `unavailable` when they cannot be read.
+    pub(crate) fn beside(path: &Path) -> Result<Self, StoreError> {
+        let mut calls = Calls::new();
+        for bytes in file::contents(path).map_err(|error| unreadable(path, error))? {
+            read(&bytes, &mut calls);
+        }
+        Ok(Self(calls.into_values().collect()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes into the database those that it has not, or has as they were before.
+    pub(crate) async fn write_into(&self, database: &Database) -> Result<(), StoreError> {
+        write(database, &Statements::new(database), &self.0).await
+    }
+}
+
+/// Adds the records of a file, each call as it was last. Whether all of them are known.
+fn read(bytes: &[u8], calls: &mut Calls) -> bool {
+    let mut is_known = true;
+    for line in bytes.split(|byte| *byte == b'\n') {
+        match line::decode(line) {
+            Some(call) => add_or_end(call, calls),
+            None => is_known &= !line::is_whole(line),
+        }
+    }
+    is_known
+}
+
+/// A call that has ended stays so: its end may stand in the file that is read first.
+fn add_or_end(call: ToolCallRecord, calls: &mut Calls) {
+    let known = calls.get(&call.id);
+    let is_open =
+        |call: &ToolCallRecord| matches!(call.status, CallStatus::Pending | CallStatus::Running);
+    if known.is_none_or(is_open) {
+        calls.insert(call.id, call);
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> StoreError {
+    let message = format!(
+        "recorded calls beside '{}' cannot be read: {error}",
+        path.display()
+    );
+    StoreError::unavailable(message).with_source(error)
+}
+
+/// Writes the records in as few statements as may be. One that the database refuses by itself
+/// is left out, and said.
+async fn write(
+    database: &Database,
+    statements: &Statements,
+    mut calls: &[ToolCallRecord],
+) -> Result<(), StoreError> {
+    while !calls.is_empty() {
+        let (batch, rest) = calls.split_at(fitting(calls.iter()));
+        match statements.write(database, batch.iter()).await {
+            Ok(written) if written < batch.len() => {
+                tracing::warn!(
+                    calls = batch.len() - written,
+                    "Calls had been marked as ended before their end was recorded"
+                );
+            }
+            Ok(_) => {}
+            Err(error) if error.is_unavailable() || error.is_corrupt() => return Err(error),
+            Err(error) if batch.len() == 1 => tracing::error!(
+                call.record = %batch[0].id, %error,
+                "A call cannot be recorded"
+            ),
+            Err(_) => {
+                for call in batch {
+                    Box::pin(write(database, statements, std::slice::from_ref(call))).await?;
+                }
+            }
+        }
+        calls = rest;
+    }
+    Ok(())
+}

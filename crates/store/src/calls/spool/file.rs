@@ -1,0 +1,148 @@
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// What stands between the name of the database's file and a number of chance.
+const INFIX: &str = ".calls-";
+
+/// A file of records beside the database, locked for as long as this lives: who finds one
+/// without a lock knows that its process is gone.
+#[derive(Debug)]
+pub(super) struct SpoolFile {
+    file: File,
+    path: PathBuf,
+    length: u64,
+}
+
+impl SpoolFile {
+    /// Makes an empty one.
+    pub(super) fn create(database: &Path) -> io::Result<Self> {
+        loop {
+            let mut path = database.as_os_str().to_owned();
+            path.push(format!("{INFIX}{:016x}", rand::random::<u64>()));
+            let path = PathBuf::from(path);
+            let file = OpenOptions::new()
+                .create_new(true)
+                .read(true)
+                .append(true)
+                .mode(0o600)
+                .open(&path)?;
+            // Between the two somebody may have found it without a lock, and removed it.
+            flock(&file, FlockOperation::LockExclusive)?;
+            if file.metadata()?.nlink() > 0 {
+                let length = 0;
+                return Ok(Self { file, path, length });
+            }
+        }
+    }
+
+    /// Adds a record, all of it or nothing.
+    pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if let Err(error) = self.file.write_all(line) {
+            // If this fails too, half a line is left, which is none: the next begins a new one.
+            if self.file.set_len(self.length).is_err() {
+                self.length = self.file.metadata().map_or(self.length, |now| now.len());
+            }
+            return Err(error);
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.length = 0;
+        Ok(())
+    }
+
+    pub(super) fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub(super) fn remove(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::debug!(%error, path = %self.path.display(), "A file of records stays");
+        }
+    }
+}
+
+/// The files of records beside the database.
+fn paths(database: &Path) -> io::Result<Vec<PathBuf>> {
+    let directory = match database.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut prefix = database.file_name().map_or_else(OsString::new, Into::into);
+    prefix.push(INFIX);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name
+            .as_encoded_bytes()
+            .starts_with(prefix.as_encoded_bytes())
+        {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether there is any.
+pub(super) fn are_there(database: &Path) -> io::Result<bool> {
+    Ok(!paths(database)?.is_empty())
+}
+
+/// What is in each of them, whoever has it.
+pub(super) fn contents(database: &Path) -> io::Result<Vec<Vec<u8>>> {
+    let mut contents = Vec::new();
+    for path in paths(database)? {
+        match fs::read(&path) {
+            Ok(bytes) => contents.push(bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(contents)
+}
+
+/// Waits for whoever reads what was left behind: until then its lock on a file says nothing.
+pub(super) fn lock_recovery(database: &Path) -> io::Result<File> {
+    let mut path = database.as_os_str().to_owned();
+    path.push(".recovery");
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    let lock = options.open(path)?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
+}
+
+/// The files beside the database that no living process has.
+pub(super) fn left_behind(database: &Path) -> io::Result<Vec<SpoolFile>> {
+    let mut found = Vec::new();
+    for path in paths(database)? {
+        let file = match OpenOptions::new().read(true).append(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                tracing::warn!(path = %path.display(), "Recorded calls are another user's");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let length = file.metadata()?.len();
+        found.push(SpoolFile { file, path, length });
+    }
+    Ok(found)
+}

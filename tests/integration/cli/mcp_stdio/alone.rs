@@ -1,0 +1,126 @@
+//! Where none listens, the process serves the client from the configuration and the store.
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::http;
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::Daemon;
+
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory }
+    }
+
+    fn store(&self) -> std::path::PathBuf {
+        self.directory.path().join("pillion.db")
+    }
+
+    fn client(&self) -> Client {
+        let socket = self.directory.path().join("none.sock");
+        let mut client = Client::of(&socket, &self.store(), &[]);
+        client.greet(&json!({}));
+        client
+    }
+
+    /// Adds a server to the store, by a sidecar that then ends.
+    fn add(&self, server: &McpServer) {
+        let body = json!({"name": "memos", "url": server.url}).to_string();
+        let sidecar = self.sidecar();
+        assert_eq!(
+            http::post(&sidecar.socket, "/api/v1/servers", body).status,
+            201
+        );
+    }
+
+    /// A sidecar on the same store.
+    fn sidecar(&self) -> Daemon {
+        let store = self.store();
+        let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
+        Daemon::with_config("", &[variable])
+    }
+}
+
+fn statuses(sidecar: &Daemon) -> Vec<Value> {
+    let list = http::get(&sidecar.socket, "/api/v1/tool-calls?tool=memos_echo").json();
+    let calls = list["calls"].as_array().unwrap().iter();
+    calls.map(|call| call["status"].clone()).collect()
+}
+
+fn echo() -> McpServer {
+    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
+}
+
+#[test]
+fn f1_f4_stored_servers_are_there_and_calls_are_in_the_call_log() {
+    let (place, server) = (Place::new(), echo());
+    place.add(&server);
+    let mut client = place.client();
+    assert!(client.tools().contains(&"echo".to_owned()));
+    assert_eq!(text(&client.call("echo", &json!({}))), "called \"echo\"");
+    client.end();
+    let sidecar = place.sidecar();
+    assert_eq!(statuses(&sidecar), ["success"]);
+    let lives = place.directory.path().join("lives");
+    assert_eq!(std::fs::read_dir(lives).unwrap().count(), 0);
+}
+
+#[test]
+fn m2_many_share_a_store_and_only_what_died_is_interrupted() {
+    let (place, server) = (Place::new(), echo());
+    place.add(&server);
+    let mut long = place.client();
+    long.tools();
+    server.set_mood(Mood::Asleep);
+    long.begin("tools/call", &json!({"name": "echo", "arguments": {}}));
+    eventually("the call runs", || server.count("tools/call") == 1);
+    // Neither another client nor a sidecar takes the call for one that was left behind.
+    let mut other = place.client();
+    let called = other.call("calculator", &json!({"expression": "6*7"}));
+    assert_eq!(text(&called), "42");
+    let sidecar = place.sidecar();
+    assert_eq!(statuses(&sidecar), ["running"]);
+    long.kill();
+    assert_eq!(statuses(&sidecar), ["running"]);
+    drop(place.client());
+    eventually("the next one has found it", || {
+        statuses(&sidecar) == ["interrupted"]
+    });
+    other.end();
+}
+
+#[test]
+fn m2_what_its_end_cuts_off_is_recorded_as_that() {
+    let (place, server) = (Place::new(), echo());
+    place.add(&server);
+    let mut client = place.client();
+    client.tools();
+    server.set_mood(Mood::Asleep);
+    client.begin("tools/call", &json!({"name": "echo", "arguments": {}}));
+    eventually("the call runs", || server.count("tools/call") == 1);
+    kill(
+        Pid::from_raw(client.child.id().cast_signed()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    assert!(client.child.wait().unwrap().success());
+    let status = statuses(&place.sidecar()).remove(0);
+    assert!(status == "cancelled" || status == "interrupted", "{status}");
+}
+
+#[test]
+fn it_is_alone_when_it_is_told_so() {
+    let (place, sidecar) = (Place::new(), Daemon::start());
+    let mut client = Client::of(&sidecar.socket, &place.store(), &["--standalone"]);
+    client.greet(&json!({}));
+    let called = client.call("calculator", &json!({"expression": "6*7"}));
+    assert_eq!(text(&called), "42");
+    client.end();
+    let list = http::get(&sidecar.socket, "/api/v1/tool-calls").json();
+    assert_eq!(list["calls"], json!([]));
+}

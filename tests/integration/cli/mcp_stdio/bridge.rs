@@ -1,0 +1,333 @@
+//! Where a sidecar listens, it serves the client.
+
+use std::os::unix::process::CommandExt;
+use std::thread;
+
+use super::*;
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::program::Daemon;
+use crate::workers::{self, Worker};
+
+/// Nobody in particular, where the tests run as root.
+const NOBODY: u32 = 65_534;
+
+fn client(daemon: &Daemon) -> Client {
+    // A place where nothing can be: a bridge needs no store.
+    Client::of(&daemon.socket, Path::new("/dev/null/none"), &[])
+}
+
+fn calls(daemon: &Daemon, query: &str) -> Vec<Value> {
+    let list = http::get(&daemon.socket, &format!("/api/v1/tool-calls?{query}")).json();
+    list["calls"].as_array().unwrap().clone()
+}
+
+fn stateless(params: &Value) -> Value {
+    let mut params = params.clone();
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params
+}
+
+#[test]
+fn f1_f4_stored_servers_and_workers_are_the_clients_and_their_calls_are_recorded() {
+    let daemon = Daemon::start();
+    let mut client = client(&daemon);
+    client.greet(&json!({}));
+    assert!(!client.tools().contains(&"echo".to_owned()));
+    // What comes later is there as well.
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let body = json!({"name": "memos", "url": server.url}).to_string();
+    let added = http::post(&daemon.socket, "/api/v1/servers", body);
+    assert_eq!(added.status, 201);
+    Worker::connect(&daemon.socket, &workers::greet()).serve(|_| "Hello".to_owned());
+    let tools = client.tools();
+    for tool in ["calculator", "echo", "greet"] {
+        assert!(tools.contains(&tool.to_owned()), "{tools:?}");
+    }
+    assert_eq!(text(&client.call("echo", &json!({}))), "called \"echo\"");
+    assert_eq!(
+        text(&client.call("greet", &json!({"name": "Ann"}))),
+        "Hello"
+    );
+    // A request of the other era needs no handshake, and none is in its way.
+    let mut modern = self::client(&daemon);
+    let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
+    let called = modern.ask("tools/call", &stateless(&params));
+    assert_eq!(called["result"]["resultType"], "complete", "{called}");
+    let recorded = calls(&daemon, "");
+    assert_eq!(recorded.len(), 3, "{recorded:?}");
+    for call in &recorded {
+        assert_eq!(call["status"], "success", "{call}");
+        assert_eq!(call["caller"], "mcp", "{call}");
+    }
+    assert!(client.end().is_empty());
+}
+
+#[test]
+fn real_clients_of_both_eras_list_and_call_a_stored_servers_tool() {
+    let daemon = Daemon::start();
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let body = json!({"name": "memos", "url": server.url}).to_string();
+    assert_eq!(
+        http::post(&daemon.socket, "/api/v1/servers", body).status,
+        201
+    );
+    let program = pillion_path().to_str().unwrap();
+    let socket = daemon.socket.to_str().unwrap();
+    let served = [program, "mcp-stdio", "--socket", socket];
+    let run = crate::routes::mcp::clients::run;
+    if let Some(printed) = run("client-python", &[&["--stdio"], &served[..]].concat()) {
+        for client in ["mcp stdio auto: ", "mcp stdio legacy: "] {
+            let line = printed.lines().find_map(|line| line.strip_prefix(client));
+            assert!(line.unwrap().contains("echo"), "{printed}");
+        }
+        assert!(printed.contains("fastmcp stdio: 4 tools"), "{printed}");
+    }
+    for era in ["legacy", "auto", "modern"] {
+        let call = ["--method", "tools/call", "--tool-name", "echo"];
+        let arguments = [&["--protocol-era", era], &call[..], &["--"], &served[..]].concat();
+        if let Some(printed) = run("client-inspector", &arguments) {
+            assert!(printed.contains(r#"called \"echo\""#), "{era}: {printed}");
+        }
+    }
+}
+
+#[test]
+fn g3_progress_and_questions_pass_and_so_do_answers_and_cancellation() {
+    let daemon = Daemon::with_config("[tools.calculator]\nrequire_approval = \"always\"\n", &[]);
+    let mut worker = Worker::connect(&daemon.socket, &workers::greet());
+    let mut client = client(&daemon);
+    client.greet(&json!({"elicitation": {}}));
+    let id = client.begin(
+        "tools/call",
+        &json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
+    );
+    let question = client.hear();
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    client.say(&json!({"jsonrpc": "2.0", "id": question["id"],
+        "result": {"action": "accept", "content": {"decision": "approve"}}}));
+    assert_eq!(text(&client.answer_to(id)), "42");
+    let greet =
+        json!({"name": "greet", "arguments": {"name": "Ann"}, "_meta": {"progressToken": "p"}});
+    let id = client.begin("tools/call", &greet);
+    let call = worker.read().unwrap();
+    worker.write(
+        &json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": call["id"], "progress": 1, "total": 2}}),
+    );
+    let progress = client.hear();
+    assert_eq!(progress["params"]["progressToken"], "p", "{progress}");
+    client.say(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": id}}),
+    );
+    assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
+    worker.answer(&call, &json!({"content": []}));
+    // Nothing is waited for any more.
+    assert!(client.end().is_empty());
+}
+
+#[test]
+fn after_a_kill_the_client_is_told_and_goes_on_with_the_next_sidecar() {
+    let mut daemon = Daemon::start();
+    let mut worker = Worker::connect(&daemon.socket, &workers::greet());
+    let mut client = client(&daemon);
+    client.greet(&json!({}));
+    let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
+    let id = client.begin("tools/call", &params);
+    worker.read().unwrap();
+    daemon.kill();
+    let failed = client.answer_to(id);
+    assert_eq!(failed["error"]["code"], -32000, "{failed}");
+    let told = failed["error"]["message"].as_str().unwrap();
+    assert!(
+        told.starts_with("The sidecar ended before it had answered"),
+        "{told}"
+    );
+    // Asked while there is none, answered by the next one, in the same session.
+    let id = client.begin("tools/list", &json!({}));
+    let daemon = daemon.again();
+    let changed = client.hear_until(|message| message.get("method").is_some());
+    assert_eq!(changed["method"], "notifications/tools/list_changed");
+    let listed = client.answer_to(id);
+    assert!(listed["result"]["tools"].is_array(), "{listed}");
+    let called = client.call("calculator", &json!({"expression": "6*7"}));
+    assert_eq!(text(&called), "42");
+    let recorded = calls(&daemon, "tool=greet");
+    assert_eq!(recorded[0]["status"], "interrupted", "{recorded:?}");
+    let recorded = calls(&daemon, "tool=calculator");
+    assert_eq!(recorded[0]["status"], "success", "{recorded:?}");
+    client.end();
+}
+
+#[test]
+fn where_no_sidecar_comes_requests_are_refused_and_not_lost() {
+    let mut daemon = Daemon::start();
+    let mut client = client(&daemon);
+    client.greet(&json!({}));
+    daemon.kill();
+    let refused = client.ask("tools/list", &json!({}));
+    assert_eq!(refused["error"]["code"], -32000, "{refused}");
+    let told = refused["error"]["message"].as_str().unwrap();
+    assert!(told.starts_with("no sidecar listens on "), "{told}");
+    let daemon = daemon.again();
+    eventually("there is a sidecar again", || {
+        client.ask("ping", &json!({})).get("result").is_some()
+    });
+    drop(daemon);
+}
+
+#[test]
+fn a_take_over_loses_no_call_and_what_comes_next_goes_to_the_next() {
+    let mut daemon = Daemon::start();
+    let mut worker = Worker::connect(&daemon.socket, &workers::greet());
+    let mut client = client(&daemon);
+    client.greet(&json!({}));
+    let slow = client.begin(
+        "tools/call",
+        &json!({"name": "greet", "arguments": {"name": "Ann"}}),
+    );
+    let call = worker.read().unwrap();
+    let next = daemon.successor();
+    // The next one has no worker, which tells the two apart.
+    let mut tools = client.tools();
+    while tools.contains(&"greet".to_owned()) {
+        tools = client.tools();
+    }
+    assert!(tools.contains(&"calculator".to_owned()), "{tools:?}");
+    worker.answer(
+        &call,
+        &json!({"content": [{"type": "text", "text": "late"}]}),
+    );
+    assert_eq!(text(&client.answer_to(slow)), "late");
+    assert!(daemon.wait().success());
+    let called = client.call("calculator", &json!({"expression": "6*7"}));
+    assert_eq!(text(&called), "42");
+    let recorded = calls(&next, "tool=greet");
+    assert_eq!(recorded[0]["status"], "success", "{recorded:?}");
+    client.end();
+}
+
+#[test]
+fn a_client_that_goes_leaves_nothing_behind() {
+    let daemon = Daemon::start();
+    for is_killed in [false, true] {
+        let mut worker = Worker::connect(&daemon.socket, &workers::greet());
+        let mut client = client(&daemon);
+        client.greet(&json!({}));
+        let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
+        let id = client.begin("tools/call", &params);
+        let call = worker.read().unwrap();
+        if is_killed {
+            client.kill();
+            // The call ends with its caller.
+            assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
+        } else {
+            // What was asked is answered first.
+            let answering = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(300));
+                worker.answer(&call, &json!({"content": []}));
+                worker
+            });
+            let last = client.end();
+            assert_eq!(last[0]["id"], id, "{last:?}");
+            drop(answering.join());
+        }
+    }
+    eventually("both calls are recorded", || {
+        let ended = calls(&daemon, "tool=greet");
+        let mut statuses: Vec<_> = ended.iter().map(|call| call["status"].as_str()).collect();
+        statuses.sort_unstable();
+        statuses == [Some("cancelled"), Some("success")]
+    });
+}
+
+#[test]
+fn h2_the_model_is_one_of_the_sidecars() {
+    let toml = "[[models]]\nid = \"small\"\n\
+                tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n";
+    let daemon = Daemon::with_config(toml, &[]);
+    let mut client = Client::of(&daemon.socket, Path::new("memory"), &["--model", "small"]);
+    client.greet(&json!({}));
+    assert_eq!(client.tools(), ["calculator"]);
+    client.end();
+    let output = pillion(&["mcp-stdio", "--model", "nope", "--socket"])
+        .arg(&daemon.socket)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    assert!(told.ends_with("refuses: Unknown model: nope\n"), "{told}");
+}
+
+#[test]
+fn l3_a_socket_that_is_closed_to_the_user_is_an_error_and_nothing_else_is_served() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let daemon = Daemon::start();
+    let program = tempfile::tempdir().unwrap();
+    let copy = program.path().join("pillion");
+    std::fs::copy(pillion_path(), &copy).unwrap();
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(program.path(), everybody).unwrap();
+    let try_to = |arguments: &[&str]| {
+        let mut command = Command::new(&copy);
+        let command = command.args(arguments).arg("--socket").arg(&daemon.socket);
+        let command = command.env_clear().stdin(Stdio::null()).uid(NOBODY);
+        command.env(MEMORY.0, MEMORY.1).output().unwrap()
+    };
+    let output = try_to(&["mcp-stdio"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(
+        told.contains("no permission to use the sidecar's socket"),
+        "{told}"
+    );
+    assert!(output.stdout.is_empty());
+    let output = try_to(&["status"]);
+    let told = stderr(&output);
+    assert!(told.contains("Permission denied"), "{told}");
+    assert!(told.contains("socket.group"), "{told}");
+    // Who wants to be alone may be.
+    assert!(try_to(&["mcp-stdio", "--standalone"]).status.success());
+}
+
+#[test]
+fn l3_who_is_let_in_by_no_rule_hears_which_rules_there_are() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let daemon = Daemon::with_config("[socket]\nmode = \"0666\"\nallow_uids = [1]\n", &[]);
+    let open = |path: &Path| {
+        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, everybody).unwrap();
+    };
+    open(daemon.directory());
+    let program = tempfile::tempdir().unwrap();
+    let copy = program.path().join("pillion");
+    // By another process: a descriptor that is open for writing here would be inherited by what
+    // other tests start meanwhile, and the program be busy.
+    let copied = Command::new("cp").arg(pillion_path()).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    open(program.path());
+    let output = Command::new(&copy)
+        .args(["mcp-stdio", "--socket"])
+        .arg(&daemon.socket)
+        .env_clear()
+        .stdin(Stdio::null())
+        .uid(NOBODY)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(
+        told.contains("refuses: Permission denied: no rule of socket.allow_uids"),
+        "{told}"
+    );
+    assert!(told.contains("lets user 65534 of group"), "{told}");
+}

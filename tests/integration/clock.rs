@@ -1,0 +1,216 @@
+//! What holds when the system's clock is set back or forward by hours, while the sidecar runs
+//! and between two lives of it. libfaketime sets the clock of the process alone; the clock that
+//! only goes forward stays as it is.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pillion_wire::{Answer, Outcome};
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{Daemon, eventually};
+
+const CALCULATOR: &str = "/api/v1/tools/execute/calculator";
+
+/// A clock that a test sets.
+struct Clock {
+    _directory: tempfile::TempDir,
+    file: PathBuf,
+}
+
+impl Clock {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("offset");
+        let clock = Self {
+            _directory: directory,
+            file,
+        };
+        clock.set("+0");
+        clock
+    }
+
+    /// So much before or after the time of the machine: `-5h`, `+3d`.
+    fn set(&self, offset: &str) {
+        let new = self.file.with_extension("new");
+        std::fs::write(&new, format!("{offset}\n")).unwrap();
+        std::fs::rename(new, &self.file).unwrap();
+    }
+
+    fn daemon(&self, toml: &str) -> Daemon {
+        let library = library();
+        let variables = [
+            ("LD_PRELOAD", library.to_str().unwrap()),
+            ("FAKETIME_TIMESTAMP_FILE", self.file.to_str().unwrap()),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+            ("DONT_FAKE_MONOTONIC", "1"),
+            ("NO_FAKE_STAT", "1"),
+        ];
+        Daemon::with_config(toml, &variables)
+    }
+}
+
+/// Where Debian and Ubuntu have it.
+fn library() -> PathBuf {
+    let directories = std::fs::read_dir("/usr/lib").unwrap();
+    let found = directories
+        .map(|directory| directory.unwrap().path())
+        .map(|directory| directory.join("faketime/libfaketimeMT.so.1"))
+        .find(|library| library.exists());
+    found.expect("libfaketime, which scripts/setup installs")
+}
+
+fn run(socket: &Path, headers: &str) -> http::Reply {
+    let body = br#"{"expression": "6 * 7"}"#;
+    http::send(socket, "POST", CALCULATOR, headers, body)
+}
+
+fn outcome(reply: &http::Reply) -> Outcome {
+    let Answer::Ran(ran) = serde_json::from_slice(&reply.body).unwrap() else {
+        panic!("{reply:?}")
+    };
+    ran.result
+}
+
+fn record(socket: &Path, reply: &http::Reply) -> Value {
+    let outcome = outcome(reply);
+    let id = outcome.metadata["record_id"].as_str().unwrap();
+    let target = format!("/api/v1/tool-calls/{id}");
+    http::get(socket, &target).json()["call"].clone()
+}
+
+/// What stands there in a record.
+fn text<'a>(record: &'a Value, key: &str) -> &'a str {
+    record[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("{key}: {record}"))
+}
+
+#[test]
+fn f4_calls_are_recorded_at_the_time_of_the_clock_and_listed_once_each() {
+    let clock = Clock::new();
+    let daemon = clock.daemon("");
+    let mut started = Vec::new();
+    for offset in ["+0", "-5h", "+5h", "-20d", "+0"] {
+        clock.set(offset);
+        for _ in 0..2 {
+            let reply = run(&daemon.socket, "");
+            assert!(outcome(&reply).success);
+            let record = record(&daemon.socket, &reply);
+            let (begin, end) = (text(&record, "startedAt"), text(&record, "completedAt"));
+            assert!(begin <= end, "{record}");
+            assert!(record["durationMs"].as_f64().unwrap() >= 0.0);
+            started.push(begin.to_owned());
+        }
+    }
+    assert!(started[2] < started[0] && started[4] > started[0] && started[6] < started[2]);
+    // Page by page each call is there once, by the clock's time.
+    let (mut listed, mut after) = (Vec::new(), String::new());
+    loop {
+        let target = format!("/api/v1/tool-calls?limit=3{after}");
+        let page = http::get(&daemon.socket, &target).json();
+        let calls = page["calls"].as_array().unwrap().iter();
+        listed.extend(calls.map(|call| text(call, "startedAt").to_owned()));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    started.sort();
+    started.reverse();
+    assert_eq!(listed, started);
+    assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+}
+
+#[test]
+fn c2_c7_deadlines_and_limits_go_by_the_time_that_passes() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let clock = Clock::new();
+    let daemon = clock.daemon(&format!(
+        "[tools.calculator]\nrate_limit = {{ per_hour = 2 }}\n[tools.far_echo]\ntimeout_ms = 1500\n\
+         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+        server.url
+    ));
+    http::get(&daemon.socket, "/api/v1/tools/");
+    assert!(outcome(&run(&daemon.socket, "")).success);
+    assert!(outcome(&run(&daemon.socket, "")).success);
+    for offset in ["-5h", "+5h", "+0"] {
+        clock.set(offset);
+        let refused = outcome(&run(&daemon.socket, ""));
+        assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
+        let wait = refused.metadata["retry_after"].as_u64().unwrap();
+        assert!((3_000..=3_600).contains(&wait), "{offset}: {wait}");
+    }
+    server.set_mood(Mood::Asleep);
+    for offset in ["-5h", "+5h"] {
+        clock.set("+0");
+        let socket = daemon.socket.clone();
+        let begun = Instant::now();
+        let seen = server.count("tools/call");
+        let call =
+            std::thread::spawn(move || http::post(&socket, "/api/v1/tools/execute/far_echo", "{}"));
+        eventually("the call runs", || server.count("tools/call") > seen);
+        clock.set(offset);
+        let outcome = outcome(&call.join().unwrap());
+        assert_eq!(outcome.error_code.as_deref(), Some("timeout"));
+        assert!(begun.elapsed() >= Duration::from_millis(1400));
+    }
+}
+
+#[test]
+fn g3_approvals_and_keys_end_by_the_clock() {
+    let clock = Clock::new();
+    let config = "[tools.get_time]\nrequire_approval = \"always\"\n";
+    let daemon = clock.daemon(config);
+    let ask = || http::post(&daemon.socket, "/api/v1/tools/execute/get_time", "{}");
+    let first = outcome(&ask());
+    assert_eq!(first.error_code.as_deref(), Some("approval_required"));
+    let id = first.metadata["approval_id"].as_str().unwrap().to_owned();
+    let status = |id: &str| {
+        let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
+        shown["approval"]["status"].as_str().unwrap().to_owned()
+    };
+    let key = "idempotency-key: k\r\n";
+    let answer = run(&daemon.socket, key);
+    // Back: both are there.
+    clock.set("-5h");
+    assert_eq!(status(&id), "pending");
+    assert_eq!(outcome(&ask()).metadata["approval_id"], json!(id));
+    assert_eq!(run(&daemon.socket, key).json(), answer.json());
+    // Ahead: nobody can approve of it any more, and whoever comes again asks anew.
+    clock.set("+5h");
+    assert_eq!(status(&id), "expired");
+    let late = http::post(
+        &daemon.socket,
+        &format!("/api/v1/approvals/{id}/approve"),
+        "{}",
+    );
+    assert_eq!(late.status, 409);
+    let second = outcome(&ask()).metadata["approval_id"].clone();
+    assert_ne!(second, json!(id));
+    // A key lasts for a day.
+    assert_eq!(run(&daemon.socket, key).json(), answer.json());
+    clock.set("+25h");
+    assert_ne!(run(&daemon.socket, key).json(), answer.json());
+}
+
+#[test]
+fn c7_a_limit_is_not_full_of_calls_that_are_to_come_after_a_restart() {
+    let clock = Clock::new();
+    clock.set("+5h");
+    let mut daemon = clock.daemon("[tools.calculator]\nrate_limit = { per_hour = 1 }\n");
+    assert!(outcome(&run(&daemon.socket, "")).success);
+    let refused = outcome(&run(&daemon.socket, ""));
+    assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
+    daemon.kill();
+    // Its clock is the machine's.
+    let mut daemon = daemon.again();
+    assert!(outcome(&run(&daemon.socket, "")).success);
+    daemon.kill();
+    let daemon = daemon.again();
+    let refused = outcome(&run(&daemon.socket, ""));
+    assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
+}

@@ -1,0 +1,83 @@
+//! Requests that hold the state of their moment while servers come and go.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{add, ask, change, echo, tools};
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::program::{Daemon, eventually};
+
+/// A call whose head has come, and so has its state; its body comes when it is told to.
+struct Held(UnixStream);
+
+impl Held {
+    fn begin(daemon: &Daemon) -> Self {
+        let mut stream = UnixStream::connect(&daemon.socket).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let head = "POST /api/v1/tools/execute/nothing_of_that_name HTTP/1.1\r\nhost: x\r\n\
+                    connection: close\r\ncontent-length: 2\r\n\r\n{";
+        stream.write_all(head.as_bytes()).unwrap();
+        // The sidecar says nothing of having read it.
+        std::thread::sleep(Duration::from_millis(300));
+        Self(stream)
+    }
+
+    /// It looks for its tool at all servers, as it knows them.
+    fn go_on(mut self) {
+        self.0.write_all(b"}").unwrap();
+        let mut answer = String::new();
+        self.0.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("not_found"), "{answer}");
+    }
+}
+
+#[test]
+fn f2_a_request_that_still_runs_does_not_bring_a_removed_servers_tools_back() {
+    let far = echo();
+    let daemon = Daemon::start();
+    add(
+        &daemon,
+        &json!({"name": "far", "url": far.url, "pin": "warn"}),
+    );
+    assert!(tools(&daemon).contains(&"far_echo".to_owned()));
+    far.set_tools(
+        json!([{"name": "echo", "description": "new", "inputSchema": {"type": "object"}}]),
+    );
+    change(&daemon, "POST", "/far/reconnect", &Value::Null);
+    tools(&daemon);
+    // What is accepted is asked for anew.
+    let accepted = http::post(&daemon.socket, "/api/v1/pins/far/echo/accept", "");
+    assert_eq!(accepted.status, 200, "{accepted:?}");
+    let held = Held::begin(&daemon);
+    assert_eq!(ask(&daemon, "DELETE", "/far", &Value::Null).status, 200);
+    held.go_on();
+    assert!(!tools(&daemon).iter().any(|name| name.starts_with("far")));
+}
+
+#[test]
+fn f3_two_states_do_not_register_tools_side_by_side() {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    let far = McpServer::start(json!([tool("a")]));
+    let daemon = Daemon::with_config("[mcp]\nrefresh_after_ms = 1\n", &[]);
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    assert!(tools(&daemon).contains(&"far_a".to_owned()));
+    let held = Held::begin(&daemon);
+    // Another state, with the same server.
+    add(
+        &daemon,
+        &json!({"name": "other", "url": far.url, "enabled": false}),
+    );
+    far.set_tools(json!([tool("a"), tool("b")]));
+    held.go_on();
+    far.set_tools(json!([tool("a")]));
+    eventually("what is gone is gone", || {
+        let tools = tools(&daemon);
+        tools.contains(&"far_a".to_owned()) && !tools.contains(&"far_b".to_owned())
+    });
+}

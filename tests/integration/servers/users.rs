@@ -1,0 +1,545 @@
+//! Servers that are called with the credentials of users (L1).
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use pillion_testkit::Peer;
+use serde_json::{Value, json};
+
+use super::credentials::{everything_kept, holds, key, with_vault};
+use super::{add, ask, change, refusal};
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::program::{Daemon, eventually};
+use crate::routes::mcp::Session;
+
+const ALICE: &str = "alice-alice-alice-alice";
+const BOB: &str = "bob-bob-bob-bob-bob-bob";
+const SHARED: &str = "shared-shared-shared-shared";
+
+fn far() -> McpServer {
+    let tools = json!([
+        {"name": "echo", "inputSchema": {"type": "object"}},
+        {"name": "fresh", "inputSchema": {"type": "object"}},
+    ]);
+    McpServer::guarded(tools, &[(ALICE, "alice"), (BOB, "bob"), (SHARED, "all")])
+}
+
+fn start(directory: &tempfile::TempDir) -> Daemon {
+    with_vault(&key(directory.path()))
+}
+
+fn server(far: &McpServer, credential: &str) -> Value {
+    json!({"name": "far", "url": far.url, "retryAttempts": 0, "credential": credential})
+}
+
+fn bearer(token: &str) -> Value {
+    json!({"authentication": {"type": "bearer", "token": token}})
+}
+
+fn give(daemon: &Daemon, user: &str, token: &str) {
+    let reply = ask(
+        daemon,
+        "PUT",
+        &format!("/far/credentials/{user}"),
+        &bearer(token),
+    );
+    assert_eq!(reply.status, 200, "{}", reply.json());
+    assert_eq!(reply.json()["credential"]["user"], user);
+    assert_eq!(reply.json()["credential"]["authentication"], "bearer");
+}
+
+fn take(daemon: &Daemon, user: &str) {
+    let reply = ask(
+        daemon,
+        "DELETE",
+        &format!("/far/credentials/{user}"),
+        &Value::Null,
+    );
+    assert_eq!(reply.status, 200, "{}", reply.json());
+}
+
+fn users(daemon: &Daemon) -> Vec<String> {
+    let list = ask(daemon, "GET", "/far/credentials", &Value::Null).json();
+    let list = list["credentials"].as_array().unwrap().iter();
+    list.map(|entry| entry["user"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn of_user(user: Option<&str>) -> String {
+    user.map_or_else(String::new, |user| format!("x-pillion-user: {user}\r\n"))
+}
+
+fn call(daemon: &Daemon, user: Option<&str>, tool: &str) -> Value {
+    let target = format!("/api/v1/tools/execute/{tool}");
+    http::send(&daemon.socket, "POST", &target, &of_user(user), b"{}").json()
+}
+
+/// Whose call the server took it for.
+fn account(daemon: &Daemon, user: Option<&str>) -> Value {
+    let answer = call(daemon, user, "far_echo");
+    assert_eq!(answer["result"]["success"], true, "{answer}");
+    answer["result"]["data"]["structuredContent"]["account"].clone()
+}
+
+/// Why a call is refused before the server hears of it.
+fn denied(daemon: &Daemon, far: &McpServer, user: Option<&str>) -> String {
+    let before = far.count("tools/call");
+    let answer = call(daemon, user, "far_echo");
+    assert_eq!(far.count("tools/call"), before);
+    let failure = if answer["success"] == true {
+        &answer["result"]
+    } else {
+        &answer
+    };
+    assert_eq!(failure["error_code"], "denied", "{answer}");
+    failure["error"].as_str().unwrap().to_owned()
+}
+
+fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
+    let list = http::send(&daemon.socket, "GET", "/api/v1/tools/", &of_user(user), b"").json();
+    let names = list["tools"].as_array().unwrap().iter();
+    let names = names.map(|tool| tool["name"].as_str().unwrap().to_owned());
+    names.filter(|name| name.starts_with("far_")).collect()
+}
+
+#[test]
+fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let (far, daemon) = (far(), start(&directory));
+    let shown = add(&daemon, &server(&far, "per_user"));
+    assert_eq!(
+        (&shown["credential"], &shown["authentication"]),
+        (&json!("per_user"), &json!("none"))
+    );
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "bob", BOB);
+    std::thread::scope(|scope| {
+        for user in ["alice", "bob", "alice", "bob"] {
+            let daemon = &daemon;
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    assert_eq!(account(daemon, Some(user)), user);
+                    let own = format!("far_files_of_{user}");
+                    assert_eq!(
+                        tools_of(daemon, Some(user)),
+                        ["far_echo", "far_fresh", &own]
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(far.strays(), 0);
+    // One session for each of the two, however many calls there were.
+    assert_eq!(far.count("initialize"), 2);
+    // What one has is nothing to the other, and nobody's where no user is named.
+    assert_eq!(
+        call(&daemon, Some("alice"), "far_files_of_alice")["result"]["success"],
+        true
+    );
+    let others = call(&daemon, Some("bob"), "far_files_of_alice");
+    assert_eq!(others["error_code"], "not_found", "{others}");
+    let available = others["details"]["available_tools"].to_string();
+    assert!(available.contains("far_files_of_bob"), "{others}");
+    assert!(!available.contains("of_alice"), "{others}");
+    assert!(tools_of(&daemon, None).is_empty());
+    assert!(tools_of(&daemon, Some("carol")).is_empty());
+    let error = denied(&daemon, &far, None);
+    assert!(error.contains("the call names no user"), "{error}");
+    let error = denied(&daemon, &far, Some("carol"));
+    assert!(error.contains("'carol' has none"), "{error}");
+    let list = http::send(
+        &daemon.socket,
+        "GET",
+        "/api/v1/tools/",
+        &of_user(Some("carol")),
+        b"",
+    );
+    let list = list.json();
+    assert_eq!(list["unavailable_servers"][0]["label"], "far", "{list}");
+    // Of a batch, and in the list of one server, as well.
+    let batch =
+        json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
+    let batch = |user| {
+        let target = "/api/v1/tools/batch-execute";
+        let body = batch.to_string();
+        http::send(
+            &daemon.socket,
+            "POST",
+            target,
+            &of_user(user),
+            body.as_bytes(),
+        )
+        .json()
+    };
+    let of_bob = batch(Some("bob"));
+    assert_eq!(
+        of_bob["results"][0]["result"]["data"]["structuredContent"]["account"],
+        "bob"
+    );
+    assert_eq!(batch(Some("carol"))["results"][0]["error_code"], "denied");
+    assert_eq!(
+        batch(Some("carol"))["results"][1]["result"]["success"],
+        true
+    );
+    let target = "/api/v1/servers/far/tools";
+    let of_one = http::send(&daemon.socket, "GET", target, &of_user(Some("bob")), b"").json();
+    assert_eq!(of_one["total"], 3, "{of_one}");
+}
+
+#[test]
+fn l1_mcp_clients_have_what_their_user_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let (far, daemon) = (far(), start(&directory));
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "bob", BOB);
+    for (user, own, others) in [
+        ("alice", "files_of_alice", "files_of_bob"),
+        ("bob", "files_of_bob", "files_of_alice"),
+    ] {
+        let session = Session::open_with(
+            &daemon.socket,
+            "2025-06-18",
+            json!({}),
+            &of_user(Some(user)),
+        );
+        let list = session.ask("tools/list", json!({})).to_string();
+        assert!(list.contains(own) && !list.contains(others), "{list}");
+        for name in ["echo", "far_echo", own] {
+            let result = session.ask("tools/call", json!({"name": name}));
+            assert_eq!(
+                result["result"]["structuredContent"]["account"], user,
+                "{result}"
+            );
+        }
+        let result = session.ask("tools/call", json!({"name": others}));
+        assert!(result["error"]["message"].is_string(), "{result}");
+        session.ask("resources/list", json!({}));
+    }
+    let session = Session::open_with(&daemon.socket, "2025-06-18", json!({}), "");
+    let result = session.ask("tools/call", json!({"name": "far_echo"}));
+    assert_eq!(result["result"]["isError"], true, "{result}");
+    assert_eq!(far.strays(), 0);
+    assert!(
+        far.credentials()
+            .iter()
+            .all(|it| *it == format!("Bearer {ALICE}") || *it == format!("Bearer {BOB}"))
+    );
+}
+
+#[test]
+fn l1_a_kept_result_is_the_users_own_and_of_the_credential_that_it_came_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let (far, daemon) = (far(), start(&directory));
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "bob", BOB);
+    let fresh = |user: &str| {
+        let result = call(&daemon, Some(user), "far_fresh")["result"].clone();
+        let account = result["data"]["structuredContent"]["account"].clone();
+        (account, result["metadata"]["cached"] == true)
+    };
+    // The server says that its result is everybody's. It is not.
+    assert_eq!(fresh("alice"), (json!("alice"), false));
+    assert_eq!(fresh("alice"), (json!("alice"), true));
+    assert_eq!(fresh("bob"), (json!("bob"), false));
+    give(&daemon, "alice", SHARED);
+    assert_eq!(fresh("alice"), (json!("all"), false));
+    take(&daemon, "alice");
+    assert_eq!(
+        call(&daemon, Some("alice"), "far_fresh")["error_code"],
+        "denied"
+    );
+    assert_eq!(fresh("bob"), (json!("bob"), true));
+}
+
+#[test]
+fn l1_a_credential_is_there_after_a_crash_until_it_or_its_server_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let (far, other, mut daemon) = (far(), far(), start(&directory));
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    assert_eq!(account(&daemon, Some("alice")), "alice");
+    daemon.kill();
+    let daemon = daemon.again();
+    assert_eq!(account(&daemon, Some("alice")), "alice");
+    assert_eq!(users(&daemon), ["alice"]);
+    // What has changed counts from the next call on.
+    give(&daemon, "alice", BOB);
+    assert_eq!(account(&daemon, Some("alice")), "bob");
+    take(&daemon, "alice");
+    denied(&daemon, &far, Some("alice"));
+    let (status, code, _) = refusal(&daemon, "DELETE", "/far/credentials/alice", &Value::Null);
+    assert_eq!((status, code.as_str()), (404, "not_found"));
+    // It goes to no other place than the one that it was given for.
+    give(&daemon, "alice", ALICE);
+    change(&daemon, "PATCH", "/far", &json!({"url": other.url}));
+    denied(&daemon, &other, Some("alice"));
+    assert!(other.credentials().is_empty());
+    change(&daemon, "PATCH", "/far", &json!({"url": far.url}));
+    assert!(users(&daemon).is_empty());
+    give(&daemon, "alice", ALICE);
+    assert_eq!(ask(&daemon, "DELETE", "/far", &Value::Null).status, 200);
+    add(&daemon, &server(&far, "per_user"));
+    denied(&daemon, &far, Some("alice"));
+}
+
+#[test]
+fn l1_a_users_credential_is_shown_nowhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let (far, mut daemon) = (far(), start(&directory));
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "mallory", "evil-evil-evil-evil-evil");
+    account(&daemon, Some("alice"));
+    // Refused by the server, and nothing that can be sent.
+    call(&daemon, Some("mallory"), "far_echo");
+    let mut shown = call(&daemon, Some("mallory"), "far_echo")
+        .to_string()
+        .into_bytes();
+    for (method, path, body) in [
+        ("GET", "/far", Value::Null),
+        ("GET", "/far/credentials", Value::Null),
+        (
+            "PUT",
+            "/far/credentials/alice",
+            json!({"authentication": {"type": "bearer", "token": [ALICE]}}),
+        ),
+        (
+            "PUT",
+            "/far/credentials/alice",
+            json!({"authentication": ALICE}),
+        ),
+        (
+            "PUT",
+            "/far/credentials/alice",
+            json!({"authentication": {"type": ALICE}}),
+        ),
+        ("PUT", "/far/credentials/alice", json!({"token": ALICE})),
+        (
+            "PUT",
+            "/far/credentials/alice",
+            json!({"authentication": {"type": "none"}}),
+        ),
+        (
+            "PUT",
+            "/far/credentials/alice",
+            json!({"authentication": {"type": "oauth"}}),
+        ),
+    ] {
+        let reply = ask(&daemon, method, path, &body);
+        assert!(method == "GET" || reply.status == 400, "{body}: {reply:?}");
+        shown.extend(reply.body);
+    }
+    give(&daemon, "odd", "line\nbreak-break-break");
+    let odd = call(&daemon, Some("odd"), "far_echo");
+    assert_eq!(odd["error_code"], "denied", "{odd}");
+    shown.extend(http::get(&daemon.socket, "/api/v1/tool-calls").body);
+    shown.extend(http::get(&daemon.socket, "/api/v1/status").body);
+    shown.extend(odd.to_string().bytes());
+    daemon.kill();
+    shown.extend(everything_kept(&daemon));
+    assert!(holds(&shown, "A user was given a credential") && holds(&shown, "SQLite format 3"));
+    for secret in [ALICE, "evil-evil", "break-break"] {
+        assert!(!holds(&shown, secret), "{secret}");
+    }
+}
+
+#[test]
+fn l1_a_server_may_have_a_credential_of_its_own_besides() {
+    let directory = tempfile::tempdir().unwrap();
+    let (far, daemon) = (far(), start(&directory));
+    let mut both = server(&far, "user_or_shared");
+    both["authentication"] = json!({"type": "bearer", "token": SHARED});
+    add(&daemon, &both);
+    give(&daemon, "alice", ALICE);
+    assert_eq!(account(&daemon, Some("alice")), "alice");
+    assert_eq!(account(&daemon, Some("bob")), "all");
+    assert_eq!(account(&daemon, None), "all");
+    // The list is that of the server's own, for everybody.
+    for user in [None, Some("alice")] {
+        assert_eq!(
+            tools_of(&daemon, user),
+            ["far_echo", "far_fresh", "far_files_of_all"]
+        );
+    }
+    // With per_user it is what the tools are listed with, and nothing else.
+    change(&daemon, "PATCH", "/far", &json!({"credential": "per_user"}));
+    assert_eq!(
+        tools_of(&daemon, None),
+        ["far_echo", "far_fresh", "far_files_of_all"]
+    );
+    assert_eq!(account(&daemon, Some("alice")), "alice");
+    denied(&daemon, &far, Some("bob"));
+    denied(&daemon, &far, None);
+    change(&daemon, "PATCH", "/far", &json!({"credential": "shared"}));
+    assert_eq!(account(&daemon, Some("alice")), "all");
+    let (status, code, error) = refusal(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
+    assert_eq!((status, code.as_str()), (409, "invalid_input"));
+    assert!(error.contains("per_user"), "{error}");
+    assert_eq!(far.strays(), 0);
+}
+
+#[test]
+fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n",
+        key(directory.path()).display()
+    );
+    let tokens = "plain approve plain-plain-plain-plain; hers execute hers-hers-hers-hers-hers user=alice; \
+                  app execute application-application any-user; ops admin operator-operator-operator";
+    let daemon = Daemon::with_config(&config, &[("TOKENS", tokens)]);
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "bob", BOB);
+    let send = |token: &str, request: &str, user: Option<&str>, body: &str| -> (u16, String) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let user = of_user(user);
+        let length = body.len();
+        let text = format!(
+            "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{user}\r\n{body}"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, answer)
+    };
+    const CALL: &str = "POST /api/v1/tools/execute/far_echo";
+    let runs = |token: &str, user: Option<&str>, account: &str| {
+        let (_, answer) = send(token, CALL, user, "{}");
+        assert!(
+            answer.contains(&format!("\"account\":\"{account}\"")),
+            "{answer}"
+        );
+    };
+    let is_denied = |token: &str, user: Option<&str>| {
+        let before = far.credentials().len();
+        let (status, answer) = send(token, CALL, user, "{}");
+        assert!(answer.contains("\"error_code\":\"denied\""), "{answer}");
+        assert_eq!(far.credentials().len(), before);
+        status
+    };
+    assert_eq!(is_denied("plain-plain-plain-plain", Some("alice")), 200);
+    assert_eq!(is_denied("plain-plain-plain-plain", None), 200);
+    runs("hers-hers-hers-hers-hers", None, "alice");
+    runs("hers-hers-hers-hers-hers", Some("alice"), "alice");
+    assert_eq!(is_denied("hers-hers-hers-hers-hers", Some("bob")), 403);
+    runs("application-application", Some("alice"), "alice");
+    runs("application-application", Some("bob"), "bob");
+    assert_eq!(is_denied("application-application", None), 200);
+    runs("operator-operator-operator", Some("bob"), "bob");
+    // Nor does it see what it may not use, at any door.
+    let list = "GET /api/v1/tools/";
+    let (_, listed) = send("plain-plain-plain-plain", list, Some("alice"), "");
+    assert!(
+        !listed.contains("files_of_alice") && listed.contains("may not act for"),
+        "{listed}"
+    );
+    let (_, listed) = send("hers-hers-hers-hers-hers", list, None, "");
+    assert!(
+        listed.contains("files_of_alice") && !listed.contains("of_bob"),
+        "{listed}"
+    );
+    // Who has one is the operator's to know, and to say.
+    for request in [
+        "GET /api/v1/servers/far/credentials",
+        "PUT /api/v1/servers/far/credentials/alice",
+        "DELETE /api/v1/servers/far/credentials/alice",
+        "GET /api/v1//servers/far/credentials",
+    ] {
+        let (status, answer) = send("plain-plain-plain-plain", request, None, "{}");
+        assert!(status == 403 || status == 404, "{request}: {answer}");
+        assert!(!answer.contains("alice"), "{answer}");
+    }
+    let (status, _) = send(
+        "operator-operator-operator",
+        "GET /api/v1/servers/far/credentials",
+        None,
+        "",
+    );
+    assert_eq!(status, 200);
+}
+
+#[test]
+fn l1_a_real_server_behind_bearer_tokens() {
+    let Some(peer) = Peer::start("fastmcp-bearer") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = start(&directory);
+    let server =
+        json!({"name": "far", "url": peer.url, "retryAttempts": 0, "credential": "per_user"});
+    add(&daemon, &server);
+    give(&daemon, "alice", "let-me-in");
+    give(&daemon, "mallory", "let-me-in-too");
+    let sum = |user: &str| {
+        let body = json!({"a": 2, "b": 40}).to_string();
+        let target = "/api/v1/tools/execute/far_add";
+        http::send(
+            &daemon.socket,
+            "POST",
+            target,
+            &of_user(Some(user)),
+            body.as_bytes(),
+        )
+        .json()
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let answer = sum("alice");
+                assert_eq!(answer["result"]["text"], "42", "{answer}");
+                assert_eq!(sum("mallory")["success"], false);
+            });
+        }
+    });
+    let peer = peer.kill_and_restart();
+    assert_eq!(sum("alice")["result"]["text"], "42");
+    assert!(tools_of(&daemon, Some("mallory")).is_empty());
+    drop(peer);
+}
+
+#[test]
+fn l1_a_server_of_the_configuration_file_has_users_too_and_a_program_has_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let config = |credential: &str| {
+        format!(
+            "[vault]\nkey_file = \"{}\"\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ncredential = \"{credential}\"\n",
+            key(directory.path()).display(),
+            far.url
+        )
+    };
+    let daemon = Daemon::with_config(&config("per_user"), &[]);
+    give(&daemon, "alice", ALICE);
+    assert_eq!(account(&daemon, Some("alice")), "alice");
+    denied(&daemon, &far, Some("bob"));
+    // It is taken up as every change of the file.
+    let file = daemon.directory().join("pillion.toml");
+    std::fs::write(&file, config("shared")).unwrap();
+    eventually("the file is taken up", || {
+        daemon.log().contains("Reloaded the configuration")
+    });
+    assert_eq!(call(&daemon, Some("alice"), "far_echo")["success"], false);
+    let program =
+        "[[mcp_servers]]\nlabel = \"far\"\ncommand = \"true\"\ncredential = \"per_user\"\n";
+    let error = pillion::config::Config::parse(program, "pillion.toml").unwrap_err();
+    assert!(
+        error.to_string().contains("mcp_servers[0].credential"),
+        "{error}"
+    );
+    // Without a key nobody has one.
+    let daemon = Daemon::start();
+    add(&daemon, &server(&far, "per_user"));
+    denied(&daemon, &far, Some("alice"));
+    let (status, code, error) = refusal(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
+    assert_eq!((status, code.as_str()), (403, "denied"));
+    assert!(error.contains("vault.key_file"), "{error}");
+}

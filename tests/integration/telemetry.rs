@@ -1,0 +1,319 @@
+//! Traces (M): what a collector gets of a call that comes in, runs, and goes on to a server.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use prost::Message;
+use serde_json::json;
+
+use crate::http;
+use crate::mcp_server::{McpServer, read_request};
+use crate::program::{Daemon, eventually};
+use crate::routes::mcp::stateless;
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CALLER: &str = "b7ad6b7169203331";
+const EXECUTE: &str = "/api/v1/tools/execute/";
+
+/// A collector that takes OTLP over HTTP.
+struct Collector {
+    url: String,
+    got: Arc<Mutex<Got>>,
+}
+
+#[derive(Default)]
+struct Got {
+    spans: Vec<Span>,
+    services: Vec<String>,
+    headers: Vec<String>,
+}
+
+/// A span, as far as the tests look.
+#[derive(Debug, Clone)]
+struct Span {
+    name: String,
+    kind: SpanKind,
+    trace: String,
+    id: String,
+    parent: String,
+    links: Vec<String>,
+    attributes: BTreeMap<String, String>,
+    failed: bool,
+}
+
+impl Collector {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let got = Arc::<Mutex<Got>>::default();
+        let shared = Arc::clone(&got);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let got = Arc::clone(&shared);
+                thread::spawn(move || serve(stream.unwrap(), &got));
+            }
+        });
+        Self { url, got }
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        self.got.lock().unwrap().spans.clone()
+    }
+
+    /// The span of that name, once it has come.
+    fn span(&self, name: &str) -> Span {
+        let mut found = None;
+        eventually(&format!("there is a span `{name}`"), || {
+            found = self.spans().into_iter().find(|span| span.name == name);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+}
+
+fn serve(stream: TcpStream, got: &Mutex<Got>) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut writer = stream;
+    loop {
+        let (_, headers, body) = read_request(&mut reader)?;
+        let request = ExportTraceServiceRequest::decode(&*body).unwrap();
+        {
+            let mut got = got.lock().unwrap();
+            got.headers.extend(headers);
+            for resource in request.resource_spans {
+                let about = attributes(resource.resource.unwrap().attributes);
+                got.services.push(about["service.name"].clone());
+                let spans = resource.scope_spans.into_iter().flat_map(|it| it.spans);
+                got.spans.extend(spans.map(Span::from));
+            }
+        }
+        write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok()?;
+    }
+}
+
+impl From<opentelemetry_proto::tonic::trace::v1::Span> for Span {
+    fn from(span: opentelemetry_proto::tonic::trace::v1::Span) -> Self {
+        assert!(span.start_time_unix_nano <= span.end_time_unix_nano);
+        Self {
+            kind: span.kind(),
+            trace: hex(&span.trace_id),
+            id: hex(&span.span_id),
+            parent: hex(&span.parent_span_id),
+            links: span.links.iter().map(|link| hex(&link.span_id)).collect(),
+            failed: span.status.is_some_and(|status| status.code == 2),
+            attributes: attributes(span.attributes),
+            name: span.name,
+        }
+    }
+}
+
+fn attributes(all: Vec<KeyValue>) -> BTreeMap<String, String> {
+    let text = |value| match value {
+        any_value::Value::StringValue(text) => text,
+        any_value::Value::IntValue(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    let all = all
+        .into_iter()
+        .filter_map(|it| Some((it.key, text(it.value?.value?))));
+    all.collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn server() -> McpServer {
+    McpServer::start(json!([
+        {"name": "echo", "inputSchema": {"type": "object"}},
+        {"name": "broken", "inputSchema": {"type": "object"}},
+    ]))
+}
+
+/// A sidecar with that server, whose spans go to `collector` without waiting for more.
+fn traced(server: &McpServer, collector: &str, more: &[(&str, &str)]) -> Daemon {
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n[telemetry]\nendpoint = \"{collector}\"\n",
+        server.url
+    );
+    let soon = [("OTEL_BSP_SCHEDULE_DELAY", "50")];
+    let variables: Vec<_> = soon.iter().chain(more).copied().collect();
+    Daemon::with_config(&toml, &variables)
+}
+
+fn call(daemon: &Daemon, tool: &str, flags: &str) -> http::Reply {
+    let headers = format!("x-pillion-user: alice\r\ntraceparent: 00-{TRACE}-{CALLER}-{flags}\r\n");
+    let body = br#"{"secret": "40404"}"#;
+    http::send(
+        &daemon.socket,
+        "POST",
+        &format!("{EXECUTE}{tool}"),
+        &headers,
+        body,
+    )
+}
+
+#[test]
+fn m1_one_trace_goes_from_the_request_through_the_call_to_the_server() {
+    let (server, collector) = (server(), Collector::start());
+    let variables = [
+        ("OTEL_SERVICE_NAME", "shop"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=open%20sesame"),
+    ];
+    let daemon = traced(&server, &collector.url, &variables);
+    assert_eq!(call(&daemon, "far_echo", "01").status, 200);
+
+    let http = collector.span("POST /api/v1/tools/execute/{tool_name}");
+    let call = collector.span("execute_tool far_echo");
+    let upstream = collector.span("tools/call echo");
+    assert_eq!(http.parent, CALLER);
+    assert_eq!(call.parent, http.id);
+    assert_eq!(upstream.parent, call.id);
+    for span in [&http, &call, &upstream] {
+        assert_eq!(span.trace, TRACE);
+        assert!(!span.failed, "{span:?}");
+    }
+    let kinds = [http.kind, call.kind, upstream.kind];
+    assert_eq!(
+        kinds,
+        [SpanKind::Server, SpanKind::Internal, SpanKind::Client]
+    );
+    assert_eq!(
+        server.last_meta()["traceparent"],
+        format!("00-{TRACE}-{}-01", upstream.id)
+    );
+    assert_eq!(http.attributes["http.response.status_code"], "200");
+    assert_eq!(call.attributes["gen_ai.tool.name"], "far_echo");
+    assert_eq!(call.attributes["gen_ai.operation.name"], "execute_tool");
+    assert_eq!(upstream.attributes["mcp.method.name"], "tools/call");
+    assert_eq!(upstream.attributes["server.address"], "127.0.0.1");
+
+    let got = collector.got.lock().unwrap();
+    assert!(got.services.iter().all(|name| name == "shop"));
+    assert!(got.headers.contains(&"x-key: open sesame".to_owned()));
+    let told = format!("{:?}", got.spans);
+    for secret in ["40404", "alice"] {
+        assert!(!told.contains(secret), "{told}");
+    }
+}
+
+#[test]
+fn m1_what_its_caller_does_not_record_is_not_recorded() {
+    let (server, collector) = (server(), Collector::start());
+    let mut daemon = traced(&server, &collector.url, &[]);
+    assert_eq!(call(&daemon, "far_echo", "00").status, 200);
+    let sent = server.last_meta()["traceparent"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(sent.starts_with(&format!("00-{TRACE}-")), "{sent}");
+    assert!(sent.ends_with("-00"), "{sent}");
+    daemon.signal(Signal::SIGTERM);
+    daemon.wait();
+    assert!(collector.spans().is_empty());
+}
+
+#[test]
+fn m1_a_call_that_fails_says_how_and_not_why() {
+    let (server, collector) = (server(), Collector::start());
+    let daemon = traced(&server, &collector.url, &[]);
+    call(&daemon, "far_broken", "01");
+    for name in ["execute_tool far_broken", "tools/call broken"] {
+        let span = collector.span(name);
+        assert!(span.failed);
+        assert_eq!(span.attributes["error.type"], "internal_error");
+    }
+    let told = format!("{:?}", collector.spans());
+    assert!(!told.contains("out of paper"), "{told}");
+}
+
+#[test]
+fn m1_an_mcp_request_stands_where_its_meta_says() {
+    let (server, collector) = (server(), Collector::start());
+    let daemon = traced(&server, &collector.url, &[]);
+    let meta = json!({"traceparent": format!("00-{TRACE}-{CALLER}-01"), "of": "the client"});
+    let params = json!({"name": "echo", "arguments": {"secret": 40404}, "_meta": meta});
+    let (headers, body) = stateless("tools/call", params, json!({}));
+    let body = body.to_string();
+    let reply = http::send(&daemon.socket, "POST", "/mcp", &headers, body.as_bytes());
+    assert_eq!(reply.status, 200);
+
+    let http = collector.span("POST /mcp");
+    let call = collector.span("execute_tool far_echo");
+    let of_kind = |kind| {
+        let mut spans = collector.spans().into_iter();
+        spans.find(|span| span.kind == kind && span.attributes.contains_key("mcp.method.name"))
+    };
+    let upstream = of_kind(SpanKind::Client).unwrap();
+    let request = of_kind(SpanKind::Server).unwrap();
+    assert_eq!((&*request.trace, &*request.parent), (TRACE, CALLER));
+    assert_eq!(request.links, [http.id]);
+    assert_eq!(call.parent, request.id);
+    assert_eq!(upstream.parent, call.id);
+    let sent = server.last_meta();
+    let expected = format!("00-{TRACE}-{}-01", upstream.id);
+    assert_eq!(sent["traceparent"], expected);
+    assert_eq!(sent["of"], "the client");
+}
+
+#[test]
+fn m1_a_dead_collector_is_said_once_and_holds_nothing_up() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    let mut daemon = traced(&server(), &url, &[("OTEL_BSP_MAX_QUEUE_SIZE", "16")]);
+    for _ in 0..100 {
+        assert_eq!(call(&daemon, "get_time", "01").status, 200);
+    }
+    eventually("the log says so", || {
+        daemon.log().contains("takes no traces")
+    });
+    let stopping = Instant::now();
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.wait().success());
+    assert!(stopping.elapsed() < Duration::from_secs(15));
+    assert_eq!(daemon.log().matches("takes no traces").count(), 1);
+    assert!(!daemon.log().contains("ERROR"), "{}", daemon.log());
+}
+
+#[test]
+fn m1_the_last_spans_go_out_when_the_sidecar_stops() {
+    let collector = Collector::start();
+    // Nothing goes out before of its own.
+    let late = [("OTEL_BSP_SCHEDULE_DELAY", "600000")];
+    let mut daemon = traced(&server(), &collector.url, &late);
+    assert_eq!(call(&daemon, "get_time", "01").status, 200);
+    assert!(collector.spans().is_empty());
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.wait().success());
+    collector.span("execute_tool get_time");
+}
+
+#[test]
+fn m1_variables_decide_where_traces_go_and_whether() {
+    let collector = Collector::start();
+    let nowhere = "http://127.0.0.1:9";
+    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.url)];
+    let daemon = traced(&server(), nowhere, &variables);
+    call(&daemon, "get_time", "01");
+    collector.span("execute_tool get_time");
+
+    let off = [("OTEL_SDK_DISABLED", "true")];
+    let daemon = traced(&server(), &collector.url, &off);
+    assert!(!daemon.log().contains("Traces go to"));
+    let none = [("OTEL_TRACES_SAMPLER", "always_off")];
+    let mut silent = traced(&server(), &collector.url, &none);
+    let before = collector.spans().len();
+    call(&silent, "get_time", "01");
+    silent.signal(Signal::SIGTERM);
+    silent.wait();
+    assert_eq!(collector.spans().len(), before);
+}
