@@ -2,6 +2,9 @@ use std::path::Path;
 
 use pillion_core::store::StoreError;
 
+use crate::calls::RecordsOnTheWay;
+use crate::database::Database;
+use crate::options::StoreOptions;
 use crate::sql_store::SqlStore;
 
 impl SqlStore {
@@ -15,13 +18,35 @@ impl SqlStore {
     }
 
     /// Copies a store that is a file into a new file of mode 0600, as it is at one moment,
-    /// while calls go on. The secrets in it need the same key.
+    /// while calls go on, with every call that any process had recorded when this began. The
+    /// secrets in it need the same key.
     ///
     /// # Errors
     /// `conflict` when there is such a file; `invalid` for a store that is no file (for
     /// Postgres there is `pg_dump`); `unavailable` when it cannot be written: then there is no
     /// new file.
     pub async fn backup(&self, to: impl AsRef<Path> + Send) -> Result<(), StoreError> {
-        self.database.backup(to.as_ref()).await
+        let to = to.as_ref();
+        // Before the copy: what leaves those files meanwhile is in the database by then.
+        let on_the_way = match &self.file {
+            Some(file) => RecordsOnTheWay::beside(file)?,
+            None => RecordsOnTheWay::default(),
+        };
+        self.database.backup(to).await?;
+        let added = add_to(to, &on_the_way).await;
+        if added.is_err() {
+            let _ = std::fs::remove_file(to);
+        }
+        added
     }
+}
+
+async fn add_to(copy: &Path, records: &RecordsOnTheWay) -> Result<(), StoreError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let copy = Database::open(&StoreOptions::at_file(copy)).await?;
+    let added = records.write_into(&copy).await;
+    copy.close().await;
+    added
 }

@@ -1,13 +1,85 @@
 //! What was acknowledged is there, however the process ended.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillion_core::store::{CallId, CallLog, CallStatus};
 use pillion_store::{SqlStore, StoreOptions};
 
+use crate::contract::running;
 use crate::other_process;
+
+/// The files of records beside the database.
+fn files_of_calls(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.to_str().unwrap().contains(".calls-"))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_stands_beside_the_database_is_read_once_its_process_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.db");
+    let options = StoreOptions::at_file(&file);
+    let program = std::env::current_exe().unwrap();
+    // Locked out of the database, the records of that process stay where they are.
+    let store = SqlStore::open(&options).await.unwrap();
+    let mut lock = other_process::command(&program, "lock", &file)
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(lock.stdout.take().unwrap());
+    assert_eq!(
+        other_process::says(output).next().as_deref(),
+        Some("locked")
+    );
+    let call = running("roll");
+    store.record_own_call(call.clone()).await.unwrap();
+    let lost = running("lost");
+    let left = files_of_calls(directory.path());
+    let text: String = left
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    assert_eq!(text.matches("running").count(), 1, "{text}");
+    // As another process would have left it that was killed in the middle of a write, and one
+    // whose record is no text at all.
+    let half = text.replace(&call.id.to_string(), &lost.id.to_string());
+    let other = running("draw");
+    let whole = text.replace(&call.id.to_string(), &other.id.to_string());
+    let bytes = [
+        b"\n\xff\0".as_slice(),
+        &half.as_bytes()[..80],
+        whole.as_bytes(),
+    ]
+    .concat();
+    fs::write(
+        directory.path().join("pillion.db.calls-0123456789abcdef"),
+        bytes,
+    )
+    .unwrap();
+    drop(lock.stdin.take());
+    lock.wait().unwrap();
+
+    // Another process takes what nobody has, and leaves this one's alone.
+    let second = SqlStore::open(&options).await.unwrap();
+    assert!(second.call(other.id).await.unwrap().is_some());
+    assert_eq!(second.call(lost.id).await.unwrap(), None);
+    assert_eq!(files_of_calls(directory.path()).len(), 4);
+    assert_eq!(store.call(call.id).await.unwrap(), Some(call.clone()));
+    store.close().await;
+    let late = store.record_own_call(running("late")).await.unwrap_err();
+    assert!(late.is_unavailable(), "{late:?}");
+    second.close().await;
+    assert_eq!(files_of_calls(directory.path()).len(), 0);
+    let third = SqlStore::open(&options).await.unwrap();
+    assert_eq!(third.call(call.id).await.unwrap(), Some(call));
+}
 
 #[tokio::test]
 async fn a_killed_process_loses_nothing_that_it_acknowledged() {
@@ -36,14 +108,64 @@ async fn a_killed_process_loses_nothing_that_it_acknowledged() {
     }
     assert!(acknowledged.len() > 12 * 8, "{}", acknowledged.len());
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
+    assert_eq!(
+        files_of_calls(directory.path()).len(),
+        2,
+        "this store's own"
+    );
+    has_all(&store, &acknowledged).await;
+}
+
+async fn has_all(store: &SqlStore, acknowledged: &HashMap<CallId, CallStatus>) {
     for (id, status) in acknowledged {
-        let stored = store.call(id).await.unwrap();
+        let stored = store.call(*id).await.unwrap();
         let stored = stored.unwrap_or_else(|| panic!("{id} is lost")).status;
         // A write may have come through whose acknowledgement did not.
-        let further = status == CallStatus::Running && stored == CallStatus::Success;
+        let further = *status == CallStatus::Running && stored == CallStatus::Success;
         assert!(
-            stored == status || further,
+            stored == *status || further,
             "{id}: {stored:?}, {status:?} was acknowledged"
         );
     }
+}
+
+#[tokio::test]
+async fn a_copy_has_what_another_process_had_acknowledged_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.db");
+    let program = std::env::current_exe().unwrap();
+    let mut writing = other_process::command(&program, "write", &file)
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(writing.stdout.take().unwrap());
+    let acknowledged = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&acknowledged);
+    let reading = std::thread::spawn(move || {
+        for line in other_process::says(output) {
+            let (id, status) = line.split_once(' ').unwrap();
+            // The kill at the end may cut the last line.
+            if let Some(status) = CallStatus::from_name(status) {
+                seen.lock().unwrap().push((id.parse().unwrap(), status));
+            }
+        }
+    });
+    for round in 1..=5 {
+        while acknowledged.lock().unwrap().len() < round * 300 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let store = SqlStore::open_existing(&StoreOptions::at_file(&file)).await;
+        let store = store.unwrap();
+        // The last of them are on their way; all of them would take long to look at.
+        let before = acknowledged.lock().unwrap().clone();
+        let before = before[before.len() - 200..].iter().copied().collect();
+        let copy = directory.path().join(format!("copy-{round}.db"));
+        store.backup(&copy).await.unwrap();
+        let copy = SqlStore::open(&StoreOptions::at_file(&copy)).await.unwrap();
+        has_all(&copy, &before).await;
+        copy.close().await;
+        store.close().await;
+    }
+    writing.kill().unwrap();
+    writing.wait().unwrap();
+    reading.join().unwrap();
 }
