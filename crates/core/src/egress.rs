@@ -25,6 +25,7 @@ mod network;
 mod proxy;
 mod redirect;
 mod resolver;
+mod shortcut;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -39,6 +40,7 @@ pub use error::EgressError;
 pub(crate) use error::root_cause;
 pub use host_name::{HostName, InvalidHostName};
 pub use network::{InvalidNetwork, Network};
+pub(crate) use shortcut::{Sent, Shortcut};
 
 /// Which hosts and addresses a client may talk to.
 ///

@@ -1,5 +1,7 @@
 //! Structured logs, to standard error.
 
+mod json;
+
 use std::io::IsTerminal;
 
 use tracing_subscriber::layer::SubscriberExt;
@@ -7,6 +9,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use crate::config::{LogFilter, LogFormat, LogSection};
+use json::JsonLines;
 
 /// Changes what is logged while the process runs.
 #[derive(Debug, Clone)]
@@ -32,15 +35,15 @@ pub fn initialize(log: &LogSection) -> LogControl {
     };
     let (filter, handle) = reload::Layer::new(log.filter.to_env_filter());
     let registry = tracing_subscriber::registry().with(filter);
-    let layer = fmt::layer()
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
     let done = if as_json {
         // One span has the request's id, the one in it the call's tool, server and user.
-        let layer = layer.json().flatten_event(true).with_current_span(false);
-        registry.with(layer).try_init()
+        registry.with(JsonLines::to(std::io::stderr)).try_init()
     } else {
-        registry.with(layer.with_target(false)).try_init()
+        let layer = fmt::layer()
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_writer(std::io::stderr)
+            .with_target(false);
+        registry.with(layer).try_init()
     };
     // Fails when a subscriber is there already, as in tests; then that one stays.
     drop(done);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use parking_lot::RwLock;
 use tokio::runtime::{self, Handle};
 use url::Url;
@@ -10,7 +10,11 @@ use super::resolver::{self, CheckingResolver, Lookup};
 use super::{EgressError, EgressPolicy, proxy, redirect};
 
 /// Longest time for one connection attempt; the operation's own deadline may be shorter.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How every request names us.
+pub(super) const PRODUCT: HeaderValue =
+    HeaderValue::from_static(concat!("pillion/", env!("CARGO_PKG_VERSION")));
 
 /// Which certificates a client trusts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +153,7 @@ fn make(
     // An error only says that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("pillion/", env!("CARGO_PKG_VERSION")))
+        .user_agent(PRODUCT)
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(if purpose.redirects {
             redirect::same_origin_only()

@@ -55,8 +55,8 @@ impl EgressError {
 
 /// The innermost cause, such as `Connection refused (os error 111)`: what is around it
 /// names the URL, and a URL may hold a token.
-pub(crate) fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;
     }

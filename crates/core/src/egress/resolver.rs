@@ -48,7 +48,7 @@ impl Resolve for CheckingResolver {
     }
 }
 
-fn allowed(
+pub(super) fn allowed(
     policy: &EgressPolicy,
     host: HostName,
     addresses: Vec<IpAddr>,

@@ -47,8 +47,9 @@ impl Running {
     ) -> Self {
         let (link, said) = Link::new(requester, &request);
         let (app, caller) = (app.clone(), caller.clone());
-        let task =
-            tokio::spawn(async move { dispatch::answer(&app, &caller, &request, &link).await });
+        // Boxed: a task's future is moved some ten times until it runs, and this one is large.
+        let answer = async move { dispatch::answer(&app, &caller, &request, &link).await };
+        let task = tokio::spawn(Box::pin(answer));
         Self {
             said,
             task,

@@ -26,8 +26,8 @@ pub enum McpErrorKind {
     #[error("{}", root_cause(.0))]
     Connect(#[source] reqwest::Error),
     /// The connection broke, or the answer is no proper HTTP.
-    #[error("the connection broke: {}", root_cause(.0))]
-    Broken(#[source] reqwest::Error),
+    #[error("the connection broke: {}", root_cause(&**.0))]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A status other than 2xx.
     #[error("HTTP {status}")]
     HttpStatus {

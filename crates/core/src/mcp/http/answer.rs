@@ -96,7 +96,7 @@ pub(in crate::mcp) async fn read_body(
 }
 
 fn broken(error: reqwest::Error) -> McpErrorKind {
-    McpErrorKind::Broken(error.without_url())
+    McpErrorKind::Broken(error.without_url().into())
 }
 
 /// Reads the events of an answer one by one, under every limit.

@@ -33,7 +33,7 @@ pub(super) async fn request(link: &HttpLink) -> Result<reqwest::Upgraded, McpErr
     response
         .upgrade()
         .await
-        .map_err(|error| McpErrorKind::Broken(error.without_url()))
+        .map_err(|error| McpErrorKind::Broken(error.without_url().into()))
 }
 
 /// Whether the answer belongs to our request. A server that names no subprotocol may not

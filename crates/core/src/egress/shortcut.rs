@@ -1,0 +1,302 @@
+//! The short way to a server on this machine.
+//!
+//! What an HTTP client does for the world (proxies, redirects, certificates, versions of the
+//! protocol, a task for each connection) takes longer here than the server's answer. A request
+//! of plain http to this machine needs none of it: the connection is driven by whoever waits
+//! for the answer, and waits for the next request where it was left.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{HOST, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::runtime::{self, Handle};
+use tokio::time::timeout;
+use url::{Host, Position, Url};
+
+use super::client::{CONNECT_TIMEOUT, PRODUCT};
+use super::resolver::{self, Lookup};
+use super::{EgressPolicy, HostName, is_this_machine, proxy};
+
+/// How long a connection waits for another request; servers close it sooner or later, too.
+const LONGEST_IDLE: Duration = Duration::from_secs(90);
+
+/// What came of a request that took the short way.
+pub(crate) enum Sent {
+    /// An answer; its body is still to be read.
+    Answered(reqwest::Response),
+    /// The connection broke when the server had, or may have had, the request.
+    Broken(hyper::Error),
+    /// The server has not looked at the request: it has to go the usual way.
+    NotTaken,
+}
+
+/// Connections to one URL. Each belongs to the runtime that opened it.
+pub(crate) struct Shortcut {
+    policy: EgressPolicy,
+    lookup: Lookup,
+    host: Host<String>,
+    port: u16,
+    target: Uri,
+    host_header: HeaderValue,
+    idle: Mutex<Vec<Idle>>,
+    /// The server sends requests elsewhere: the usual way is shorter.
+    redirects: AtomicBool,
+}
+
+struct Idle {
+    runtime: runtime::Id,
+    wire: Wire,
+    since: Instant,
+}
+
+impl Shortcut {
+    /// The short way to `url`; none unless it is plain http to this machine, without
+    /// credentials in it, and no proxy is in between.
+    pub(crate) fn to(url: &Url, policy: &EgressPolicy) -> Option<Arc<Self>> {
+        let host = url.host()?;
+        let has_credential = !url.username().is_empty() || url.password().is_some();
+        if url.scheme() != "http" || !is_this_machine(&host) || has_credential {
+            return None;
+        }
+        if !proxy::hosts().is_empty() || policy.check_url(url).is_err() {
+            return None;
+        }
+        let authority = &url[Position::BeforeHost..Position::AfterPort];
+        Some(Arc::new(Self {
+            policy: policy.clone(),
+            lookup: resolver::system(),
+            host: host.to_owned(),
+            port: url.port_or_known_default()?,
+            target: url[Position::BeforePath..Position::AfterQuery]
+                .parse()
+                .ok()?,
+            host_header: HeaderValue::from_str(authority).ok()?,
+            idle: Mutex::default(),
+            redirects: AtomicBool::new(false),
+        }))
+    }
+
+    /// Sends a POST.
+    pub(crate) async fn post(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> Sent {
+        if self.redirects.load(Ordering::Relaxed) {
+            return Sent::NotTaken;
+        }
+        let mut request = self.request(headers, body);
+        loop {
+            let Some(mut wire) = self.wire().await else {
+                return Sent::NotTaken;
+            };
+            match wire.send(request).await {
+                Ok(response) if response.status().is_redirection() => {
+                    self.redirects.store(true, Ordering::Relaxed);
+                    return Sent::NotTaken;
+                }
+                Ok(response) => return Sent::Answered(self.answer(response, wire)),
+                // The connection had ended while nobody looked.
+                Err((_, Some(unsent))) if wire.was_used => request = unsent,
+                Err((_, Some(_))) => return Sent::NotTaken,
+                Err((error, None)) => return Sent::Broken(error),
+            }
+        }
+    }
+
+    fn request(&self, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.target.clone();
+        let all = request.headers_mut();
+        all.clone_from(headers);
+        all.insert(HOST, self.host_header.clone());
+        all.entry(USER_AGENT).or_insert(PRODUCT);
+        request
+    }
+
+    fn answer(self: &Arc<Self>, response: Response<Incoming>, wire: Wire) -> reqwest::Response {
+        let (head, incoming) = response.into_parts();
+        let body = reqwest::Body::wrap(WireBody {
+            incoming,
+            wire: Mutex::new(Some(wire)),
+            home: Arc::clone(self),
+        });
+        Response::from_parts(head, body).into()
+    }
+
+    /// A connection that waits, or a new one; none if there is none to be had.
+    async fn wire(&self) -> Option<Wire> {
+        let here = Handle::current().id();
+        while let Some(mut wire) = self.take(here) {
+            if poll_fn(|context| Poll::Ready(wire.is_free(context))).await {
+                return Some(wire);
+            }
+        }
+        for address in self.addresses().await {
+            let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+            if let Ok(Ok(stream)) = connected {
+                return Wire::new(stream).await;
+            }
+        }
+        None
+    }
+
+    fn take(&self, runtime: runtime::Id) -> Option<Wire> {
+        let mut idle = self.idle.lock();
+        let at = idle.iter().rposition(|idle| idle.runtime == runtime)?;
+        Some(idle.remove(at).wire)
+    }
+
+    fn put_back(&self, mut wire: Wire) {
+        let Ok(here) = Handle::try_current() else {
+            return;
+        };
+        wire.was_used = true;
+        let mut idle = self.idle.lock();
+        while idle
+            .first()
+            .is_some_and(|idle| idle.since.elapsed() > LONGEST_IDLE)
+        {
+            idle.remove(0);
+        }
+        let (runtime, since) = (here.id(), Instant::now());
+        idle.push(Idle {
+            runtime,
+            wire,
+            since,
+        });
+    }
+
+    /// The addresses of the host that may be reached.
+    async fn addresses(&self) -> Vec<SocketAddr> {
+        let addresses = match &self.host {
+            Host::Ipv4(address) => vec![(*address).into()],
+            Host::Ipv6(address) => vec![(*address).into()],
+            Host::Domain(name) => match (self.lookup)(name.clone()).await {
+                Ok(addresses) => {
+                    resolver::allowed(&self.policy, HostName::of_name(name), addresses)
+                        .unwrap_or_default()
+                }
+                Err(_) => Vec::new(),
+            },
+        };
+        let addresses = addresses.into_iter();
+        addresses
+            .map(|address| SocketAddr::new(address, self.port))
+            .collect()
+    }
+}
+
+type Unsent = Option<Request<Full<Bytes>>>;
+
+/// One connection. It moves on only while it is polled.
+struct Wire {
+    sender: SendRequest<Full<Bytes>>,
+    /// None once it has ended: whoever waits for an answer of it is told by that.
+    connection: Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
+    was_used: bool,
+}
+
+impl Wire {
+    async fn new(stream: TcpStream) -> Option<Self> {
+        let _ = stream.set_nodelay(true); // It would only be slower.
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
+        Some(Self {
+            sender,
+            connection: Some(connection),
+            was_used: false,
+        })
+    }
+
+    /// Does what can be done now. An error reaches whoever waits for the answer.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && Pin::new(connection).poll(context).is_ready()
+        {
+            self.connection = None;
+        }
+    }
+
+    /// Whether the next request may go here, as far as can be seen.
+    fn is_free(&mut self, context: &mut Context<'_>) -> bool {
+        self.advance(context);
+        self.connection.is_some() && self.sender.is_ready()
+    }
+
+    /// Sends the request; with an error comes the request if the server cannot have seen it.
+    async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, (hyper::Error, Unsent)> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        poll_fn(|context| {
+            self.advance(context);
+            answer.as_mut().poll(context)
+        })
+        .await
+        .map_err(|mut error| {
+            let unsent = error.take_message();
+            (error.into_error(), unsent)
+        })
+    }
+}
+
+/// The body of an answer, which moves its connection on while it is read. Read to its end it
+/// gives the connection back.
+struct WireBody {
+    incoming: Incoming,
+    /// A lock for `Sync` alone.
+    wire: Mutex<Option<Wire>>,
+    home: Arc<Shortcut>,
+}
+
+impl Body for WireBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
+        if polled.is_pending()
+            && let Some(wire) = this.wire.get_mut()
+        {
+            wire.advance(context);
+            polled = Pin::new(&mut this.incoming).poll_frame(context);
+        }
+        match &polled {
+            Poll::Ready(None) => {
+                if let Some(mut wire) = this.wire.get_mut().take()
+                    && wire.is_free(context)
+                {
+                    this.home.put_back(wire);
+                }
+            }
+            Poll::Ready(Some(Err(_))) => *this.wire.get_mut() = None,
+            _ => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // Until it is said there is nothing more, the connection is not given back.
+        false
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}

@@ -1,0 +1,161 @@
+//! Log lines of JSON.
+//!
+//! The fields of a span are JSON from the moment they are known. The format that comes with
+//! `tracing-subscriber` keeps them as text and reads that back for each line, which took as long
+//! as everything else about two lines a call.
+
+use std::cell::RefCell;
+use std::error::Error;
+use std::fmt::Debug;
+use std::io::Write;
+
+use serde::Serialize;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::{LookupSpan, Scope};
+
+/// A buffer that is larger than this after a line is not kept.
+const KEPT_BYTES: usize = 16 * 1024;
+
+thread_local! {
+    static LINE: RefCell<Fields> = const { RefCell::new(Fields(Vec::new())) };
+}
+
+/// Writes each event as one line: `timestamp`, `level`, the event's fields, `target`, and `spans`,
+/// an array of the fields and the `name` of each span that it stands in, outermost first.
+pub(super) struct JsonLines<W> {
+    writer: W,
+}
+
+impl<W> JsonLines<W> {
+    pub(super) fn to(writer: W) -> Self {
+        Self { writer }
+    }
+}
+
+impl<S, W> Layer<S> for JsonLines<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + 'static,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        if let Some(span) = context.span(id) {
+            let mut fields = Fields::default();
+            attributes.record(&mut fields);
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        LINE.with(|line| match line.try_borrow_mut() {
+            Ok(mut line) => {
+                self.write(&mut line, event, &context);
+                line.0.clear();
+                line.0.shrink_to(KEPT_BYTES);
+            }
+            // A value that logs something while it is written.
+            Err(_) => self.write(&mut Fields::default(), event, &context),
+        });
+    }
+}
+
+impl<W> JsonLines<W> {
+    fn write<S>(&self, line: &mut Fields, event: &Event<'_>, context: &Context<'_, S>)
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+        W: for<'a> MakeWriter<'a>,
+    {
+        let metadata = event.metadata();
+        let mut now = String::with_capacity(32);
+        // A time that cannot be written leaves its place empty.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut now));
+        line.push("{\"timestamp\":");
+        line.value(now);
+        line.add("level", metadata.level().as_str());
+        event.record(line);
+        line.add("target", metadata.target());
+        line.push(",\"spans\":[");
+        let spans = context.event_scope(event).map(Scope::from_root);
+        for (number, span) in spans.into_iter().flatten().enumerate() {
+            line.push(if number == 0 {
+                "{\"name\":"
+            } else {
+                ",{\"name\":"
+            });
+            line.value(span.name());
+            if let Some(fields) = span.extensions().get::<Fields>() {
+                line.0.extend_from_slice(&fields.0);
+            }
+            line.push("}");
+        }
+        line.push("]}\n");
+        // There is nowhere to say that this failed.
+        let _ = self.writer.make_writer().write_all(&line.0);
+    }
+}
+
+/// Fields as members of an object, each after a comma.
+#[derive(Default)]
+struct Fields(Vec<u8>);
+
+impl Fields {
+    fn add(&mut self, name: &str, value: impl Serialize) {
+        self.push(",");
+        self.value(name);
+        self.push(":");
+        self.value(value);
+    }
+
+    fn push(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn value(&mut self, value: impl Serialize) {
+        // Numbers, truth values and texts can all be written, and a vector takes everything.
+        let _ = serde_json::to_writer(&mut self.0, &value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field.name(), value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field.name(), value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        self.add(field.name(), value.to_string());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.add(field.name(), format!("{value:?}"));
+    }
+}
