@@ -300,3 +300,6 @@ impl Body for WireBody {
         self.incoming.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests;

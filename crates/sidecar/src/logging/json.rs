@@ -159,3 +159,84 @@ impl Visit for Fields {
         self.add(field.name(), format!("{value:?}"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::{Value, json};
+    use tracing::field;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    /// What was written, each write by itself.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<Vec<u8>>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines that `work` logs: each is one write.
+    fn lines(work: impl FnOnce()) -> Vec<Value> {
+        let written = Written::default();
+        let writer = written.clone();
+        let layer = JsonLines::to(move || writer.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
+        let written = written.0.lock().unwrap();
+        let lines = written.iter().map(|line| {
+            let line = std::str::from_utf8(line).unwrap();
+            let line = line.strip_suffix('\n').unwrap();
+            assert!(!line.contains('\n'), "{line}");
+            serde_json::from_str(line).unwrap()
+        });
+        lines.collect()
+    }
+
+    #[test]
+    fn a_line_has_its_fields_and_those_of_its_spans_from_the_outside_in() {
+        let lines = lines(|| {
+            let outer = tracing::info_span!("request", id = "a\"b\n", client = field::Empty);
+            outer.record("client", "uid:7");
+            let _outer = outer.enter();
+            let _inner =
+                tracing::info_span!("call", tool.name = %"roll", user = None::<&str>).entered();
+            let error = std::io::Error::other("no\u{1}way");
+            tracing::warn!(
+                count = 3, less = -1, half = 0.5, sure = true, what = ?["x"],
+                error = &error as &(dyn Error + 'static),
+                "It says \"{}\"", "hello"
+            );
+        });
+        let [line] = &lines[..] else {
+            panic!("{lines:?}");
+        };
+        let mut line = line.clone();
+        let timestamp = line["timestamp"].take();
+        assert!(
+            timestamp
+                .as_str()
+                .unwrap()
+                .parse::<jiff::Timestamp>()
+                .is_ok()
+        );
+        let expected = json!({
+            "timestamp": null, "level": "WARN", "message": "It says \"hello\"",
+            "count": 3, "less": -1, "half": 0.5, "sure": true, "what": "[\"x\"]",
+            "error": "no\u{1}way", "target": module_path!(),
+            "spans": [
+                {"name": "request", "id": "a\"b\n", "client": "uid:7"},
+                {"name": "call", "tool.name": "roll"},
+            ],
+        });
+        assert_eq!(line, expected);
+    }
+}

@@ -1,0 +1,270 @@
+use std::sync::atomic::AtomicUsize;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+
+const PLAIN: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+     transfer-encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n0\r\n\r\n";
+const EMPTY: &str = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
+
+/// A server that gives each request of a connection one of these answers, and ends the
+/// connection after the last.
+struct Server {
+    url: Url,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    async fn with(answers: &'static [&'static str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&connections);
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                seen.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    for answer in answers {
+                        read_request(&mut stream).await;
+                        stream.write_all(answer.as_bytes()).await.unwrap();
+                    }
+                });
+            }
+        });
+        let url = format!("http://127.0.0.1:{port}/mcp?a=1").parse().unwrap();
+        Self { url, connections }
+    }
+
+    fn shortcut(&self) -> Arc<Shortcut> {
+        Shortcut::to(&self.url, &EgressPolicy::default()).unwrap()
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Reads one request with the body `{}`.
+async fn read_request(stream: &mut TcpStream) -> String {
+    let mut read = Vec::new();
+    while !read.ends_with(b"\r\n\r\n{}") {
+        let mut more = [0; 1024];
+        let count = stream.read(&mut more).await.unwrap();
+        if count == 0 {
+            break;
+        }
+        read.extend_from_slice(&more[..count]);
+    }
+    String::from_utf8(read).unwrap()
+}
+
+async fn post(shortcut: &Arc<Shortcut>) -> Sent {
+    shortcut.post(&HeaderMap::new(), Bytes::from("{}")).await
+}
+
+/// Posts and reads the answer to its end.
+async fn text(shortcut: &Arc<Shortcut>) -> String {
+    match post(shortcut).await {
+        Sent::Answered(response) => response.text().await.unwrap(),
+        Sent::Broken(error) => panic!("{error:?}"),
+        Sent::NotTaken => panic!("not taken"),
+    }
+}
+
+fn url(text: &str) -> Url {
+    text.parse().unwrap()
+}
+
+#[test]
+fn it_leads_to_this_machine_alone_and_only_where_the_policy_lets_it() {
+    let open = EgressPolicy::default();
+    for there in [
+        "http://localhost:1/",
+        "http://127.0.0.1/",
+        "http://[::1]:9/",
+    ] {
+        assert!(Shortcut::to(&url(there), &open).is_some(), "{there}");
+    }
+    for elsewhere in [
+        "https://localhost/",
+        "http://mcp.example/",
+        "http://10.0.0.1/",
+        "http://user:word@localhost/",
+    ] {
+        assert!(
+            Shortcut::to(&url(elsewhere), &open).is_none(),
+            "{elsewhere}"
+        );
+    }
+    let closed = EgressPolicy {
+        allow_loopback: false,
+        ..EgressPolicy::default()
+    };
+    assert!(Shortcut::to(&url("http://127.0.0.1/"), &closed).is_none());
+}
+
+#[tokio::test]
+async fn a_name_of_this_machine_is_held_to_the_policy_when_it_is_looked_up() {
+    let server = Server::with(&[PLAIN]).await;
+    let port = server.url.port().unwrap();
+    let by_name = url(&format!("http://localhost:{port}/mcp"));
+    let open = Shortcut::to(&by_name, &EgressPolicy::default()).unwrap();
+    assert_eq!(text(&open).await, "{}");
+    let closed = EgressPolicy {
+        allow_loopback: false,
+        ..EgressPolicy::default()
+    };
+    let closed = Shortcut::to(&by_name, &closed).unwrap();
+    assert!(matches!(post(&closed).await, Sent::NotTaken));
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn the_request_says_what_it_is_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let shortcut = url(&format!("http://127.0.0.1:{port}/a/b?c=d%20e"));
+    let shortcut = Shortcut::to(&shortcut, &EgressPolicy::default()).unwrap();
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let request = read_request(&mut stream).await;
+        stream.write_all(PLAIN.as_bytes()).await.unwrap();
+        request
+    };
+    let (request, answer) = tokio::join!(serve, text(&shortcut));
+    assert_eq!(answer, "{}");
+    let request = request.to_lowercase();
+    assert!(
+        request.starts_with("post /a/b?c=d%20e http/1.1\r\n"),
+        "{request}"
+    );
+    for header in [
+        format!("host: 127.0.0.1:{port}"),
+        format!("user-agent: pillion/{}", env!("CARGO_PKG_VERSION")),
+        "content-length: 2".to_owned(),
+    ] {
+        let line = format!("\r\n{header}\r\n");
+        assert_eq!(request.matches(&line).count(), 1, "{header}: {request}");
+    }
+}
+
+#[tokio::test]
+async fn one_connection_serves_one_request_after_the_other() {
+    let server = Server::with(&[PLAIN, CHUNKED, EMPTY, PLAIN]).await;
+    let shortcut = server.shortcut();
+    assert_eq!(text(&shortcut).await, "{}");
+    assert_eq!(text(&shortcut).await, "data: 1\n\n");
+    assert_eq!(text(&shortcut).await, "");
+    assert_eq!(text(&shortcut).await, "{}");
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn requests_at_the_same_time_have_a_connection_each() {
+    let server = Server::with(&[PLAIN, PLAIN]).await;
+    let shortcut = server.shortcut();
+    for _ in 0..2 {
+        let (a, b) = (post(&shortcut).await, post(&shortcut).await);
+        for sent in [a, b] {
+            let Sent::Answered(response) = sent else {
+                panic!("not answered");
+            };
+            assert_eq!(response.text().await.unwrap(), "{}");
+        }
+    }
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_meanwhile_is_replaced() {
+    let server = Server::with(&[PLAIN]).await;
+    let shortcut = server.shortcut();
+    for _ in 0..3 {
+        assert_eq!(text(&shortcut).await, "{}");
+        // The end of the connection has to arrive here.
+        let (runtime, wire) = (
+            Handle::current().id(),
+            shortcut.take(Handle::current().id()),
+        );
+        if let Some(mut wire) = wire {
+            poll_fn(|context| match wire.is_free(context) {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            })
+            .await;
+            let since = Instant::now();
+            shortcut.idle.lock().push(Idle {
+                runtime,
+                wire,
+                since,
+            });
+        }
+    }
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_left_takes_its_connection_along() {
+    let server = Server::with(&[PLAIN, PLAIN]).await;
+    let shortcut = server.shortcut();
+    drop(post(&shortcut).await);
+    assert_eq!(text(&shortcut).await, "{}");
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_an_error_and_no_second_request() {
+    // It ends without an answer, or with half of one.
+    let server = Server::with(&[""]).await;
+    assert!(matches!(post(&server.shortcut()).await, Sent::Broken(_)));
+    assert_eq!(server.connections(), 1);
+
+    let server = Server::with(&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}"]).await;
+    let Sent::Answered(response) = post(&server.shortcut()).await else {
+        panic!("not answered");
+    };
+    assert!(response.bytes().await.is_err());
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_redirect_is_left_to_the_usual_way_from_then_on() {
+    let server = Server::with(&["HTTP/1.1 307 There\r\nlocation: /x\r\n\r\n"]).await;
+    let shortcut = server.shortcut();
+    assert!(matches!(post(&shortcut).await, Sent::NotTaken));
+    assert!(matches!(post(&shortcut).await, Sent::NotTaken));
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn where_nobody_listens_the_usual_way_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let shortcut = url(&format!("http://127.0.0.1:{port}/"));
+    let shortcut = Shortcut::to(&shortcut, &EgressPolicy::default()).unwrap();
+    assert!(matches!(post(&shortcut).await, Sent::NotTaken));
+}
+
+#[test]
+fn a_connection_stays_with_its_runtime() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    let (first, second, third) = (runtime(), runtime(), runtime());
+    let server = first.block_on(Server::with(&[PLAIN, PLAIN]));
+    let shortcut = server.shortcut();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let serving = std::thread::spawn(move || first.block_on(ended));
+    for runtime in [&second, &third, &second, &third] {
+        assert_eq!(runtime.block_on(text(&shortcut)), "{}");
+    }
+    assert_eq!(server.connections(), 2);
+    drop(end);
+    let _ = serving.join().unwrap();
+}
