@@ -62,6 +62,7 @@ pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
 pub use group::Group;
 pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
+pub(crate) use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;

@@ -6,22 +6,28 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{Registry, fmt, reload};
 
-use crate::config::{LogFilter, LogFormat, LogSection};
+use crate::config::{FilterLayer, LogFilter, LogFormat, LogSection};
 use json::JsonLines;
 
 /// Changes what is logged while the process runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LogControl {
-    filter: reload::Handle<EnvFilter, Registry>,
+    filter: reload::Handle<FilterLayer, Registry>,
+}
+
+impl std::fmt::Debug for LogControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogControl").finish_non_exhaustive()
+    }
 }
 
 impl LogControl {
     /// From now on this is logged.
     pub fn set_filter(&self, filter: &LogFilter) {
         // Fails when another subscriber has been there before; then that one stays.
-        drop(self.filter.reload(filter.to_env_filter()));
+        drop(self.filter.reload(filter.to_layer()));
     }
 }
 
@@ -33,7 +39,7 @@ pub fn initialize(log: &LogSection) -> LogControl {
         LogFormat::Text => false,
         LogFormat::Auto => !std::io::stderr().is_terminal(),
     };
-    let (filter, handle) = reload::Layer::new(log.filter.to_env_filter());
+    let (filter, handle) = reload::Layer::new(log.filter.to_layer());
     let registry = tracing_subscriber::registry().with(filter);
     let done = if as_json {
         // One span has the request's id, the one in it the call's tool, server and user.

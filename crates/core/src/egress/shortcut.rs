@@ -22,12 +22,14 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use reqwest::ResponseBuilderExt;
 use tokio::net::TcpStream;
 use tokio::runtime::{self, Handle};
 use tokio::time::timeout;
 use url::{Host, Position, Url};
 
 use super::client::{CONNECT_TIMEOUT, PRODUCT};
+use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
 use super::{EgressPolicy, HostName, is_this_machine, proxy};
 
@@ -42,14 +44,17 @@ pub(crate) enum Sent {
     Broken(hyper::Error),
     /// The server has not looked at the request: it has to go the usual way.
     NotTaken,
+    /// Nor here: it has to go there, the usual way.
+    Redirected(Url),
+    /// The server sends it to another origin, where it must not go.
+    RedirectRefused,
 }
 
 /// Connections to one URL. Each belongs to the runtime that opened it.
 pub(crate) struct Shortcut {
     policy: EgressPolicy,
     lookup: Lookup,
-    host: Host<String>,
-    port: u16,
+    url: Url,
     target: Uri,
     host_header: HeaderValue,
     idle: Mutex<Vec<Idle>>,
@@ -79,8 +84,7 @@ impl Shortcut {
         Some(Arc::new(Self {
             policy: policy.clone(),
             lookup: resolver::system(),
-            host: host.to_owned(),
-            port: url.port_or_known_default()?,
+            url: url.clone(),
             target: url[Position::BeforePath..Position::AfterQuery]
                 .parse()
                 .ok()?,
@@ -101,11 +105,7 @@ impl Shortcut {
                 return Sent::NotTaken;
             };
             match wire.send(request).await {
-                Ok(response) if response.status().is_redirection() => {
-                    self.redirects.store(true, Ordering::Relaxed);
-                    return Sent::NotTaken;
-                }
-                Ok(response) => return Sent::Answered(self.answer(response, wire)),
+                Ok(response) => return self.answered(response, wire),
                 // The connection had ended while nobody looked.
                 Err((_, Some(unsent))) if wire.was_used => request = unsent,
                 Err((_, Some(_))) => return Sent::NotTaken,
@@ -125,14 +125,27 @@ impl Shortcut {
         request
     }
 
-    fn answer(self: &Arc<Self>, response: Response<Incoming>, wire: Wire) -> reqwest::Response {
+    fn answered(self: &Arc<Self>, response: Response<Incoming>, wire: Wire) -> Sent {
         let (head, incoming) = response.into_parts();
+        match Redirect::of(&self.url, head.status, &head.headers) {
+            Redirect::None => {}
+            Redirect::Refused => return Sent::RedirectRefused,
+            Redirect::Within(url) => {
+                self.redirects.store(true, Ordering::Relaxed);
+                return Sent::Redirected(url);
+            }
+        }
         let body = reqwest::Body::wrap(WireBody {
             incoming,
             wire: Mutex::new(Some(wire)),
             home: Arc::clone(self),
         });
-        Response::from_parts(head, body).into()
+        // Else it is given an invented URL, which takes long to read.
+        let named = Response::builder().url(self.url.clone()).body(());
+        let mut response = named.unwrap_or_default().map(|()| body);
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.headers;
+        Sent::Answered(response.into())
     }
 
     /// A connection that waits, or a new one; none if there is none to be had.
@@ -180,10 +193,13 @@ impl Shortcut {
 
     /// The addresses of the host that may be reached.
     async fn addresses(&self) -> Vec<SocketAddr> {
-        let addresses = match &self.host {
-            Host::Ipv4(address) => vec![(*address).into()],
-            Host::Ipv6(address) => vec![(*address).into()],
-            Host::Domain(name) => match (self.lookup)(name.clone()).await {
+        let (Some(host), Some(port)) = (self.url.host(), self.url.port_or_known_default()) else {
+            return Vec::new(); // Every URL of http has both.
+        };
+        let addresses = match host {
+            Host::Ipv4(address) => vec![address.into()],
+            Host::Ipv6(address) => vec![address.into()],
+            Host::Domain(name) => match (self.lookup)(name.to_owned()).await {
                 Ok(addresses) => {
                     resolver::allowed(&self.policy, HostName::of_name(name), addresses)
                         .unwrap_or_default()
@@ -193,7 +209,7 @@ impl Shortcut {
         };
         let addresses = addresses.into_iter();
         addresses
-            .map(|address| SocketAddr::new(address, self.port))
+            .map(|address| SocketAddr::new(address, port))
             .collect()
     }
 }

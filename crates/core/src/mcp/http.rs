@@ -8,6 +8,7 @@ use futures_util::TryFutureExt;
 use futures_util::future::Either;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -113,16 +114,19 @@ impl HttpLink {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<reqwest::Response, McpErrorKind> {
+        let mut url = Cow::Borrowed(url);
         if let Some(shortcut) = &self.shortcut
             && *url == self.url
         {
             match shortcut.post(&headers, body.clone()).await {
                 Sent::Answered(response) => return Ok(response),
                 Sent::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
+                Sent::RedirectRefused => return Err(McpErrorKind::Redirect),
+                Sent::Redirected(next) => url = Cow::Owned(next),
                 Sent::NotTaken => {}
             }
         }
-        let request = self.client.request(Method::POST, url, headers)?;
+        let request = self.client.request(Method::POST, &url, headers)?;
         self.send(request.body(body)).await
     }
 

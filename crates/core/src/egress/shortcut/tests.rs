@@ -71,7 +71,7 @@ async fn text(shortcut: &Arc<Shortcut>) -> String {
     match post(shortcut).await {
         Sent::Answered(response) => response.text().await.unwrap(),
         Sent::Broken(error) => panic!("{error:?}"),
-        Sent::NotTaken => panic!("not taken"),
+        _ => panic!("not answered"),
     }
 }
 
@@ -235,9 +235,33 @@ async fn a_connection_that_breaks_is_an_error_and_no_second_request() {
 async fn a_redirect_is_left_to_the_usual_way_from_then_on() {
     let server = Server::with(&["HTTP/1.1 307 There\r\nlocation: /x\r\n\r\n"]).await;
     let shortcut = server.shortcut();
-    assert!(matches!(post(&shortcut).await, Sent::NotTaken));
+    let Sent::Redirected(to) = post(&shortcut).await else {
+        panic!("not redirected");
+    };
+    assert_eq!(to, server.url.join("/x").unwrap());
     assert!(matches!(post(&shortcut).await, Sent::NotTaken));
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_origin_is_refused_and_others_count_as_their_status() {
+    const AWAY: &str = "HTTP/1.1 302 There\r\nlocation: http://127.0.0.1:1/\r\n\r\n";
+    let server = Server::with(&[AWAY]).await;
+    assert!(matches!(
+        post(&server.shortcut()).await,
+        Sent::RedirectRefused
+    ));
+    for answer in [
+        "HTTP/1.1 302 There\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 308 There\r\nlocation: http://\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 307 There\r\ncontent-length: 0\r\n\r\n",
+    ] {
+        let server = Server::with(Box::leak(Box::new([answer]))).await;
+        let Sent::Answered(response) = post(&server.shortcut()).await else {
+            panic!("{answer}");
+        };
+        assert!(response.status().is_redirection(), "{answer}");
+    }
 }
 
 #[tokio::test]
