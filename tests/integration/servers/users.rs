@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::credentials::{everything_kept, holds, key, with_vault};
 use super::{add, ask, change, refusal};
+use crate::approvals::{asked, decide};
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually};
@@ -378,6 +379,64 @@ fn l1_a_server_may_have_a_credential_of_its_own_besides() {
     let (status, code, error) = refusal(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
     assert_eq!((status, code.as_str()), (409, "invalid_input"));
     assert!(error.contains("per_user"), "{error}");
+    assert_eq!(far.strays(), 0);
+}
+
+#[test]
+fn g3_what_was_approved_in_one_name_runs_in_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[approvals]\npolicy = \"always-ask\"\n",
+        key(directory.path()).display()
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    let mut both = server(&far, "user_or_shared");
+    both["authentication"] = json!({"type": "bearer", "token": SHARED});
+    add(&daemon, &both);
+    let alice = Some("alice");
+    let result = || call(&daemon, alice, "far_echo")["result"].clone();
+    let approve = |id: &str| assert_eq!(decide(&daemon.socket, id, "approve").status, 200);
+
+    // Sent again after the decision: it is another call by then, and wants another decision.
+    give(&daemon, "alice", ALICE);
+    let of_alice = asked(&result());
+    approve(&of_alice);
+    take(&daemon, "alice");
+    let of_server = asked(&result());
+    assert_ne!(of_server, of_alice);
+    approve(&of_server);
+    give(&daemon, "alice", ALICE);
+    assert_eq!(far.count("tools/call"), 0);
+    // Hers is good still, for her: also with another credential of hers.
+    give(&daemon, "alice", BOB);
+    assert_eq!(account(&daemon, alice), "bob");
+    take(&daemon, "alice");
+    assert_eq!(account(&daemon, alice), "all");
+
+    // Waiting for the decision: the call is refused, and the server does not hear of it.
+    let calls = far.count("tools/call");
+    let refused_after = |change: &dyn Fn()| {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| call(&daemon, alice, "far_echo?wait_ms=60000"));
+            let mut open = Value::Null;
+            eventually("the call waits", || {
+                let list = http::get(&daemon.socket, "/api/v1/approvals?status=pending").json();
+                open = list["approvals"][0]["id"].clone();
+                open.is_string()
+            });
+            change();
+            approve(open.as_str().unwrap());
+            let answer = waiting.join().unwrap()["result"].clone();
+            assert_eq!(answer["error_code"], "denied", "{answer}");
+            answer["error"].as_str().unwrap().to_owned()
+        })
+    };
+    let error = refused_after(&|| give(&daemon, "alice", ALICE));
+    assert!(error.contains("has a credential for it since"), "{error}");
+    let error = refused_after(&|| take(&daemon, "alice"));
+    assert!(error.contains("not made as the server"), "{error}");
+    assert_eq!(far.count("tools/call"), calls);
     assert_eq!(far.strays(), 0);
 }
 
