@@ -121,10 +121,7 @@ impl Blocked {
 
     /// Where it comes from.
     pub(crate) fn origin(&self) -> ToolOrigin {
-        ToolOrigin::Mcp {
-            server_label: self.server.label.clone(),
-            server_url: self.server.section.server.display_url(),
-        }
+        self.server.origin()
     }
 }
 
@@ -633,6 +630,14 @@ impl Server {
             }),
             section: section.clone(),
             telemetry: listeners.telemetry.clone(),
+        }
+    }
+
+    /// Where its tools come from.
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Mcp {
+            server_label: self.label.clone(),
+            server_url: self.section.server.display_url(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::approvals::{asked, decide};
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually};
-use crate::routes::mcp::Session;
+use crate::routes::mcp::{Session, last, stateless};
 
 const ALICE: &str = "alice-alice-alice-alice";
 const BOB: &str = "bob-bob-bob-bob-bob-bob";
@@ -227,6 +227,50 @@ fn l1_mcp_clients_have_what_their_user_has() {
             .iter()
             .all(|it| *it == format!("Bearer {ALICE}") || *it == format!("Bearer {BOB}"))
     );
+}
+
+#[test]
+fn h2_a_model_hears_nothing_of_a_server_that_it_may_not_see() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[[models]]\nid = \"one\"\n\
+         tools = {{ function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }}\n\
+         [[models]]\nid = \"all\"\ntools = {{ function_calling = true, mcp = true }}\n",
+        key(directory.path()).display()
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    add(&daemon, &server(&far, "per_user"));
+    for user in [None, Some("carol")] {
+        let call = |target: &str, name: &str| {
+            let params = json!({"name": name, "arguments": {}});
+            let (headers, body) = stateless("tools/call", params, json!({}));
+            let headers = headers + &of_user(user);
+            let body = body.to_string();
+            last(&http::send(
+                &daemon.socket,
+                "POST",
+                target,
+                &headers,
+                body.as_bytes(),
+            ))
+        };
+        for target in ["/mcp", "/mcp?model=all"] {
+            let refused = call(target, "far_echo");
+            let text = refused["result"]["content"][0]["text"].as_str();
+            assert!(
+                text.unwrap().contains("credential of the user"),
+                "{refused}"
+            );
+        }
+        let unknown = call("/mcp?model=one", "far_echo");
+        assert_eq!(
+            unknown["error"]["message"], "Unknown tool: far_echo",
+            "{unknown}"
+        );
+        let nothing = call("/mcp?model=one", "nothing");
+        assert_eq!(unknown["error"]["code"], nothing["error"]["code"]);
+    }
 }
 
 #[test]
