@@ -1,7 +1,7 @@
 //! Servers that are called with the credentials of users (L1).
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::{add, ask, change, refusal};
 use crate::approvals::{asked, decide};
 use crate::http;
 use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually};
+use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::routes::mcp::{Session, last, stateless};
 
 const ALICE: &str = "alice-alice-alice-alice";
@@ -484,35 +484,148 @@ fn g3_what_was_approved_in_one_name_runs_in_no_other() {
     assert_eq!(far.strays(), 0);
 }
 
-#[test]
-fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let far = far();
+/// A daemon with these tokens over TCP, and where that is.
+fn with_tokens(directory: &tempfile::TempDir, tokens: &str, more: &str) -> (Daemon, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n",
+        "[vault]\nkey_file = \"{}\"\n[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}",
         key(directory.path()).display()
     );
-    let tokens = "plain approve plain-plain-plain-plain; hers execute hers-hers-hers-hers-hers user=alice; \
-                  app execute application-application any-user; ops admin operator-operator-operator";
-    let daemon = Daemon::with_config(&config, &[("TOKENS", tokens)]);
+    (Daemon::with_config(&config, &[("TOKENS", tokens)]), address)
+}
+
+/// Sends a request line with a token; the answer's status and the whole of it.
+fn send(
+    address: SocketAddr,
+    token: &str,
+    request: &str,
+    user: Option<&str>,
+    body: &str,
+) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let user = of_user(user);
+    let length = body.len();
+    let text = format!(
+        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{user}\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+/// What a token reads there, as JSON.
+fn read(address: SocketAddr, token: &str, path: &str) -> (u16, Value) {
+    let (status, answer) = send(address, token, &format!("GET {path}"), None, "");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+const PLAIN: &str = "plain-plain-plain-plain";
+const HERS: &str = "hers-hers-hers-hers-hers";
+const APP: &str = "application-application";
+const OPS: &str = "operator-operator-operator";
+
+fn tokens() -> String {
+    format!(
+        "plain approve {PLAIN}; hers execute {HERS} user=alice; app execute {APP} any-user; \
+         ops admin {OPS}"
+    )
+}
+
+#[test]
+fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let (daemon, address) = with_tokens(
+        &directory,
+        &tokens(),
+        "[mcp]\nrefresh_after_ms = 50\npin = \"block\"\n",
+    );
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
-    let send = |token: &str, request: &str, user: Option<&str>, body: &str| -> (u16, String) {
-        let mut stream = TcpStream::connect(address).unwrap();
-        let user = of_user(user);
-        let length = body.len();
-        let text = format!(
-            "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{user}\r\n{body}"
-        );
-        stream.write_all(text.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, answer)
+    let echo = |description: &str| {
+        let tool =
+            json!({"name": "echo", "description": description, "inputSchema": {"type": "object"}});
+        far.set_tools(json!([tool]));
+    };
+    let has_echo = |user: &str| tools_of(&daemon, Some(user)).contains(&"far_echo".to_owned());
+    echo("One");
+    assert!(has_echo("alice"));
+    // It is new to bob, whatever it was for her.
+    echo("Two");
+    assert!(has_echo("bob"));
+    eventually("it is another for her", || !has_echo("alice"));
+
+    let pins = |token: &str| {
+        let (status, answer) = read(address, token, "/api/v1/pins");
+        assert_eq!(status, 200, "{answer}");
+        let pins = answer["pins"].as_array().unwrap().iter();
+        let of = |pin: &Value| format!("{} {}", pin["user"], pin["tool"]).replace('"', "");
+        pins.map(of).collect::<Vec<_>>()
+    };
+    let all = [
+        "alice echo",
+        "alice files_of_alice",
+        "bob echo",
+        "bob files_of_bob",
+    ];
+    assert_eq!(pins(APP), all);
+    assert_eq!(pins(OPS), all);
+    assert_eq!(pins(HERS), all[..2]);
+    assert!(pins(PLAIN).is_empty());
+    let status =
+        |token: &str, path: &str| read(address, token, &format!("/api/v1/pins/far/{path}")).0;
+    for (token, of_alice, of_bob) in [(PLAIN, 404, 404), (HERS, 200, 404), (APP, 200, 200)] {
+        assert_eq!(status(token, "echo?user=alice"), of_alice, "{token}");
+        assert_eq!(status(token, "echo?user=bob"), of_bob, "{token}");
+        assert_eq!(status(token, "echo"), 404, "{token}");
+    }
+
+    // An operator accepts for the one, and not for the other.
+    let socket = daemon.socket.to_str().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = run(&[arguments, &["--socket", socket]].concat(), &[]);
+        format!("{}{}", stdout(&output), stderr(&output))
+    };
+    let told = run(&["servers", "tools", "far", "--user", "alice"]);
+    assert!(
+        told.contains("`pillion pins diff far echo --user alice`"),
+        "{told}"
+    );
+    let told = run(&["servers", "tools", "far", "--user", "bob"]);
+    assert!(!told.contains("blocked"), "{told}");
+    let difference = run(&["pins", "diff", "far", "echo", "--user", "alice"]);
+    assert!(difference.contains("- One\n+ Two"), "{difference}");
+    let nobodys = run(&["pins", "accept", "far", "echo"]);
+    assert!(!nobodys.contains("accepted"), "{nobodys}");
+    let accepted = run(&["pins", "accept", "far", "echo", "--user", "alice"]);
+    assert!(accepted.contains("accepted: far echo"), "{accepted}");
+    assert!(has_echo("alice") && has_echo("bob"));
+    let listed = run(&["pins", "list", "--user", "alice"]);
+    assert!(
+        listed.contains("files_of_alice") && !listed.contains("of_bob"),
+        "{listed}"
+    );
+    // They go with the credential.
+    take(&daemon, "bob");
+    assert_eq!(pins(OPS), all[..2]);
+}
+
+#[test]
+fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let (daemon, address) = with_tokens(&directory, &tokens(), "");
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "bob", BOB);
+    let send = |token: &str, request: &str, user: Option<&str>, body: &str| {
+        send(address, token, request, user, body)
     };
     const CALL: &str = "POST /api/v1/tools/execute/far_echo";
     let runs = |token: &str, user: Option<&str>, account: &str| {
@@ -529,23 +642,23 @@ fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
         assert_eq!(far.credentials().len(), before);
         status
     };
-    assert_eq!(is_denied("plain-plain-plain-plain", Some("alice")), 200);
-    assert_eq!(is_denied("plain-plain-plain-plain", None), 200);
-    runs("hers-hers-hers-hers-hers", None, "alice");
-    runs("hers-hers-hers-hers-hers", Some("alice"), "alice");
-    assert_eq!(is_denied("hers-hers-hers-hers-hers", Some("bob")), 403);
-    runs("application-application", Some("alice"), "alice");
-    runs("application-application", Some("bob"), "bob");
-    assert_eq!(is_denied("application-application", None), 200);
-    runs("operator-operator-operator", Some("bob"), "bob");
+    assert_eq!(is_denied(PLAIN, Some("alice")), 200);
+    assert_eq!(is_denied(PLAIN, None), 200);
+    runs(HERS, None, "alice");
+    runs(HERS, Some("alice"), "alice");
+    assert_eq!(is_denied(HERS, Some("bob")), 403);
+    runs(APP, Some("alice"), "alice");
+    runs(APP, Some("bob"), "bob");
+    assert_eq!(is_denied(APP, None), 200);
+    runs(OPS, Some("bob"), "bob");
     // Nor does it see what it may not use, at any door.
     let list = "GET /api/v1/tools/";
-    let (_, listed) = send("plain-plain-plain-plain", list, Some("alice"), "");
+    let (_, listed) = send(PLAIN, list, Some("alice"), "");
     assert!(
         !listed.contains("files_of_alice") && listed.contains("may not act for"),
         "{listed}"
     );
-    let (_, listed) = send("hers-hers-hers-hers-hers", list, None, "");
+    let (_, listed) = send(HERS, list, None, "");
     assert!(
         listed.contains("files_of_alice") && !listed.contains("of_bob"),
         "{listed}"
@@ -557,16 +670,11 @@ fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
         "DELETE /api/v1/servers/far/credentials/alice",
         "GET /api/v1//servers/far/credentials",
     ] {
-        let (status, answer) = send("plain-plain-plain-plain", request, None, "{}");
+        let (status, answer) = send(PLAIN, request, None, "{}");
         assert!(status == 403 || status == 404, "{request}: {answer}");
         assert!(!answer.contains("alice"), "{answer}");
     }
-    let (status, _) = send(
-        "operator-operator-operator",
-        "GET /api/v1/servers/far/credentials",
-        None,
-        "",
-    );
+    let (status, _) = send(OPS, "GET /api/v1/servers/far/credentials", None, "");
     assert_eq!(status, 200);
 }
 

@@ -144,7 +144,8 @@ impl Upstreams {
             let listed = match asked {
                 Ok(tools) => {
                     let policy = server.section.pin.unwrap_or(self.times.pin);
-                    let blocked = self.pins.blocked(&server.label, policy, &tools).await;
+                    let owner = server.pinned(context.vouched_user());
+                    let blocked = self.pins.blocked(owner, policy, &tools).await;
                     blocked.map(|blocked| (tools, blocked))
                 }
                 Err(error) => Err(error),
