@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
@@ -532,7 +533,7 @@ const OPS: &str = "operator-operator-operator";
 fn tokens() -> String {
     format!(
         "plain approve {PLAIN}; hers execute {HERS} user=alice; app execute {APP} any-user; \
-         ops admin {OPS}"
+         ops admin {OPS}; boss approve boss-boss-boss-boss-boss user=alice"
     )
 }
 
@@ -614,6 +615,97 @@ fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
     // They go with the credential.
     take(&daemon, "bob");
     assert_eq!(pins(OPS), all[..2]);
+}
+
+#[test]
+fn l1_a_token_of_one_user_reads_the_records_of_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let (daemon, address) = with_tokens(
+        &directory,
+        &tokens(),
+        "[tools.get_time]\nrequire_approval = \"always\"\n",
+    );
+    for user in [None, Some("alice"), Some("bob")] {
+        let calculate = br#"{"expression": "1"}"#;
+        let target = "/api/v1/tools/execute/calculator";
+        http::send(&daemon.socket, "POST", target, &of_user(user), calculate);
+        call(&daemon, user, "get_time");
+    }
+    const BOSS: &str = "boss-boss-boss-boss-boss";
+    let users = |token: &str, path: &str, list: &str| {
+        let (status, answer) = read(address, token, path);
+        assert_eq!(status, 200, "{answer}");
+        let entries = answer[list].as_array().unwrap().iter();
+        let mut users: Vec<_> = entries
+            .map(|entry| entry["user"].as_str().unwrap_or("nobody").to_owned())
+            .collect();
+        users.sort();
+        users.dedup();
+        users
+    };
+    let everybody = ["alice", "bob", "nobody"];
+    for path in ["/api/v1/tool-calls", "/api/v1/tool-calls?tool=calculator"] {
+        assert_eq!(users(HERS, path, "calls"), ["alice"]);
+        assert_eq!(users(BOSS, path, "calls"), ["alice"]);
+        for token in [PLAIN, APP, OPS] {
+            assert_eq!(users(token, path, "calls"), everybody, "{token}");
+        }
+    }
+    let approvals = "/api/v1/approvals";
+    assert_eq!(users(HERS, approvals, "approvals"), ["alice"]);
+    for token in [BOSS, PLAIN, APP, OPS] {
+        assert_eq!(users(token, approvals, "approvals"), everybody, "{token}");
+    }
+    let of_bob = |path: &str, list: &str| {
+        let path = format!("{path}?user=bob");
+        assert_eq!(read(address, HERS, &path).0, 403);
+        let (_, answer) = read(address, OPS, &path);
+        answer[list][0]["id"].as_str().unwrap().to_owned()
+    };
+    for (path, list) in [("/api/v1/tool-calls", "calls"), (approvals, "approvals")] {
+        let one = format!("{path}/{}", of_bob(path, list));
+        let (status, hidden) = read(address, HERS, &one);
+        assert_eq!(status, 404, "{hidden}");
+        assert_eq!(read(address, APP, &one).0, 200);
+        let (_, hers) = read(address, HERS, &format!("{path}?user=alice"));
+        let own = format!("{path}/{}", hers[list][0]["id"].as_str().unwrap());
+        assert_eq!(read(address, HERS, &own).0, 200);
+    }
+    let counted = |token: &str, query: &str| {
+        let path = format!("/api/v1/tool-calls/statistics?tool=calculator{query}");
+        read(address, token, &path)
+    };
+    assert_eq!(counted(HERS, "").1["tools"][0]["calls"], 1);
+    assert_eq!(counted(OPS, "").1["tools"][0]["calls"], 3);
+    assert_eq!(counted(HERS, "&user=bob").0, 403);
+
+    // And while it happens.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let request = format!(
+        "GET /api/v1/events?types=call HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {HERS}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut heard = String::new();
+    let hear_until = |stream: &mut TcpStream, heard: &mut String, text: &str| {
+        while !heard.contains(text) {
+            let mut bytes = [0; 4096];
+            let read = stream.read(&mut bytes).unwrap();
+            assert!(read > 0, "{heard}");
+            *heard += &String::from_utf8_lossy(&bytes[..read]);
+        }
+    };
+    hear_until(&mut stream, &mut heard, "event: ready");
+    for user in [None, Some("bob"), Some("alice")] {
+        call(&daemon, user, "roll_dice");
+    }
+    hear_until(&mut stream, &mut heard, "event: call.ended");
+    assert!(heard.contains("alice"), "{heard}");
+    for other in ["bob", "\"user\":null"] {
+        assert!(!heard.contains(other), "{heard}");
+    }
 }
 
 #[test]
