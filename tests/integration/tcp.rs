@@ -2,14 +2,18 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::program::{self, Daemon, eventually};
+use crate::routes::mcp::{ACCEPT, stateless};
 
 const READER: &str = "reader-reader-reader-1";
 const RUNNER: &str = "runner-runner-runner-1";
+const HERS: &str = "hers-hers-hers-hers-1";
+const APP: &str = "application-application-1";
 
-/// A daemon that listens on a free port of this machine, with a token to read and one to run.
+/// A daemon that listens on a free port of this machine, with a token to read and one to run, one
+/// that is alice's, and one of an application that has any user.
 struct Server {
     daemon: Daemon,
     address: SocketAddr,
@@ -19,7 +23,10 @@ impl Server {
     fn start(more: &str) -> Self {
         let address = free_address();
         let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
-        let tokens = format!("watch read {READER}; ci execute {RUNNER}");
+        let tokens = format!(
+            "watch read {READER}; ci execute {RUNNER}; hers execute {HERS} user=alice; \
+             app execute {APP} any-user"
+        );
         let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
         Self { daemon, address }
     }
@@ -97,6 +104,84 @@ fn l3_tcp_takes_requests_with_a_token_and_within_its_scope() {
         "{log}"
     );
     assert!(log.contains("\"client\":\"ci\""), "{log}");
+}
+
+/// The lines of a request of that token to `/mcp` that names alice.
+fn as_alice(token: &str, more: &str) -> String {
+    format!("host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: alice\r\n{more}")
+}
+
+#[test]
+fn l1_an_mcp_session_is_not_anothers_who_claims_its_user() {
+    let server = Server::start("");
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let (status, head, body) = server.send("POST /mcp", &as_alice(APP, ACCEPT), &hello.to_string());
+    assert_eq!(status, 200, "{body}");
+    let id = head
+        .lines()
+        .find_map(|line| line.strip_prefix("mcp-session-id: "))
+        .unwrap()
+        .to_owned();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let say = |token: &str, request: &str, id: &str| {
+        let headers = as_alice(token, &format!("{ACCEPT}mcp-session-id: {id}\r\n"));
+        let (status, _, body) = server.send(request, &headers, &ping);
+        (status, body)
+    };
+    for request in ["POST /mcp", "GET /mcp", "DELETE /mcp"] {
+        let unknown = say(APP, request, "0192d5a0-0000-7000-8000-000000000000");
+        assert_eq!(unknown.0, 404, "{}", unknown.1);
+        for other in [RUNNER, HERS] {
+            assert_eq!(say(other, request, &id), unknown, "{request}");
+        }
+    }
+    // Whoever comes over the socket may name any user, and has not opened it either.
+    let headers = format!("{ACCEPT}mcp-session-id: {id}\r\nx-pillion-user: alice\r\n");
+    let socket = &server.daemon.socket;
+    let reply = crate::http::send(socket, "POST", "/mcp", &headers, ping.as_bytes());
+    assert_eq!(reply.status, 404, "{reply:?}");
+    assert_eq!(say(APP, "POST /mcp", &id).0, 200);
+}
+
+#[test]
+fn l1_a_question_that_waits_is_not_anothers_who_claims_its_user() {
+    let server = Server::start("[approvals]\npolicy = \"always-ask\"\nask_clients = \"all\"");
+    let ask = |token: &str, more: Value| {
+        let mut params = json!({"name": "calculator", "arguments": {"expression": "6 * 7"}});
+        params
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().cloned().unwrap());
+        let (headers, body) = stateless("tools/call", params, json!({"elicitation": {}}));
+        let (_, _, body) = server.send("POST /mcp", &as_alice(token, &headers), &body.to_string());
+        serde_json::from_str::<Value>(&body).unwrap()
+    };
+    let asked = ask(APP, json!({}))["result"].clone();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let answer = |state: &Value| {
+        json!({
+            "requestState": state,
+            "inputResponses": {"question": {"action": "accept", "content": {"decision": "approve"}}},
+        })
+    };
+    let unknown = ask(
+        APP,
+        answer(&json!("pillion:0192d5a0-0000-7000-8000-000000000000")),
+    );
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let state = &asked["requestState"];
+    for other in [RUNNER, HERS] {
+        assert_eq!(ask(other, answer(state)), unknown);
+    }
+    let result = ask(APP, answer(state));
+    assert_eq!(
+        result["result"]["structuredContent"]["data"]["result"], 42,
+        "{result}"
+    );
 }
 
 #[test]

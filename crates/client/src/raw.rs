@@ -192,15 +192,21 @@ impl<'a> Raw<'a> {
         self.get(&with_query(route::PINS, query))
     }
 
-    /// `GET /api/v1/pins/{server}/{tool}`, as a [`PinAnswer`](pillion_wire::PinAnswer).
+    /// `GET /api/v1/pins/{server}/{tool}`, as a [`PinAnswer`](pillion_wire::PinAnswer); `user` is
+    /// whom the server lists the tool for, where it lists its tools for each.
     ///
     /// # Errors
     /// [`ClientError`]: `not_found` where there is no such pin.
-    pub fn pin(&self, server: &str, tool: &str) -> Result<Vec<u8>, ClientError> {
-        self.get(&pin_path(server, tool))
+    pub fn pin(
+        &self,
+        server: &str,
+        tool: &str,
+        user: Option<&str>,
+    ) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_query(&pin_path(server, tool), &of_user(user)))
     }
 
-    /// `POST /api/v1/pins/{server}/{tool}/accept`; the body is an
+    /// `POST /api/v1/pins/{server}/{tool}/accept`, with `user` as for [`pin`](Self::pin); the body is an
     /// [`AcceptPin`](pillion_wire::AcceptPin) as JSON, the answer a
     /// [`PinAnswer`](pillion_wire::PinAnswer).
     ///
@@ -211,10 +217,11 @@ impl<'a> Raw<'a> {
         &self,
         server: &str,
         tool: &str,
+        user: Option<&str>,
         body: &[u8],
     ) -> Result<Vec<u8>, ClientError> {
         let path = format!("{}/accept", pin_path(server, tool));
-        self.post(&path, body, &Caller::default())
+        self.post(&with_query(&path, &of_user(user)), body, &Caller::default())
     }
 
     fn get(&self, path: &str) -> Result<Vec<u8>, ClientError> {
@@ -226,6 +233,12 @@ impl<'a> Raw<'a> {
         let (status, body) = self.client.send(path, Some(body), caller)?;
         body_of(status, body)
     }
+}
+
+fn of_user(user: Option<&str>) -> Vec<(&'static str, String)> {
+    user.map(|user| ("user", user.to_owned()))
+        .into_iter()
+        .collect()
 }
 
 fn pin_path(server: &str, tool: &str) -> String {

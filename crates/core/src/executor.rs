@@ -289,18 +289,18 @@ impl Executor {
             hooks,
             ..
         } = &*self.shared;
-        let context = CallContext {
+        let mut context = CallContext {
             call_id: call.id,
+            acts_as: None,
             ..context.clone()
         };
 
         let tool = resolve::found(tool, &call.name)?;
         let arguments = arguments::parse(call.arguments)?;
         let arguments = validate::against_schema(&tool, arguments)?;
-        let acts_as = match tool.tool().acts_as(&context) {
-            Some(acts_as) => Some(acts_as.await?),
-            None => None,
-        };
+        if let Some(acts_as) = tool.tool().acts_as(&context) {
+            context.acts_as = Some(acts_as.await?);
+        }
         let approver = hooks.approver.as_deref();
         let granted = approval::pass(
             &config.approvals,
@@ -326,8 +326,7 @@ impl Executor {
         limiter.admit(&tool, context.user.as_deref())?;
         let limit = config.timeout_of(tool.name().as_str());
         let deadline = Instant::now() + limit;
-        let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline)
-            .map(|asked| asked.acting_as(acts_as));
+        let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
         let bound = spill::Bound::of(config, &tool, &context);
         let request = granted
             .as_ref()

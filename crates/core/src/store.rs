@@ -43,7 +43,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
 pub use page::{Cursor, Page, PageRequest};
-pub use pin::{PendingDefinition, PinStore, ToolPin};
+pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
 pub use server::{NamedRecords, ServerRecord, ServerStore};
 pub use settings::SettingsStore;

@@ -19,7 +19,9 @@ pub use call::ToolCall;
 pub use context::{ApprovalWish, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
-pub use handler::{ActsAsFuture, FnTool, Tool, ToolFailure, ToolFuture, ToolOutput, whole_seconds};
+pub use handler::{
+    ActsAs, ActsAsFuture, FnTool, Tool, ToolFailure, ToolFuture, ToolOutput, whole_seconds,
+};
 pub use link::Link;
 pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 pub(crate) use event::{CallPlace, Event};
-pub(crate) use listener::{Listener, Types};
+pub(crate) use listener::{Hearing, Listener, Types};
 
 /// Events that are kept.
 const MOST_EVENTS: usize = 4_096;
@@ -85,6 +85,8 @@ impl Ring {
 struct Kept {
     number: u64,
     kind: &'static str,
+    /// On whose behalf it happened.
+    user: Option<String>,
     text: Bytes,
 }
 
@@ -119,6 +121,7 @@ impl Bus {
         ring.events.push_back(Kept {
             number,
             kind,
+            user: event.user().map(str::to_owned),
             text: text.into(),
         });
         while ring.events.len() > MOST_EVENTS || ring.bytes > MOST_BYTES {

@@ -136,6 +136,31 @@ impl Caller {
             visibility,
         })
     }
+
+    fn owner(&self) -> Owner {
+        let CallContext {
+            principal,
+            user,
+            is_user_vouched,
+            ..
+        } = &self.context;
+        Owner {
+            principal: principal.clone(),
+            user: user.clone(),
+            is_user_vouched: *is_user_vouched,
+        }
+    }
+}
+
+/// Whose something is that outlives a request, such as a session: nobody else may go on with it.
+/// The name of a user alone is not enough, since anybody may claim it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Owner {
+    /// Who was let in.
+    principal: Option<String>,
+    user: Option<String>,
+    /// Whether what is the user's own may be used.
+    is_user_vouched: bool,
 }
 
 /// What every client is told that there is. It does not depend on the servers below, which

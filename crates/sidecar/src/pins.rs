@@ -2,7 +2,8 @@
 //!
 //! A server can change what a tool is after somebody has looked at it: its description is read by
 //! a model, and so is an instruction in it. The definition that was there first is kept; another
-//! one is told of, or blocks the tool until an operator has accepted it.
+//! one is told of, or blocks the tool until an operator has accepted it. What a server lists for
+//! one user alone is kept for that user alone: a list can be a user's own.
 
 mod definition;
 mod difference;
@@ -11,7 +12,7 @@ mod hidden;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use pillion_core::store::{PendingDefinition, PinStore, Store, StoreError, Timestamp, ToolPin};
+use pillion_core::store::{PendingDefinition, PinOwner, Store, StoreError, Timestamp, ToolPin};
 use serde_json::value::RawValue;
 
 use definition::Definition;
@@ -20,7 +21,7 @@ pub(crate) use hidden::{visible, warnings};
 
 use crate::config::PinPolicy;
 
-/// Tools of one server that are kept; those beyond count as changed.
+/// Tools of one owner that are kept; those beyond count as changed.
 const MOST_PINS: usize = 10_000;
 
 /// Checks what servers offer against what is kept. Cheap to clone.
@@ -40,7 +41,7 @@ impl Pins {
     /// Why it cannot be found out, under a policy that lets nothing pass unseen.
     pub(crate) async fn blocked(
         &self,
-        server: &str,
+        owner: PinOwner<'_>,
         policy: PinPolicy,
         tools: &[Box<RawValue>],
     ) -> Result<HashSet<String>, String> {
@@ -49,7 +50,7 @@ impl Pins {
             (None, PinPolicy::Block) => {
                 return Err("pin = \"block\" needs a store, and there is none".to_owned());
             }
-            (Some(store), _) => changed(&**store, server, tools).await,
+            (Some(store), _) => changed(&**store, owner, tools).await,
         };
         match (changed, policy) {
             (Ok(changed), PinPolicy::Block) => Ok(changed),
@@ -58,7 +59,7 @@ impl Pins {
                 "its tools cannot be compared with their pins: {error}"
             )),
             (Err(error), _) => {
-                tracing::warn!(server.label = server, %error, "Cannot compare tools with their pins");
+                tracing::warn!(server.label = owner.server, %error, "Cannot compare tools with their pins");
                 Ok(HashSet::new())
             }
         }
@@ -69,10 +70,10 @@ impl Pins {
 /// changed is noted.
 async fn changed(
     store: &dyn Store,
-    server: &str,
+    owner: PinOwner<'_>,
     tools: &[Box<RawValue>],
 ) -> Result<HashSet<String>, StoreError> {
-    let pins = store.pins(server).await?.into_iter();
+    let pins = store.pins(owner).await?.into_iter();
     let mut pins: HashMap<String, ToolPin> = pins.map(|pin| (pin.tool.clone(), pin)).collect();
     let mut changed = HashSet::new();
     for definition in tools.iter().filter_map(|tool| Definition::read(tool)) {
@@ -83,7 +84,8 @@ async fn changed(
                 continue;
             }
             let new = ToolPin {
-                server: server.to_owned(),
+                server: owner.server.to_owned(),
+                user: owner.user.map(str::to_owned),
                 tool: name.clone(),
                 hash: hash.clone(),
                 definition: text.clone(),
@@ -96,7 +98,7 @@ async fn changed(
         let known = pin.pending.as_ref().map(|pending| &pending.hash);
         if pin.hash == hash {
             if known.is_some() && !changed.contains(&name) {
-                store.set_pending_pin(server, &name, None).await?;
+                store.set_pending_pin(owner, &name, None).await?;
             }
             continue;
         }
@@ -106,10 +108,10 @@ async fn changed(
                 definition: text,
                 seen_at: Timestamp::now(),
             };
-            let noted = store.set_pending_pin(server, &name, Some(&pending));
+            let noted = store.set_pending_pin(owner, &name, Some(&pending));
             noted.await?;
             tracing::warn!(
-                server.label = server, tool.name = %name,
+                server.label = owner.server, user = owner.user, tool.name = %name,
                 "A tool is another than it was: see `pillion pins diff`"
             );
         }
@@ -125,31 +127,21 @@ async fn changed(
 /// `not_found`; `conflict` when nothing, or something else, waits to be accepted.
 pub(crate) async fn accept(
     store: &dyn Store,
-    server: &str,
+    owner: PinOwner<'_>,
     tool: &str,
     hash: Option<&str>,
 ) -> Result<(), StoreError> {
-    let pin = pin(store, server, tool).await?;
+    let pin = store.pin(owner, tool).await?;
     let pin = pin.ok_or_else(|| StoreError::not_found("that tool is not pinned"))?;
     let nothing = || StoreError::conflict("the tool is what it was accepted to be");
     let pending = pin.pending.ok_or_else(nothing)?;
     let hash = hash.unwrap_or(&pending.hash);
-    store.accept_pin(server, tool, hash, Timestamp::now()).await
+    store.accept_pin(owner, tool, hash, Timestamp::now()).await
 }
 
 /// SHA-256 of what an entry of `tools/list` says that a tool is; none for one without a name.
 pub(crate) fn hash(entry: &RawValue) -> Option<String> {
     Definition::read(entry).map(|definition| definition.hash)
-}
-
-/// What one tool is accepted to be.
-pub(crate) async fn pin(
-    store: &dyn Store,
-    server: &str,
-    tool: &str,
-) -> Result<Option<ToolPin>, StoreError> {
-    let pins = PinStore::pins(store, server).await?;
-    Ok(pins.into_iter().find(|pin| pin.tool == tool))
 }
 
 impl std::fmt::Debug for Pins {

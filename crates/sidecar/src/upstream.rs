@@ -22,7 +22,7 @@ use indexmap::IndexMap;
 use parking_lot::RwLock;
 use pillion_core::mcp::{LogLevel, McpClient};
 use pillion_core::registry::ToolRegistry;
-use pillion_core::store::Timestamp;
+use pillion_core::store::{PinOwner, Timestamp};
 use pillion_core::tool::{ToolName, ToolOrigin, TraceContext};
 use pillion_wire::UnavailableServer;
 use tokio::sync::{Mutex, MutexGuard};
@@ -121,10 +121,7 @@ impl Blocked {
 
     /// Where it comes from.
     pub(crate) fn origin(&self) -> ToolOrigin {
-        ToolOrigin::Mcp {
-            server_label: self.server.label.clone(),
-            server_url: self.server.section.server.display_url(),
-        }
+        self.server.origin()
     }
 }
 
@@ -402,7 +399,7 @@ impl Upstreams {
             match answer {
                 Some(Ok(tools)) => {
                     let policy = server.section.pin.unwrap_or(self.times.pin);
-                    match self.pins.blocked(&server.label, policy, &tools).await {
+                    match self.pins.blocked(server.pinned(None), policy, &tools).await {
                         Ok(blocked) => self.accept(server, state, &tools, &blocked),
                         Err(error) => self.give_up(server, state, error),
                     }
@@ -633,6 +630,22 @@ impl Server {
             }),
             section: section.clone(),
             telemetry: listeners.telemetry.clone(),
+        }
+    }
+
+    /// Whose its tools are, as their pins have it, that it lists for everybody or for this user.
+    fn pinned<'a>(&'a self, user: Option<&'a str>) -> PinOwner<'a> {
+        PinOwner {
+            server: &self.label,
+            user,
+        }
+    }
+
+    /// Where its tools come from.
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Mcp {
+            server_label: self.label.clone(),
+            server_url: self.section.server.display_url(),
         }
     }
 

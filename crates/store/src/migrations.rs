@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration {
         number: 1,
         name: "initial",
@@ -21,6 +21,11 @@ const MIGRATIONS: [Migration; 2] = [
         number: 2,
         name: "reasons of decisions",
         sql: include_str!("migrations/0002_reasons.sql"),
+    },
+    Migration {
+        number: 3,
+        name: "pins of users",
+        sql: include_str!("migrations/0003_pins_of_users.sql"),
     },
 ];
 

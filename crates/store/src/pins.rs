@@ -1,92 +1,116 @@
 use async_trait::async_trait;
-use pillion_core::store::{PendingDefinition, PinStore, StoreError, Timestamp, ToolPin};
+use pillion_core::store::{PendingDefinition, PinOwner, PinStore, StoreError, Timestamp, ToolPin};
 
-use crate::database::Row;
+use crate::database::{Row, Value};
 use crate::sql_store::SqlStore;
-
-impl SqlStore {
-    async fn pin(&self, server: &str, tool: &str) -> Result<ToolPin, StoreError> {
-        let sql = "SELECT * FROM tool_pins WHERE server = $1 AND tool = $2";
-        let values = vec![server.into(), tool.into()];
-        match self.database.read_one(sql, values).await? {
-            Some(row) => read(&row),
-            None => Err(StoreError::not_found("that tool is not pinned")),
-        }
-    }
-}
 
 #[async_trait]
 impl PinStore for SqlStore {
     async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin, StoreError> {
-        let sql = "INSERT INTO tool_pins (server, tool, hash, definition, accepted_at, \
-                   pending_hash, pending_definition, pending_seen_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (server, tool) DO NOTHING";
-        let mut values = vec![
-            (&pin.server).into(),
+        let sql = "INSERT INTO tool_pins (server, user_name, tool, hash, definition, \
+                   accepted_at, pending_hash, pending_definition, pending_seen_at) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+                   ON CONFLICT (server, user_name, tool) DO NOTHING";
+        let owner = PinOwner {
+            server: &pin.server,
+            user: pin.user.as_deref(),
+        };
+        let mut values = owner_values(owner);
+        values.extend([
             (&pin.tool).into(),
             (&pin.hash).into(),
             (&pin.definition).into(),
             pin.accepted_at.into(),
-        ];
+        ]);
         values.extend(pending_values(pin.pending.as_ref()));
         if self.database.write(sql, values).await? == 1 {
             return Ok(pin.clone());
         }
-        self.pin(&pin.server, &pin.tool).await
+        self.pin(owner, &pin.tool).await?.ok_or_else(not_pinned)
     }
 
-    async fn pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError> {
-        let sql = "SELECT * FROM tool_pins WHERE server = $1 ORDER BY tool";
+    async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError> {
+        let sql = "SELECT * FROM tool_pins WHERE server = $1 AND user_name = $2 ORDER BY tool";
+        let rows = self.database.read(sql, owner_values(owner)).await?;
+        rows.iter().map(read).collect()
+    }
+
+    async fn pins_of_all(&self, server: &str) -> Result<Vec<ToolPin>, StoreError> {
+        let sql = "SELECT * FROM tool_pins WHERE server = $1 ORDER BY user_name, tool";
         let rows = self.database.read(sql, vec![server.into()]).await?;
         rows.iter().map(read).collect()
     }
 
+    async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError> {
+        let sql = "SELECT * FROM tool_pins WHERE server = $1 AND user_name = $2 AND tool = $3";
+        let row = self
+            .database
+            .read_one(sql, tool_values(owner, tool))
+            .await?;
+        row.as_ref().map(read).transpose()
+    }
+
     async fn set_pending_pin(
         &self,
-        server: &str,
+        owner: PinOwner<'_>,
         tool: &str,
         pending: Option<&PendingDefinition>,
     ) -> Result<(), StoreError> {
-        let sql = "UPDATE tool_pins SET pending_hash = $3, pending_definition = $4, \
-                   pending_seen_at = $5 WHERE server = $1 AND tool = $2";
-        let mut values = vec![server.into(), tool.into()];
+        let sql = "UPDATE tool_pins SET pending_hash = $4, pending_definition = $5, \
+                   pending_seen_at = $6 WHERE server = $1 AND user_name = $2 AND tool = $3";
+        let mut values = tool_values(owner, tool);
         values.extend(pending_values(pending));
         match self.database.write(sql, values).await? {
-            0 => Err(StoreError::not_found("that tool is not pinned")),
+            0 => Err(not_pinned()),
             _ => Ok(()),
         }
     }
 
     async fn accept_pin(
         &self,
-        server: &str,
+        owner: PinOwner<'_>,
         tool: &str,
         hash: &str,
         at: Timestamp,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE tool_pins SET hash = pending_hash, definition = pending_definition, \
-                   accepted_at = $4, pending_hash = NULL, pending_definition = NULL, \
+                   accepted_at = $5, pending_hash = NULL, pending_definition = NULL, \
                    pending_seen_at = NULL \
-                   WHERE server = $1 AND tool = $2 AND pending_hash = $3";
-        let values = vec![server.into(), tool.into(), hash.into(), at.into()];
+                   WHERE server = $1 AND user_name = $2 AND tool = $3 AND pending_hash = $4";
+        let mut values = tool_values(owner, tool);
+        values.extend([hash.into(), at.into()]);
         if self.database.write(sql, values).await? == 1 {
             return Ok(());
         }
-        self.pin(server, tool).await?;
+        self.pin(owner, tool).await?.ok_or_else(not_pinned)?;
         let message = "another definition of that tool waits to be accepted, or none";
         Err(StoreError::conflict(message))
     }
 
-    async fn remove_pin(&self, server: &str, tool: &str) -> Result<(), StoreError> {
-        let sql = "DELETE FROM tool_pins WHERE server = $1 AND tool = $2";
-        self.database
-            .write(sql, vec![server.into(), tool.into()])
-            .await?;
+    async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<(), StoreError> {
+        let sql = "DELETE FROM tool_pins WHERE server = $1 AND user_name = $2";
+        self.database.write(sql, owner_values(owner)).await?;
         Ok(())
     }
 }
 
-fn pending_values(pending: Option<&PendingDefinition>) -> [crate::database::Value; 3] {
+fn not_pinned() -> StoreError {
+    StoreError::not_found("that tool is not pinned")
+}
+
+/// Of the columns `server` and `user_name`; nobody's name is the empty one.
+fn owner_values(owner: PinOwner<'_>) -> Vec<Value> {
+    vec![owner.server.into(), owner.user.unwrap_or_default().into()]
+}
+
+/// Of the columns of the primary key.
+fn tool_values(owner: PinOwner<'_>, tool: &str) -> Vec<Value> {
+    let mut values = owner_values(owner);
+    values.push(tool.into());
+    values
+}
+
+fn pending_values(pending: Option<&PendingDefinition>) -> [Value; 3] {
     [
         pending.map(|pending| pending.hash.as_str()).into(),
         pending.map(|pending| pending.definition.as_str()).into(),
@@ -103,8 +127,10 @@ fn read(row: &Row) -> Result<ToolPin, StoreError> {
         }),
         None => None,
     };
+    let user = row.text("user_name")?;
     Ok(ToolPin {
         server: row.text("server")?,
+        user: (!user.is_empty()).then_some(user),
         tool: row.text("tool")?,
         hash: row.text("hash")?,
         definition: row.text("definition")?,

@@ -7,6 +7,9 @@ use serde_json::Value;
 pub struct PinEntry {
     /// The server's label.
     pub server: String,
+    /// The user whom the server lists the tool for, where it lists its tools for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// The tool's name there.
     pub tool: String,
     /// `accepted`, or `changed` where the server offers something else.

@@ -1,17 +1,19 @@
 //! Servers that are called with the credentials of users (L1).
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
 use super::credentials::{everything_kept, holds, key, with_vault};
 use super::{add, ask, change, refusal};
+use crate::approvals::{asked, decide};
 use crate::http;
 use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually};
-use crate::routes::mcp::Session;
+use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::routes::mcp::{Session, last, stateless};
 
 const ALICE: &str = "alice-alice-alice-alice";
 const BOB: &str = "bob-bob-bob-bob-bob-bob";
@@ -229,6 +231,50 @@ fn l1_mcp_clients_have_what_their_user_has() {
 }
 
 #[test]
+fn h2_a_model_hears_nothing_of_a_server_that_it_may_not_see() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[[models]]\nid = \"one\"\n\
+         tools = {{ function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }}\n\
+         [[models]]\nid = \"all\"\ntools = {{ function_calling = true, mcp = true }}\n",
+        key(directory.path()).display()
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    add(&daemon, &server(&far, "per_user"));
+    for user in [None, Some("carol")] {
+        let call = |target: &str, name: &str| {
+            let params = json!({"name": name, "arguments": {}});
+            let (headers, body) = stateless("tools/call", params, json!({}));
+            let headers = headers + &of_user(user);
+            let body = body.to_string();
+            last(&http::send(
+                &daemon.socket,
+                "POST",
+                target,
+                &headers,
+                body.as_bytes(),
+            ))
+        };
+        for target in ["/mcp", "/mcp?model=all"] {
+            let refused = call(target, "far_echo");
+            let text = refused["result"]["content"][0]["text"].as_str();
+            assert!(
+                text.unwrap().contains("credential of the user"),
+                "{refused}"
+            );
+        }
+        let unknown = call("/mcp?model=one", "far_echo");
+        assert_eq!(
+            unknown["error"]["message"], "Unknown tool: far_echo",
+            "{unknown}"
+        );
+        let nothing = call("/mcp?model=one", "nothing");
+        assert_eq!(unknown["error"]["code"], nothing["error"]["code"]);
+    }
+}
+
+#[test]
 fn l1_a_kept_result_is_the_users_own_and_of_the_credential_that_it_came_with() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
@@ -382,34 +428,296 @@ fn l1_a_server_may_have_a_credential_of_its_own_besides() {
 }
 
 #[test]
-fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
+fn g3_what_was_approved_in_one_name_runs_in_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[approvals]\npolicy = \"always-ask\"\n",
+        key(directory.path()).display()
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    let mut both = server(&far, "user_or_shared");
+    both["authentication"] = json!({"type": "bearer", "token": SHARED});
+    add(&daemon, &both);
+    let alice = Some("alice");
+    let result = || call(&daemon, alice, "far_echo")["result"].clone();
+    let approve = |id: &str| assert_eq!(decide(&daemon.socket, id, "approve").status, 200);
+
+    // Sent again after the decision: it is another call by then, and wants another decision.
+    give(&daemon, "alice", ALICE);
+    let of_alice = asked(&result());
+    approve(&of_alice);
+    take(&daemon, "alice");
+    let of_server = asked(&result());
+    assert_ne!(of_server, of_alice);
+    approve(&of_server);
+    give(&daemon, "alice", ALICE);
+    assert_eq!(far.count("tools/call"), 0);
+    // Hers is good still, for her: also with another credential of hers.
+    give(&daemon, "alice", BOB);
+    assert_eq!(account(&daemon, alice), "bob");
+    take(&daemon, "alice");
+    assert_eq!(account(&daemon, alice), "all");
+
+    // Waiting for the decision: the call is refused, and the server does not hear of it.
+    let calls = far.count("tools/call");
+    let refused_after = |change: &dyn Fn()| {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| call(&daemon, alice, "far_echo?wait_ms=60000"));
+            let mut open = Value::Null;
+            eventually("the call waits", || {
+                let list = http::get(&daemon.socket, "/api/v1/approvals?status=pending").json();
+                open = list["approvals"][0]["id"].clone();
+                open.is_string()
+            });
+            change();
+            approve(open.as_str().unwrap());
+            let answer = waiting.join().unwrap()["result"].clone();
+            assert_eq!(answer["error_code"], "denied", "{answer}");
+            answer["error"].as_str().unwrap().to_owned()
+        })
+    };
+    let error = refused_after(&|| give(&daemon, "alice", ALICE));
+    assert!(error.contains("has a credential for it since"), "{error}");
+    let error = refused_after(&|| take(&daemon, "alice"));
+    assert!(error.contains("not made as the server"), "{error}");
+    assert_eq!(far.count("tools/call"), calls);
+    assert_eq!(far.strays(), 0);
+}
+
+/// A daemon with these tokens over TCP, and where that is.
+fn with_tokens(directory: &tempfile::TempDir, tokens: &str, more: &str) -> (Daemon, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n",
+        "[vault]\nkey_file = \"{}\"\n[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}",
         key(directory.path()).display()
     );
-    let tokens = "plain approve plain-plain-plain-plain; hers execute hers-hers-hers-hers-hers user=alice; \
-                  app execute application-application any-user; ops admin operator-operator-operator";
-    let daemon = Daemon::with_config(&config, &[("TOKENS", tokens)]);
+    (Daemon::with_config(&config, &[("TOKENS", tokens)]), address)
+}
+
+/// Sends a request line with a token; the answer's status and the whole of it.
+fn send(
+    address: SocketAddr,
+    token: &str,
+    request: &str,
+    user: Option<&str>,
+    body: &str,
+) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let user = of_user(user);
+    let length = body.len();
+    let text = format!(
+        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{user}\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+/// What a token reads there, as JSON.
+fn read(address: SocketAddr, token: &str, path: &str) -> (u16, Value) {
+    let (status, answer) = send(address, token, &format!("GET {path}"), None, "");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+const PLAIN: &str = "plain-plain-plain-plain";
+const HERS: &str = "hers-hers-hers-hers-hers";
+const APP: &str = "application-application";
+const OPS: &str = "operator-operator-operator";
+
+fn tokens() -> String {
+    format!(
+        "plain approve {PLAIN}; hers execute {HERS} user=alice; app execute {APP} any-user; \
+         ops admin {OPS}; boss approve boss-boss-boss-boss-boss user=alice"
+    )
+}
+
+#[test]
+fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let (daemon, address) = with_tokens(
+        &directory,
+        &tokens(),
+        "[mcp]\nrefresh_after_ms = 50\npin = \"block\"\n",
+    );
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
-    let send = |token: &str, request: &str, user: Option<&str>, body: &str| -> (u16, String) {
-        let mut stream = TcpStream::connect(address).unwrap();
-        let user = of_user(user);
-        let length = body.len();
-        let text = format!(
-            "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{user}\r\n{body}"
-        );
-        stream.write_all(text.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, answer)
+    let echo = |description: &str| {
+        let tool =
+            json!({"name": "echo", "description": description, "inputSchema": {"type": "object"}});
+        far.set_tools(json!([tool]));
+    };
+    let has_echo = |user: &str| tools_of(&daemon, Some(user)).contains(&"far_echo".to_owned());
+    echo("One");
+    assert!(has_echo("alice"));
+    // It is new to bob, whatever it was for her.
+    echo("Two");
+    assert!(has_echo("bob"));
+    eventually("it is another for her", || !has_echo("alice"));
+
+    let pins = |token: &str| {
+        let (status, answer) = read(address, token, "/api/v1/pins");
+        assert_eq!(status, 200, "{answer}");
+        let pins = answer["pins"].as_array().unwrap().iter();
+        let of = |pin: &Value| format!("{} {}", pin["user"], pin["tool"]).replace('"', "");
+        pins.map(of).collect::<Vec<_>>()
+    };
+    let all = [
+        "alice echo",
+        "alice files_of_alice",
+        "bob echo",
+        "bob files_of_bob",
+    ];
+    assert_eq!(pins(APP), all);
+    assert_eq!(pins(OPS), all);
+    assert_eq!(pins(HERS), all[..2]);
+    assert!(pins(PLAIN).is_empty());
+    let status =
+        |token: &str, path: &str| read(address, token, &format!("/api/v1/pins/far/{path}")).0;
+    for (token, of_alice, of_bob) in [(PLAIN, 404, 404), (HERS, 200, 404), (APP, 200, 200)] {
+        assert_eq!(status(token, "echo?user=alice"), of_alice, "{token}");
+        assert_eq!(status(token, "echo?user=bob"), of_bob, "{token}");
+        assert_eq!(status(token, "echo"), 404, "{token}");
+    }
+
+    // An operator accepts for the one, and not for the other.
+    let socket = daemon.socket.to_str().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = run(&[arguments, &["--socket", socket]].concat(), &[]);
+        format!("{}{}", stdout(&output), stderr(&output))
+    };
+    let told = run(&["servers", "tools", "far", "--user", "alice"]);
+    assert!(
+        told.contains("`pillion pins diff far echo --user alice`"),
+        "{told}"
+    );
+    let told = run(&["servers", "tools", "far", "--user", "bob"]);
+    assert!(!told.contains("blocked"), "{told}");
+    let difference = run(&["pins", "diff", "far", "echo", "--user", "alice"]);
+    assert!(difference.contains("- One\n+ Two"), "{difference}");
+    let nobodys = run(&["pins", "accept", "far", "echo"]);
+    assert!(!nobodys.contains("accepted"), "{nobodys}");
+    let accepted = run(&["pins", "accept", "far", "echo", "--user", "alice"]);
+    assert!(accepted.contains("accepted: far echo"), "{accepted}");
+    assert!(has_echo("alice") && has_echo("bob"));
+    let listed = run(&["pins", "list", "--user", "alice"]);
+    assert!(
+        listed.contains("files_of_alice") && !listed.contains("of_bob"),
+        "{listed}"
+    );
+    // They go with the credential.
+    take(&daemon, "bob");
+    assert_eq!(pins(OPS), all[..2]);
+}
+
+#[test]
+fn l1_a_token_of_one_user_reads_the_records_of_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let (daemon, address) = with_tokens(
+        &directory,
+        &tokens(),
+        "[tools.get_time]\nrequire_approval = \"always\"\n",
+    );
+    for user in [None, Some("alice"), Some("bob")] {
+        let calculate = br#"{"expression": "1"}"#;
+        let target = "/api/v1/tools/execute/calculator";
+        http::send(&daemon.socket, "POST", target, &of_user(user), calculate);
+        call(&daemon, user, "get_time");
+    }
+    const BOSS: &str = "boss-boss-boss-boss-boss";
+    let users = |token: &str, path: &str, list: &str| {
+        let (status, answer) = read(address, token, path);
+        assert_eq!(status, 200, "{answer}");
+        let entries = answer[list].as_array().unwrap().iter();
+        let mut users: Vec<_> = entries
+            .map(|entry| entry["user"].as_str().unwrap_or("nobody").to_owned())
+            .collect();
+        users.sort();
+        users.dedup();
+        users
+    };
+    let everybody = ["alice", "bob", "nobody"];
+    for path in ["/api/v1/tool-calls", "/api/v1/tool-calls?tool=calculator"] {
+        assert_eq!(users(HERS, path, "calls"), ["alice"]);
+        assert_eq!(users(BOSS, path, "calls"), ["alice"]);
+        for token in [PLAIN, APP, OPS] {
+            assert_eq!(users(token, path, "calls"), everybody, "{token}");
+        }
+    }
+    let approvals = "/api/v1/approvals";
+    assert_eq!(users(HERS, approvals, "approvals"), ["alice"]);
+    for token in [BOSS, PLAIN, APP, OPS] {
+        assert_eq!(users(token, approvals, "approvals"), everybody, "{token}");
+    }
+    let of_bob = |path: &str, list: &str| {
+        let path = format!("{path}?user=bob");
+        assert_eq!(read(address, HERS, &path).0, 403);
+        let (_, answer) = read(address, OPS, &path);
+        answer[list][0]["id"].as_str().unwrap().to_owned()
+    };
+    for (path, list) in [("/api/v1/tool-calls", "calls"), (approvals, "approvals")] {
+        let one = format!("{path}/{}", of_bob(path, list));
+        let (status, hidden) = read(address, HERS, &one);
+        assert_eq!(status, 404, "{hidden}");
+        assert_eq!(read(address, APP, &one).0, 200);
+        let (_, hers) = read(address, HERS, &format!("{path}?user=alice"));
+        let own = format!("{path}/{}", hers[list][0]["id"].as_str().unwrap());
+        assert_eq!(read(address, HERS, &own).0, 200);
+    }
+    let counted = |token: &str, query: &str| {
+        let path = format!("/api/v1/tool-calls/statistics?tool=calculator{query}");
+        read(address, token, &path)
+    };
+    assert_eq!(counted(HERS, "").1["tools"][0]["calls"], 1);
+    assert_eq!(counted(OPS, "").1["tools"][0]["calls"], 3);
+    assert_eq!(counted(HERS, "&user=bob").0, 403);
+
+    // And while it happens.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let request = format!(
+        "GET /api/v1/events?types=call HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {HERS}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut heard = String::new();
+    let hear_until = |stream: &mut TcpStream, heard: &mut String, text: &str| {
+        while !heard.contains(text) {
+            let mut bytes = [0; 4096];
+            let read = stream.read(&mut bytes).unwrap();
+            assert!(read > 0, "{heard}");
+            *heard += &String::from_utf8_lossy(&bytes[..read]);
+        }
+    };
+    hear_until(&mut stream, &mut heard, "event: ready");
+    for user in [None, Some("bob"), Some("alice")] {
+        call(&daemon, user, "roll_dice");
+    }
+    hear_until(&mut stream, &mut heard, "event: call.ended");
+    assert!(heard.contains("alice"), "{heard}");
+    for other in ["bob", "\"user\":null"] {
+        assert!(!heard.contains(other), "{heard}");
+    }
+}
+
+#[test]
+fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let (daemon, address) = with_tokens(&directory, &tokens(), "");
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "bob", BOB);
+    let send = |token: &str, request: &str, user: Option<&str>, body: &str| {
+        send(address, token, request, user, body)
     };
     const CALL: &str = "POST /api/v1/tools/execute/far_echo";
     let runs = |token: &str, user: Option<&str>, account: &str| {
@@ -426,23 +734,23 @@ fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
         assert_eq!(far.credentials().len(), before);
         status
     };
-    assert_eq!(is_denied("plain-plain-plain-plain", Some("alice")), 200);
-    assert_eq!(is_denied("plain-plain-plain-plain", None), 200);
-    runs("hers-hers-hers-hers-hers", None, "alice");
-    runs("hers-hers-hers-hers-hers", Some("alice"), "alice");
-    assert_eq!(is_denied("hers-hers-hers-hers-hers", Some("bob")), 403);
-    runs("application-application", Some("alice"), "alice");
-    runs("application-application", Some("bob"), "bob");
-    assert_eq!(is_denied("application-application", None), 200);
-    runs("operator-operator-operator", Some("bob"), "bob");
+    assert_eq!(is_denied(PLAIN, Some("alice")), 200);
+    assert_eq!(is_denied(PLAIN, None), 200);
+    runs(HERS, None, "alice");
+    runs(HERS, Some("alice"), "alice");
+    assert_eq!(is_denied(HERS, Some("bob")), 403);
+    runs(APP, Some("alice"), "alice");
+    runs(APP, Some("bob"), "bob");
+    assert_eq!(is_denied(APP, None), 200);
+    runs(OPS, Some("bob"), "bob");
     // Nor does it see what it may not use, at any door.
     let list = "GET /api/v1/tools/";
-    let (_, listed) = send("plain-plain-plain-plain", list, Some("alice"), "");
+    let (_, listed) = send(PLAIN, list, Some("alice"), "");
     assert!(
         !listed.contains("files_of_alice") && listed.contains("may not act for"),
         "{listed}"
     );
-    let (_, listed) = send("hers-hers-hers-hers-hers", list, None, "");
+    let (_, listed) = send(HERS, list, None, "");
     assert!(
         listed.contains("files_of_alice") && !listed.contains("of_bob"),
         "{listed}"
@@ -454,16 +762,11 @@ fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
         "DELETE /api/v1/servers/far/credentials/alice",
         "GET /api/v1//servers/far/credentials",
     ] {
-        let (status, answer) = send("plain-plain-plain-plain", request, None, "{}");
+        let (status, answer) = send(PLAIN, request, None, "{}");
         assert!(status == 403 || status == 404, "{request}: {answer}");
         assert!(!answer.contains("alice"), "{answer}");
     }
-    let (status, _) = send(
-        "operator-operator-operator",
-        "GET /api/v1/servers/far/credentials",
-        None,
-        "",
-    );
+    let (status, _) = send(OPS, "GET /api/v1/servers/far/credentials", None, "");
     assert_eq!(status, 200);
 }
 

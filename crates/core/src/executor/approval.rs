@@ -18,8 +18,8 @@ pub use rules::{ApprovalPolicy, ApprovalRules};
 /// A call that waits for a decision.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// The same for every call of this tool with exactly these arguments for this user, and
-    /// for no other: 64 hexadecimal digits. It names a decision and proves nothing, since
+    /// The same for every call of this tool with exactly these arguments for this user and in
+    /// the same name, and for no other: 64 hexadecimal digits. It names a decision and proves nothing, since
     /// anybody can compute it.
     pub id: String,
     /// The tool that would run.
@@ -103,7 +103,7 @@ pub(super) async fn pass(
     if !asks && context.denied.is_empty() {
         return Ok(None);
     }
-    let id = id::of(tool, arguments, context.user.as_deref());
+    let id = id::of(tool, arguments, context);
     let mut approved = None;
     let decision = if context.denied.contains(&id) {
         Decision::Denied

@@ -102,7 +102,8 @@ pub(super) struct Request<'a> {
     /// Who asks: none of it is shared with others, unless the result is everybody's.
     caller: serde_json::Value,
     variant: Option<String>,
-    /// As whom the tool acts, where that is not the same for everybody.
+    /// The credential that the tool acts with, where that is not the same for everybody: then
+    /// the result is its caller's alone, whatever anybody says of its scope.
     acts_as: Option<String>,
     rule: Option<CacheRule>,
     deadline: Instant,
@@ -125,15 +126,13 @@ impl<'a> Request<'a> {
             arguments: arguments.clone(),
             caller: json!({"principal": context.principal, "user": context.user}),
             variant: context.variant.clone(),
-            acts_as: None,
+            acts_as: context
+                .acts_as
+                .as_ref()
+                .map(|acts_as| acts_as.credential.clone()),
             rule,
             deadline,
         })
-    }
-
-    /// The result is its caller's alone, whatever anybody says of its scope.
-    pub(super) fn acting_as(self, acts_as: Option<String>) -> Self {
-        Self { acts_as, ..self }
     }
 
     /// What two calls have in common that may have one result: SHA-256 of tool, definition,

@@ -13,11 +13,22 @@ pub struct PendingDefinition {
     pub seen_at: Timestamp,
 }
 
+/// Whose tools are meant: those that a server lists for everybody, or for one user alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PinOwner<'a> {
+    /// The id of the server.
+    pub server: &'a str,
+    /// The user; none where the server lists its tools for everybody.
+    pub user: Option<&'a str>,
+}
+
 /// What a tool of an upstream server is accepted to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolPin {
     /// The id of the server.
     pub server: String,
+    /// The user whom the server lists the tool for; none where it lists its tools for everybody.
+    pub user: Option<String>,
     /// The tool's name there.
     pub tool: String,
     /// The hash of the accepted definition.
@@ -40,11 +51,23 @@ pub trait PinStore: Send + Sync {
     /// Only those of the store itself.
     async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin, StoreError>;
 
-    /// The tools of a server, by name.
+    /// The tools of one owner, by name.
     ///
     /// # Errors
     /// Only those of the store itself.
-    async fn pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
+    async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError>;
+
+    /// The tools of a server, whoever they are listed for: everybody's first, by user and name.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn pins_of_all(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
+
+    /// One tool.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError>;
 
     /// Notes what a server offers instead of what is accepted; none when it offers that again.
     ///
@@ -52,7 +75,7 @@ pub trait PinStore: Send + Sync {
     /// `not_found`.
     async fn set_pending_pin(
         &self,
-        server: &str,
+        owner: PinOwner<'_>,
         tool: &str,
         pending: Option<&PendingDefinition>,
     ) -> Result<(), StoreError>;
@@ -63,15 +86,15 @@ pub trait PinStore: Send + Sync {
     /// `not_found`; `conflict` when another definition is pending, or none.
     async fn accept_pin(
         &self,
-        server: &str,
+        owner: PinOwner<'_>,
         tool: &str,
         hash: &str,
         at: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// Forgets a tool; having none is no error.
+    /// Forgets the tools of an owner; having none is no error.
     ///
     /// # Errors
     /// Only those of the store itself.
-    async fn remove_pin(&self, server: &str, tool: &str) -> Result<(), StoreError>;
+    async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<(), StoreError>;
 }

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::{JsonObject, Link, TraceContext};
+use super::{ActsAs, JsonObject, Link, TraceContext};
 use crate::store::CallId;
 
 /// Who calls, and from where: what a tool may know beside its arguments (requirement C1).
@@ -32,6 +32,10 @@ pub struct CallContext {
     pub caller: Option<String>,
     /// The id of the call; the executor sets it before the tool sees the context.
     pub call_id: String,
+    /// As whom the tool was to act when the call was let in, where that is not the same for
+    /// everybody ([`Tool::acts_as`](super::Tool::acts_as)). The executor sets it before anybody
+    /// is asked to approve of the call.
+    pub acts_as: Option<ActsAs>,
     /// The id that the call log is to know the call by; a new one by default.
     pub record: Option<CallId>,
     /// The ids of approvals that were given (G3): calls with these ids run.

@@ -11,7 +11,18 @@ use super::{CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
 
 /// What [`Tool::acts_as`] returns.
-pub type ActsAsFuture = Pin<Box<dyn Future<Output = Result<String, ToolFailure>> + Send>>;
+pub type ActsAsFuture = Pin<Box<dyn Future<Output = Result<ActsAs, ToolFailure>> + Send>>;
+
+/// As whom a tool acts for a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActsAs {
+    /// In whose name: the same text however often the credential is renewed. An approval is for
+    /// a call in this name alone, and a tool that is run acts in no other.
+    pub identity: String,
+    /// With which credential: another text for another one, which is none itself. A kept result
+    /// is for calls with this one alone.
+    pub credential: String,
+}
 
 /// Something that a model can call.
 ///
@@ -33,10 +44,11 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// As whom the tool would act for this caller, where that is not the same for everybody: a
-    /// text that is another one for another credential, and is none itself. Results of such a
-    /// tool are never kept for anybody else. A failure ends the call, before anybody is asked to
-    /// approve of it. None unless it says otherwise.
+    /// As whom the tool would act for this caller, where that is not the same for everybody.
+    /// Results of such a tool are never kept for anybody else. A failure ends the call, before
+    /// anybody is asked to approve of it. When the tool runs, [`CallContext::acts_as`] has what
+    /// this said; whoever has taken that one's place meanwhile must not be acted for. None unless
+    /// it says otherwise.
     fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
         let _ = context;
         None

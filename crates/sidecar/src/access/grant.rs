@@ -160,6 +160,22 @@ impl Grant {
         }
     }
 
+    /// Whose recorded calls alone it may see, where that is one user: the one that a token was
+    /// made for.
+    #[must_use]
+    pub fn calls_of(&self) -> Option<&str> {
+        match &self.users {
+            Users::One(own) => Some(own),
+            Users::Nobody | Users::Anybody => None,
+        }
+    }
+
+    /// Whose approvals alone it may see, where that is one user. Who may decide sees all.
+    #[must_use]
+    pub fn approvals_of(&self) -> Option<&str> {
+        self.calls_of().filter(|_| !self.allows(Scope::Approve))
+    }
+
     /// Whether it allows what needs `scope`.
     #[must_use]
     pub fn allows(&self, scope: Scope) -> bool {
@@ -207,6 +223,17 @@ mod tests {
         for word in ["any-user", "user=alice", "user=any-user"] {
             assert_eq!(Users::parse(word).unwrap().word().unwrap(), word);
         }
+        let whose = |scope, word| {
+            let grant = grant(scope, word);
+            let of = |user: Option<&str>| user.map(str::to_owned);
+            (of(grant.calls_of()), of(grant.approvals_of()))
+        };
+        let alice = Some("alice".to_owned());
+        assert_eq!(whose(Scope::Read, ""), (None, None));
+        assert_eq!(whose(Scope::Read, "any-user"), (None, None));
+        let hers = (alice.clone(), alice.clone());
+        assert_eq!(whose(Scope::Execute, "user=alice"), hers);
+        assert_eq!(whose(Scope::Approve, "user=alice"), (alice, None));
         let list = "/api/v1/servers/far/credentials/";
         assert_eq!(Scope::needed_by(&Method::GET, list), Scope::Admin);
     }

@@ -113,7 +113,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "pillion pins list --server weather --changed",
         ],
     ),
-    ("pins diff", &["pillion pins diff weather forecast"]),
+    (
+        "pins diff",
+        &[
+            "pillion pins diff weather forecast",
+            "pillion pins diff files read --user alice",
+        ],
+    ),
     ("pins accept", &["pillion pins accept weather forecast"]),
     (
         "servers add",

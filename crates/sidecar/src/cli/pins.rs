@@ -36,6 +36,9 @@ struct List {
     /// Only those of this server
     #[arg(long, value_name = "LABEL")]
     server: Option<String>,
+    /// Only those of tools that are listed for this user alone
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// Only those of tools that have changed
     #[arg(long)]
     changed: bool,
@@ -51,6 +54,9 @@ struct OfTool {
     server: String,
     /// The tool's name there, without a prefix
     tool: String,
+    /// Whose tool, where the server lists its tools for each user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
 }
 
 /// `pillion pins accept`
@@ -68,15 +74,17 @@ impl Pins {
         let client = self.socket.client(Duration::from_secs(30));
         match self.command {
             Command::List(list) => list.apply(&client),
-            Command::Diff(OfTool { server, tool }) => {
-                let answer: PinAnswer = decode(&client.raw().pin(&server, &tool)?)?;
+            Command::Diff(OfTool { server, tool, user }) => {
+                let body = client.raw().pin(&server, &tool, user.as_deref())?;
+                let answer: PinAnswer = decode(&body)?;
                 print(difference(&answer).trim_end())?;
                 Ok(ExitCode::SUCCESS)
             }
             Command::Accept(Accept { tool, hash }) => {
                 let request = serde_json::to_vec(&AcceptPin { hash }).map_err(CliError::Answer)?;
-                let OfTool { server, tool } = tool;
-                let body = client.raw().accept_pin(&server, &tool, &request)?;
+                let OfTool { server, tool, user } = tool;
+                let user = user.as_deref();
+                let body = client.raw().accept_pin(&server, &tool, user, &request)?;
                 let answer: PinAnswer = decode(&body)?;
                 print(&format!("accepted: {server} {tool} {}", answer.pin.hash))?;
                 Ok(ExitCode::SUCCESS)
@@ -89,6 +97,7 @@ impl List {
     fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let mut query = vec![("changed", self.changed.to_string())];
         query.extend(self.server.map(|server| ("server", server)));
+        query.extend(self.user.map(|user| ("user", user)));
         let body = client.raw().pins(&query)?;
         if self.json {
             print(&String::from_utf8_lossy(&body))?;
@@ -97,17 +106,18 @@ impl List {
         let list: PinList = decode(&body)?;
         let rows: Vec<_> = list.pins.iter().map(row).collect();
         print(&table(
-            &["SERVER", "TOOL", "STATUS", "SINCE", "HIDDEN"],
+            &["SERVER", "TOOL", "USER", "STATUS", "SINCE", "HIDDEN"],
             &rows,
         ))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn row(pin: &PinEntry) -> [String; 5] {
+fn row(pin: &PinEntry) -> [String; 6] {
     [
         pin.server.clone(),
         visible(&pin.tool),
+        pin.user.as_deref().map_or_else(|| "-".to_owned(), visible),
         pin.status.clone(),
         pin.pending_since
             .as_ref()

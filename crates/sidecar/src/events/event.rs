@@ -102,6 +102,21 @@ impl Event<'_> {
         }
     }
 
+    /// On whose behalf it happened, if on anybody's.
+    pub(super) fn user(&self) -> Option<&str> {
+        match self {
+            Self::CallStarted { place, .. } | Self::CallEnded { place, .. } => {
+                place.context.user.as_deref()
+            }
+            Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
+                record.user.as_deref()
+            }
+            Self::ServerStatus { .. }
+            | Self::ToolsChanged { .. }
+            | Self::ConfigurationReloaded { .. } => None,
+        }
+    }
+
     /// What goes out: a line of JSON, with nothing in it that could be secret or long.
     pub(super) fn data(&self) -> Value {
         let mut data = match self {

@@ -41,11 +41,31 @@ impl Types {
     }
 }
 
+/// Whose events somebody may hear of, where those are one user's; everybody's by default. What
+/// is of no user, such as the status of a server, is for all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hearing {
+    pub(crate) calls_of: Option<String>,
+    pub(crate) approvals_of: Option<String>,
+}
+
+impl Hearing {
+    fn admits(&self, kept: &Kept) -> bool {
+        let own = match kept.kind.split_once('.') {
+            Some(("call", _)) => &self.calls_of,
+            Some(("approval", _)) => &self.approvals_of,
+            _ => return true,
+        };
+        own.is_none() || *own == kept.user
+    }
+}
+
 /// One that listens. What it has not taken yet is not kept for it.
 #[derive(Debug)]
 pub(crate) struct Listener {
     bus: Arc<Bus>,
     types: Types,
+    hearing: Hearing,
     news: watch::Receiver<News>,
     /// The number of the event that comes next.
     next: u64,
@@ -70,10 +90,17 @@ impl Listener {
         Self {
             bus,
             types,
+            hearing: Hearing::default(),
             news,
             next,
             greeting: Some(greeting),
         }
+    }
+
+    /// The same for somebody who may not hear of everything.
+    pub(crate) fn with_hearing(mut self, hearing: Hearing) -> Self {
+        self.hearing = hearing;
+        self
     }
 
     /// The events that are next, as they go out; none at the end. Its future may be dropped, and
@@ -104,10 +131,10 @@ impl Listener {
         }
         let skipped = usize::try_from(self.next - first).unwrap_or(usize::MAX);
         let mut taken = Vec::new();
-        for Kept { number, kind, text } in ring.events.iter().skip(skipped) {
-            self.next = number + 1;
-            if self.types.admit(kind) {
-                taken.extend_from_slice(text);
+        for kept in ring.events.iter().skip(skipped) {
+            self.next = kept.number + 1;
+            if self.types.admit(kept.kind) && self.hearing.admits(kept) {
+                taken.extend_from_slice(&kept.text);
             }
             if taken.len() > AT_ONCE {
                 break;

@@ -114,3 +114,55 @@ async fn kinds_are_chosen_by_name_and_group() {
     bus.close();
     assert!(listener.next().await.is_none());
 }
+
+#[tokio::test]
+async fn l1_one_who_may_hear_of_one_user_hears_of_no_other() {
+    let bus = Arc::<Bus>::default();
+    let alice = Some("alice".to_owned());
+    let hearing = |calls_of, approvals_of| Hearing {
+        calls_of,
+        approvals_of,
+    };
+    let listen = || bus.listen(None, Types::default());
+    let mut hers = listen().with_hearing(hearing(alice.clone(), alice.clone()));
+    let mut decider = listen().with_hearing(hearing(alice, None));
+    let mut all = listen();
+    for listener in [&mut hers, &mut decider, &mut all] {
+        next(listener).await;
+    }
+    for user in [None, Some("bob"), Some("alice")] {
+        let context = CallContext {
+            user: user.map(str::to_owned),
+            ..CallContext::default()
+        };
+        bus.started(&ToolCall::new("c", "echo", json!({})), None, &context);
+        bus.tell(&Event::ApprovalRequested(&approval(user)));
+    }
+    told(&bus, 1);
+    for (listener, calls, approvals) in [(&mut hers, 1, 1), (&mut decider, 1, 3), (&mut all, 3, 3)]
+    {
+        let events = next(listener).await;
+        let count = |kind: &str| events.matches(&format!("event: {kind}\n")).count();
+        assert_eq!(count("call.started"), calls, "{events}");
+        assert_eq!(count("approval.requested"), approvals, "{events}");
+        // What is of no user is for all.
+        assert_eq!(count("configuration.reloaded"), 1, "{events}");
+    }
+}
+
+fn approval(user: Option<&str>) -> pillion_core::store::ApprovalRecord {
+    use pillion_core::store::{ApprovalRecord, Timestamp};
+    ApprovalRecord {
+        id: "a".to_owned(),
+        call: None,
+        tool: "echo".to_owned(),
+        server: None,
+        arguments_hash: "h".to_owned(),
+        arguments: "{}".to_owned(),
+        user: user.map(str::to_owned),
+        created_at: Timestamp::now(),
+        expires_at: Timestamp::now(),
+        decision: None,
+        used_at: None,
+    }
+}

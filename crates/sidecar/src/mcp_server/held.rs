@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::Owner;
 use super::link::Question;
 use super::message::{Request, invalid_params, raw};
 use super::running::Running;
@@ -61,12 +62,12 @@ struct Waiting {
 #[derive(Debug, PartialEq)]
 struct About {
     method: String,
-    user: Option<String>,
+    owner: Owner,
     params: Vec<(String, String)>,
 }
 
 impl About {
-    fn of(request: &Request, user: Option<&str>) -> Self {
+    fn of(request: &Request, owner: &Owner) -> Self {
         let params = ["name", "uri", "arguments", "ref", "argument"];
         let params = params.into_iter().filter_map(|key| {
             let value = request.params.get(key)?;
@@ -74,7 +75,7 @@ impl About {
         });
         Self {
             method: request.method.clone(),
-            user: user.map(str::to_owned),
+            owner: owner.clone(),
             params: params.collect(),
         }
     }
@@ -88,7 +89,7 @@ impl Held {
         running: Running,
         question: Question,
         request: &Request,
-        user: Option<&str>,
+        owner: &Owner,
     ) -> Result<Box<RawValue>, RpcError> {
         let id = Uuid::new_v4();
         let asked = InputRequired {
@@ -113,7 +114,7 @@ impl Held {
         let waiting = Waiting {
             running,
             question,
-            about: About::of(request, user),
+            about: About::of(request, owner),
             since: Instant::now(),
         };
         held.insert(id, waiting);
@@ -128,7 +129,7 @@ impl Held {
     pub(super) fn resume(
         &self,
         request: &Request,
-        user: Option<&str>,
+        owner: &Owner,
     ) -> Result<Option<Resumed>, RpcError> {
         let state = request.params.get("requestState");
         let state = state.and_then(|state| serde_json::from_str::<String>(state.get()).ok());
@@ -142,7 +143,7 @@ impl Held {
         let id = Uuid::parse_str(id).map_err(|_| unknown())?;
         let mut held = self.0.lock();
         let fits = |waiting: &Waiting| {
-            waiting.since.elapsed() < LONGEST && waiting.about == About::of(request, user)
+            waiting.since.elapsed() < LONGEST && waiting.about == About::of(request, owner)
         };
         if !held.get(&id).is_some_and(fits) {
             return Err(unknown());

@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::Owner;
 use super::link::{LogThreshold, Question, Requester};
 use super::message;
 use super::subscriptions::Subscribed;
@@ -37,8 +38,7 @@ pub(super) struct Sessions(Mutex<HashMap<Uuid, Arc<Session>>>);
 pub(super) struct Session {
     pub(super) id: Uuid,
     pub(super) version: ProtocolVersion,
-    /// Whose it is: nobody else may use it.
-    pub(super) user: Option<String>,
+    owner: Owner,
     capabilities: Arc<Map<String, Value>>,
     log_level: LogThreshold,
     state: Mutex<State>,
@@ -65,9 +65,9 @@ impl Sessions {
         &self,
         version: ProtocolVersion,
         capabilities: Map<String, Value>,
-        user: Option<String>,
+        owner: Owner,
     ) -> Arc<Session> {
-        let session = Arc::new(Session::new(version, capabilities, user));
+        let session = Arc::new(Session::new(version, capabilities, owner));
         let mut sessions = self.0.lock();
         sessions.retain(|_, session| !session.is_forgotten());
         if sessions.len() >= MOST_SESSIONS {
@@ -80,11 +80,11 @@ impl Sessions {
         session
     }
 
-    /// The session of that id, if it is this user's.
-    pub(super) fn get(&self, id: &str, user: Option<&str>) -> Option<Arc<Session>> {
+    /// The session of that id, if it is this one's.
+    pub(super) fn get(&self, id: &str, owner: &Owner) -> Option<Arc<Session>> {
         let id = Uuid::parse_str(id).ok()?;
         let session = self.0.lock().get(&id).cloned()?;
-        (session.user.as_deref() == user).then(|| {
+        (session.owner == *owner).then(|| {
             session.state.lock().last_used = Instant::now();
             session
         })
@@ -114,12 +114,12 @@ impl Session {
     pub(super) fn new(
         version: ProtocolVersion,
         capabilities: Map<String, Value>,
-        user: Option<String>,
+        owner: Owner,
     ) -> Self {
         Self {
             id: Uuid::new_v4(),
             version,
-            user,
+            owner,
             capabilities: Arc::new(capabilities),
             log_level: LogThreshold::new(None),
             state: Mutex::new(State {

@@ -34,8 +34,11 @@ pub(super) fn initialize(
         "capabilities": super::capabilities(),
         "serverInfo": super::server_info(),
     }))?;
-    let user = caller.context.user.clone();
-    Ok((app.mcp().sessions.open(version, capabilities, user), result))
+    let owner = caller.owner();
+    Ok((
+        app.mcp().sessions.open(version, capabilities, owner),
+        result,
+    ))
 }
 
 /// Takes what needs no answer.

@@ -19,7 +19,7 @@ use super::message::{
 };
 use super::running::{Event, Running};
 use super::source::{Listener, Source};
-use super::{Caller, subscriptions};
+use super::{Caller, Owner, subscriptions};
 use crate::app::App;
 
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
@@ -94,7 +94,7 @@ pub(super) struct Answering {
     /// The client has left this without an answer.
     unanswered: Option<Question>,
     app: App,
-    user: Option<String>,
+    owner: Owner,
     request: Arc<Request>,
 }
 
@@ -111,14 +111,14 @@ impl Answering {
         request: &Arc<Request>,
         requester: Requester,
     ) -> Result<Self, RpcError> {
-        let user = caller.context.user.clone();
-        let resumed = app.mcp().held.resume(request, user.as_deref())?;
+        let owner = caller.owner();
+        let resumed = app.mcp().held.resume(request, &owner)?;
         let start = || Running::start(app, caller, Arc::clone(request), requester, true);
         let mut answering = Self {
             running: None,
             unanswered: None,
             app: app.clone(),
-            user,
+            owner,
             request: Arc::clone(request),
         };
         match resumed {
@@ -136,7 +136,7 @@ impl Answering {
     fn hold(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
         let running = self.running.take().ok_or_else(cancelled)?;
         let held = &self.app.mcp().held;
-        held.hold(running, question, &self.request, self.user.as_deref())
+        held.hold(running, question, &self.request, &self.owner)
     }
 
     /// Goes on to the next message.

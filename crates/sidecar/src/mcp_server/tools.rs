@@ -126,16 +126,19 @@ async fn find(
     (tool.ok_or_else(|| message::unknown("tool", name)), own)
 }
 
-/// What a call of a tool ends with that is blocked, if the client could see it otherwise, or that
-/// would be one of a server that the caller has no credential for.
+/// What a call of a tool ends with that is blocked, or that would be one of a server that the
+/// caller has no credential for, if the client could see it otherwise.
 fn blocked(app: &App, caller: &Caller, own: &Own, name: &str) -> Option<Box<RawValue>> {
-    let text = match (own.refusal(name), app.upstreams().blocked(name)) {
-        (Some(refusal), _) => refusal.message.clone(),
-        (None, Some(blocked)) if caller.visibility.admits([name, name], &blocked.origin()) => {
-            blocked.reason(name)
+    let (origin, text) = match own.refusal(name) {
+        Some(refused) => (refused.origin.clone(), refused.failure.message.clone()),
+        None => {
+            let blocked = app.upstreams().blocked(name)?;
+            (blocked.origin(), blocked.reason(name))
         }
-        _ => return None,
     };
+    if !caller.visibility.admits([name, name], &origin) {
+        return None;
+    }
     let result = json!({
         "content": [{"type": "text", "text": text}],
         "isError": true,

@@ -1,6 +1,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -11,8 +12,9 @@ use serde::Deserialize;
 
 use super::error::RequestError;
 use super::parameters::Parameters;
+use crate::access::Grant;
 use crate::app::App;
-use crate::events::{Event, Listener, Types};
+use crate::events::{Event, Hearing, Listener, Types};
 
 /// How often something is sent where nothing happens: so it is seen when the client has gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -36,7 +38,7 @@ pub(super) struct Wanted {
     path = "/api/v1/events",
     tag = "events",
     summary = "Listen to what happens",
-    description = "Server-sent events. The first is `ready`, whose id is a place to come back to. With `Last-Event-ID` the stream goes on after that event; `reset` says that events in between are lost. A comment comes every 15 s where nothing happens.",
+    description = "Server-sent events. The first is `ready`, whose id is a place to come back to. With `Last-Event-ID` the stream goes on after that event; `reset` says that events in between are lost. A comment comes every 15 s where nothing happens. A token that was made for one user hears of that user's calls and, unless it may decide, approvals.",
     params(
         Wanted,
         ("last-event-id" = Option<String>, Header, description = "The id of the last event that was seen"),
@@ -48,15 +50,21 @@ pub(super) struct Wanted {
 )]
 pub(super) async fn events(
     State(app): State<App>,
+    Extension(grant): Extension<Grant>,
     headers: HeaderMap,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Response, RequestError> {
     let types = Types::parse(wanted.types.as_deref().unwrap_or_default());
     let types = types.ok_or_else(unknown_type)?;
+    let hearing = Hearing {
+        calls_of: grant.calls_of().map(str::to_owned),
+        approvals_of: grant.approvals_of().map(str::to_owned),
+    };
     let last = headers.get("last-event-id");
     // What is no text is nothing that we have sent.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let listener = app.process().events.listen(last, types);
+    let listener = listener.with_hearing(hearing);
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),

@@ -1,9 +1,9 @@
 //! Everything under `/api/v1/pins`: what the tools of MCP servers are accepted to be.
 
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use pillion_core::store::{Store, ToolPin};
+use axum::{Extension, Json};
+use pillion_core::store::{PinOwner, Store, ToolPin};
 use pillion_wire::{AcceptPin, PinAnswer, PinEntry, PinList};
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +12,7 @@ use super::body::Body;
 use super::error::RequestError;
 use super::parameters::Parameters;
 use super::store_of;
+use crate::access::Grant;
 use crate::app::App;
 use crate::moment::text_of;
 use crate::pins;
@@ -22,9 +23,34 @@ use crate::pins;
 pub(super) struct Wanted {
     /// Only those of this server, by its label.
     server: Option<String>,
+    /// Only those of tools that are listed for this user alone.
+    user: Option<String>,
     /// Only those of tools that have changed.
     #[serde(default)]
     changed: bool,
+}
+
+/// Whose tool is meant.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Owner {
+    /// The user whom the server lists the tool for, where it lists its tools for each.
+    user: Option<String>,
+}
+
+impl Owner {
+    /// Where the pin is, if the request may see it.
+    fn of<'a>(&'a self, server: &'a str, grant: &Grant) -> Result<PinOwner<'a>, RequestError> {
+        let user = self.user.as_deref().filter(|user| !user.is_empty());
+        may_see(grant, user)
+            .then_some(PinOwner { server, user })
+            .ok_or(RequestError::UnknownPin)
+    }
+}
+
+/// Whether a request may see what a server lists for this user: it may have the list itself, then.
+fn may_see(grant: &Grant, user: Option<&str>) -> bool {
+    user.is_none_or(|user| grant.vouches_for(user))
 }
 
 /// Lists what the tools of the configured servers are accepted to be.
@@ -33,6 +59,7 @@ pub(super) struct Wanted {
     path = "/api/v1/pins/",
     tag = "pins",
     summary = "List what the tools of MCP servers are accepted to be",
+    description = "What a server lists for one user alone is there for whoever may act for that user.",
     params(Wanted),
     responses(
         (status = 200, description = "The pins", body = PinList),
@@ -42,6 +69,7 @@ pub(super) struct Wanted {
 )]
 pub(super) async fn list(
     State(app): State<App>,
+    Extension(grant): Extension<Grant>,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<PinList>, RequestError> {
     let store = store_of(&app)?;
@@ -54,8 +82,17 @@ pub(super) async fn list(
     };
     let mut listed = Vec::new();
     for label in labels {
-        let pins = store.pins(&label).await?.into_iter();
-        let pins = pins.filter(|pin| !wanted.changed || pin.pending.is_some());
+        let pins = match wanted.user.as_deref().filter(|user| !user.is_empty()) {
+            None => store.pins_of_all(&label).await?,
+            user => {
+                let server = &label;
+                store.pins(PinOwner { server, user }).await?
+            }
+        };
+        let pins = pins.into_iter().filter(|pin| {
+            let is_wanted = !wanted.changed || pin.pending.is_some();
+            is_wanted && may_see(&grant, pin.user.as_deref())
+        });
         listed.extend(pins.map(|pin| entry(&pin)));
     }
     Ok(Json(PinList {
@@ -73,6 +110,7 @@ pub(super) async fn list(
     params(
         ("server" = String, Path, description = "The server's label"),
         ("tool" = String, Path, description = "The tool's name there"),
+        Owner,
     ),
     responses(
         (status = 200, description = "The pin", body = PinAnswer),
@@ -82,10 +120,13 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(app): State<App>,
+    Extension(grant): Extension<Grant>,
     path: Result<Path<(String, String)>, PathRejection>,
+    Parameters(owner): Parameters<Owner>,
 ) -> Result<Json<PinAnswer>, RequestError> {
     let Path((server, tool)) = path.map_err(|_| RequestError::UnknownPin)?;
-    answer(&*store_of(&app)?, &server, &tool).await
+    let owner = owner.of(&server, &grant)?;
+    answer(&*store_of(&app)?, owner, &tool).await
 }
 
 /// Accepts what the server offers now: the tool can be called again.
@@ -98,6 +139,7 @@ pub(super) async fn show(
     params(
         ("server" = String, Path, description = "The server's label"),
         ("tool" = String, Path, description = "The tool's name there"),
+        Owner,
     ),
     request_body(content = Option<AcceptPin>, content_type = "application/json"),
     responses(
@@ -110,10 +152,13 @@ pub(super) async fn show(
 )]
 pub(super) async fn accept(
     State(app): State<App>,
+    Extension(grant): Extension<Grant>,
     path: Result<Path<(String, String)>, PathRejection>,
+    Parameters(owner): Parameters<Owner>,
     Body(body): Body,
 ) -> Result<Json<PinAnswer>, RequestError> {
     let Path((server, tool)) = path.map_err(|_| RequestError::UnknownPin)?;
+    let owner = owner.of(&server, &grant)?;
     let AcceptPin { hash } = if body.trim_ascii().is_empty() {
         AcceptPin::default()
     } else {
@@ -123,7 +168,7 @@ pub(super) async fn accept(
         request.unwrap_or_default()
     };
     let store = store_of(&app)?;
-    match pins::accept(&*store, &server, &tool, hash.as_deref()).await {
+    match pins::accept(&*store, owner, &tool, hash.as_deref()).await {
         Ok(()) => {}
         Err(error) if error.is_not_found() => return Err(RequestError::UnknownPin),
         Err(error) if error.is_conflict() => {
@@ -134,19 +179,20 @@ pub(super) async fn accept(
     }
     tracing::info!(
         server.label = server,
+        user = owner.user,
         tool.name = tool,
         "A changed tool is accepted"
     );
     app.upstreams().expire(&server);
-    answer(&*store, &server, &tool).await
+    answer(&*store, owner, &tool).await
 }
 
 async fn answer(
     store: &dyn Store,
-    server: &str,
+    owner: PinOwner<'_>,
     tool: &str,
 ) -> Result<Json<PinAnswer>, RequestError> {
-    let pin = pins::pin(store, server, tool).await?;
+    let pin = store.pin(owner, tool).await?;
     let pin = pin.ok_or(RequestError::UnknownPin)?;
     let changes = match &pin.pending {
         Some(pending) => pins::between(&pin.definition, &pending.definition),
@@ -170,6 +216,7 @@ fn entry(pin: &ToolPin) -> PinEntry {
     };
     PinEntry {
         server: pin.server.clone(),
+        user: pin.user.clone(),
         tool: pin.tool.clone(),
         status: status.to_owned(),
         hash: pin.hash.clone(),

@@ -10,6 +10,7 @@ use pillion_core::store::{CallFilter, CallStatus, StoreError, StoreErrorKind, Ti
 use serde::Deserialize;
 
 use super::error::RequestError;
+use crate::access::Grant;
 
 /// Which calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -48,7 +49,8 @@ enum StatusName {
 }
 
 impl Wanted {
-    fn filter(self) -> Result<CallFilter, RequestError> {
+    /// What is wanted, of what `grant` lets one see.
+    fn filter(self, grant: &Grant) -> Result<CallFilter, RequestError> {
         let invalid = |name| RequestError::parameter(name, "a time, as 2026-11-21T18:00:00Z");
         let known = || RequestError::word("status", CallStatus::ALL.map(CallStatus::as_str));
         let status = match self.status {
@@ -58,11 +60,23 @@ impl Wanted {
         Ok(CallFilter {
             server: self.server,
             tool: self.tool,
-            user: self.user,
+            user: only_of(grant.calls_of(), self.user)?,
             status,
             from: moment(self.from.as_deref()).ok_or_else(|| invalid("from"))?,
             until: moment(self.until.as_deref()).ok_or_else(|| invalid("until"))?,
         })
+    }
+}
+
+/// The user whose records are looked for, where `own` is the only one whose may be seen.
+pub(super) fn only_of(
+    own: Option<&str>,
+    wanted: Option<String>,
+) -> Result<Option<String>, RequestError> {
+    match (own, wanted) {
+        (Some(own), Some(wanted)) if own != wanted => Err(RequestError::NotThatUser),
+        (Some(own), _) => Ok(Some(own.to_owned())),
+        (None, wanted) => Ok(wanted),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Giving and taking the credentials of single users (L1).
 
-use pillion_core::store::Timestamp;
+use pillion_core::store::{PinOwner, Timestamp};
 use pillion_wire::UserCredentialEntry;
 use serde_json::{Map, Value};
 
@@ -72,6 +72,14 @@ impl Servers {
         let _base = self.base.lock().await;
         let server = self.find(key)?.0;
         self.user_credentials.remove(&server.id(), user).await?;
+        // What the server listed for the user is the user's own.
+        let owner = PinOwner {
+            server: server.name(),
+            user: Some(user),
+        };
+        if let Err(error) = self.store.remove_pins(owner).await {
+            tracing::warn!(server.label = server.name(), %error, "The pins of a user are left");
+        }
         self.forget_user(&server, user);
         tracing::info!(
             server.label = server.name(),

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use pillion_core::executor::OwnTools;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::store::Timestamp;
-use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName};
+use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
@@ -42,18 +42,27 @@ pub(crate) struct Own {
     pub(crate) listed: IndexMap<ToolName, Arc<UpstreamTool>>,
     /// The servers that could not be asked.
     pub(crate) unavailable: Vec<UnavailableServer>,
-    /// The servers that this caller has no credential for: what stands before the names of their
-    /// tools, and why.
-    refused: Vec<(String, ToolFailure)>,
+    /// The servers that this caller has no credential for.
+    refused: Vec<Refused>,
+}
+
+/// A server that a caller has no credential for.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// What stands before the names of its tools.
+    prefix: String,
+    /// Where they come from.
+    pub(crate) origin: ToolOrigin,
+    /// Why they are not there.
+    pub(crate) failure: ToolFailure,
 }
 
 impl Own {
     /// Why a tool of that name is not there, if it would be one of a server that this caller has
     /// no credential for.
-    pub(crate) fn refusal(&self, name: &str) -> Option<&ToolFailure> {
+    pub(crate) fn refusal(&self, name: &str) -> Option<&Refused> {
         let mut refused = self.refused.iter();
-        let refused = refused.find(|(prefix, _)| !prefix.is_empty() && name.starts_with(prefix));
-        refused.map(|(_, failure)| failure)
+        refused.find(|Refused { prefix, .. }| !prefix.is_empty() && name.starts_with(prefix))
     }
 
     /// The only tool that its server calls so, if the configuration leaves its prefix to us.
@@ -106,7 +115,11 @@ impl Upstreams {
                             error: failure.message.clone(),
                         });
                     }
-                    own.refused.push((server.tool_prefix.clone(), failure));
+                    own.refused.push(Refused {
+                        prefix: server.tool_prefix.clone(),
+                        origin: server.origin(),
+                        failure,
+                    });
                 }
             }
         }
@@ -131,7 +144,8 @@ impl Upstreams {
             let listed = match asked {
                 Ok(tools) => {
                     let policy = server.section.pin.unwrap_or(self.times.pin);
-                    let blocked = self.pins.blocked(&server.label, policy, &tools).await;
+                    let owner = server.pinned(context.vouched_user());
+                    let blocked = self.pins.blocked(owner, policy, &tools).await;
                     blocked.map(|blocked| (tools, blocked))
                 }
                 Err(error) => Err(error),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pillion_core::mcp::{Authentication, ServerConfig};
-use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_core::tool::{ActsAs, CallContext, ErrorCode, ToolFailure};
 use pillion_store::VaultTokenStore;
 use tokio::time::{Instant, sleep};
 
@@ -53,6 +53,16 @@ struct Kept {
 enum Acting<'a> {
     Server,
     User(&'a str, Box<UserCredential>),
+}
+
+impl Acting<'_> {
+    /// In whose name, in a text that outlives the credential.
+    fn identity(&self) -> &'static str {
+        match self {
+            Self::Server => "the server itself",
+            Self::User(..) => "the user",
+        }
+    }
 }
 
 impl Users {
@@ -153,9 +163,11 @@ impl Server {
     ///
     /// # Errors
     /// Why there is none: the call names no user, or one that it may not act for, or who has no
-    /// credential.
+    /// credential; or it was let in, and perhaps approved of, in another name.
     pub(crate) async fn line_for(&self, context: &CallContext) -> Result<Arc<Line>, ToolFailure> {
-        match self.acting(context).await? {
+        let acting = self.acting(context).await?;
+        self.check_identity(context, &acting)?;
+        match acting {
             Acting::Server => Ok(Arc::clone(&self.shared)),
             Acting::User(user, credential) => {
                 let server = || self.server_for(user, &credential);
@@ -164,15 +176,46 @@ impl Server {
         }
     }
 
-    /// A text that is another one for another credential.
+    /// As whom a call of this caller is made.
     ///
     /// # Errors
     /// As for [`line_for`](Self::line_for).
-    pub(super) async fn acts_as(&self, context: &CallContext) -> Result<String, ToolFailure> {
-        Ok(match self.acting(context).await? {
-            Acting::Server => "the server itself".to_owned(),
-            Acting::User(_, credential) => credential.version,
+    pub(super) async fn acts_as(&self, context: &CallContext) -> Result<ActsAs, ToolFailure> {
+        let acting = self.acting(context).await?;
+        let identity = acting.identity().to_owned();
+        Ok(ActsAs {
+            credential: match acting {
+                Acting::Server => identity.clone(),
+                Acting::User(_, credential) => credential.version,
+            },
+            identity,
         })
+    }
+
+    /// Nothing is done in another name than the one in which the call was let in. A renewed
+    /// credential of the same user is not another name.
+    fn check_identity(
+        &self,
+        context: &CallContext,
+        acting: &Acting<'_>,
+    ) -> Result<(), ToolFailure> {
+        let Some(before) = &context.acts_as else {
+            return Ok(());
+        };
+        if before.identity == acting.identity() {
+            return Ok(());
+        }
+        let label = &self.label;
+        let user = context.user.as_deref().unwrap_or_default();
+        let what = match acting {
+            Acting::Server => "has no credential for it any more, and it is not made as the server",
+            Acting::User(..) => "has a credential for it since then",
+        };
+        let message = format!(
+            "The call of MCP server '{label}' was let in before something changed: '{user}' \
+             {what}. Send it again"
+        );
+        Err(ToolFailure::new(ErrorCode::Denied, message))
     }
 
     async fn acting<'a>(&self, context: &'a CallContext) -> Result<Acting<'a>, ToolFailure> {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pillion_core::store::{
     AccessToken, IdempotencyKey, KeyClaim, Memory, MemoryCategory, MemorySearch, PendingDefinition,
-    Store, ToolPin, UNFINISHED_KEYS_STAY,
+    PinOwner, Store, ToolPin, UNFINISHED_KEYS_STAY,
 };
 
 use super::at;
@@ -69,8 +69,13 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
 }
 
 pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
+    let all = PinOwner {
+        server: "s",
+        user: None,
+    };
     let mut pin = ToolPin {
         server: "s".to_owned(),
+        user: None,
         tool: "roll".to_owned(),
         hash: "1".to_owned(),
         definition: r#"{"name":"roll"}"#.to_owned(),
@@ -89,14 +94,15 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
         seen_at: at(2),
     };
     store
-        .set_pending_pin("s", "roll", Some(&pending))
+        .set_pending_pin(all, "roll", Some(&pending))
         .await
         .unwrap();
+    let noted = pending.clone();
     pin.pending = Some(pending.clone());
-    assert_eq!(store.pins("s").await.unwrap(), [pin.clone()]);
-    let other = store.accept_pin("s", "roll", "3", at(3)).await.unwrap_err();
+    assert_eq!(store.pins(all).await.unwrap(), [pin.clone()]);
+    let other = store.accept_pin(all, "roll", "3", at(3)).await.unwrap_err();
     assert!(other.is_conflict(), "{other:?}");
-    store.accept_pin("s", "roll", "2", at(3)).await.unwrap();
+    store.accept_pin(all, "roll", "2", at(3)).await.unwrap();
     let accepted = ToolPin {
         hash: pending.hash,
         definition: pending.definition,
@@ -104,15 +110,37 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
         pending: None,
         ..pin
     };
-    assert_eq!(store.pins("s").await.unwrap(), [accepted]);
-    store.set_pending_pin("s", "roll", None).await.unwrap();
-    let missing = store.set_pending_pin("s", "none", None).await.unwrap_err();
+    assert_eq!(store.pins(all).await.unwrap(), [accepted]);
+    store.set_pending_pin(all, "roll", None).await.unwrap();
+    let missing = store.set_pending_pin(all, "none", None).await.unwrap_err();
     assert!(missing.is_not_found());
-    let missing = store.accept_pin("s", "none", "2", at(3)).await.unwrap_err();
+    let missing = store.accept_pin(all, "none", "2", at(3)).await.unwrap_err();
     assert!(missing.is_not_found());
-    store.remove_pin("s", "roll").await.unwrap();
-    store.remove_pin("s", "roll").await.unwrap();
-    assert!(store.pins("s").await.unwrap().is_empty());
+    // A user's own is another.
+    let alice = PinOwner {
+        user: Some("alice"),
+        ..all
+    };
+    assert!(store.pins(alice).await.unwrap().is_empty());
+    let of_alice = ToolPin {
+        user: Some("alice".to_owned()),
+        ..changed
+    };
+    assert_eq!(store.insert_pin(&of_alice).await.unwrap(), of_alice);
+    assert_eq!(store.pins(alice).await.unwrap(), [of_alice]);
+    store
+        .set_pending_pin(alice, "roll", Some(&noted))
+        .await
+        .unwrap();
+    assert_eq!(store.pins(all).await.unwrap()[0].pending, None);
+    assert_eq!(store.pins_of_all("s").await.unwrap().len(), 2);
+    for _ in 0..2 {
+        store.remove_pins(alice).await.unwrap();
+    }
+    assert_eq!(store.pin(alice, "roll").await.unwrap(), None);
+    assert_eq!(store.pin(all, "roll").await.unwrap().unwrap().user, None);
+    store.remove_pins(all).await.unwrap();
+    assert!(store.pins_of_all("s").await.unwrap().is_empty());
 }
 
 pub async fn l3_access_tokens_are_revoked_and_stay_so(store: Arc<dyn Store>) {

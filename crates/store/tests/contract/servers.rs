@@ -76,6 +76,7 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
         store.record_call(call).await.unwrap();
         let pin = ToolPin {
             server: id.to_owned(),
+            user: None,
             tool: "roll".to_owned(),
             hash: "h".to_owned(),
             definition: "{}".to_owned(),
@@ -83,11 +84,13 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
             pending: None,
         };
         store.insert_pin(&pin).await.unwrap();
+        let user = Some("alice".to_owned());
+        store.insert_pin(&ToolPin { user, ..pin }).await.unwrap();
     }
     store.remove_server("1", NamedRecords::Own).await.unwrap();
     assert_eq!(store.server("1").await.unwrap(), None);
-    assert!(store.pins("1").await.unwrap().is_empty());
-    assert_eq!(store.pins("2").await.unwrap().len(), 1);
+    assert!(store.pins_of_all("1").await.unwrap().is_empty());
+    assert_eq!(store.pins_of_all("2").await.unwrap().len(), 2);
     let left = store.calls(&Default::default(), &Default::default()).await;
     let left = left.unwrap().items;
     let servers: Vec<_> = left.iter().map(|call| call.server.as_deref()).collect();
@@ -99,6 +102,7 @@ pub async fn f2_records_go_by_the_name_that_a_server_has(store: Arc<dyn Store>) 
     store.insert_server(&dice).await.unwrap();
     let pin = |server: &str, hash: &str| ToolPin {
         server: server.to_owned(),
+        user: None,
         tool: "roll".to_owned(),
         hash: hash.to_owned(),
         definition: "{}".to_owned(),
@@ -123,9 +127,9 @@ pub async fn f2_records_go_by_the_name_that_a_server_has(store: Arc<dyn Store>) 
         servers
     };
     assert_eq!(calls().await, ["cards", "dice two"]);
-    assert!(store.pins("dice").await.unwrap().is_empty());
-    assert_eq!(store.pins("dice two").await.unwrap()[0].hash, "own");
+    assert!(store.pins_of_all("dice").await.unwrap().is_empty());
+    assert_eq!(store.pins_of_all("dice two").await.unwrap()[0].hash, "own");
     store.remove_server("1", NamedRecords::Own).await.unwrap();
     assert_eq!(calls().await, ["cards"]);
-    assert!(store.pins("dice two").await.unwrap().is_empty());
+    assert!(store.pins_of_all("dice two").await.unwrap().is_empty());
 }

@@ -5,8 +5,8 @@ use super::*;
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{
-    FnTool, ParameterType, Tool, ToolCall, ToolDefinition, ToolFuture, ToolOrigin, ToolOutput,
-    ToolParameter, ToolResult,
+    ActsAs, ActsAsFuture, FnTool, ParameterType, Tool, ToolCall, ToolDefinition, ToolFuture,
+    ToolOrigin, ToolOutput, ToolParameter, ToolResult,
 };
 
 /// A tool of the MCP server `games` that answers with its arguments.
@@ -159,6 +159,62 @@ async fn g3_an_approval_holds_for_this_tool_these_arguments_and_this_user() {
         ..alice.clone()
     };
     assert!(!run(&executor, "roll", &nobody).await.success);
+}
+
+/// A tool that acts in the name that the channel says, with another credential each time, and
+/// answers with whom the executor has told it.
+struct ActsFor(ToolDefinition);
+
+impl Tool for ActsFor {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+        let identity = context.channel.clone()?;
+        let credential = uuid::Uuid::new_v4().to_string();
+        Some(Box::pin(async move {
+            Ok(ActsAs {
+                identity,
+                credential,
+            })
+        }))
+    }
+
+    fn call(self: Arc<Self>, _arguments: JsonObject, context: CallContext) -> ToolFuture {
+        let acts_as = context.acts_as.map(|acts_as| acts_as.identity);
+        Box::pin(async move { Ok(ToolOutput::value(json!(acts_as))) })
+    }
+}
+
+#[tokio::test]
+async fn g3_an_approval_in_one_name_is_none_in_another() {
+    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let definition = ToolDefinition::builder("mail", "A test").build().unwrap();
+    let registry = executor.registry();
+    registry.register(Arc::new(ActsFor(definition))).unwrap();
+    let alice = |name: Option<&str>| CallContext {
+        channel: name.map(str::to_owned),
+        ..CallContext::for_user("alice")
+    };
+    let mut ids = std::collections::HashSet::new();
+    for name in [None, Some("the user"), Some("the server")] {
+        let asked = run(&executor, "mail", &alice(name)).await;
+        assert!(ids.insert(id_in(&asked)), "{name:?}");
+        let approved = CallContext {
+            approved: [id_in(&asked)].into(),
+            ..alice(name)
+        };
+        // The credential is another one by now, and the name is not.
+        let result = run(&executor, "mail", &approved).await;
+        assert_eq!(result.result, json!(name));
+        let elsewhere = CallContext {
+            channel: Some("somebody else".to_owned()),
+            ..approved
+        };
+        let refused = run(&executor, "mail", &elsewhere).await;
+        assert_eq!(refused.error_code, Some(ErrorCode::ApprovalRequired));
+    }
 }
 
 #[tokio::test]
@@ -425,7 +481,11 @@ async fn g3_an_approval_that_is_gone_runs_nothing_and_one_of_the_context_is_the_
     assert_eq!(result.error.as_deref(), Some("Somebody else has used it"));
     let roll = executor.registry().get("roll").unwrap();
     let arguments = json!({"what": "x"});
-    let id = id::of(&roll, arguments.as_object().unwrap(), Some("alice"));
+    let id = id::of(
+        &roll,
+        arguments.as_object().unwrap(),
+        &CallContext::for_user("alice"),
+    );
     alice.approved.insert(id);
     assert!(run(&executor, "roll", &alice).await.success);
     assert_eq!(*approver.used.lock(), 1);

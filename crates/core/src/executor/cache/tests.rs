@@ -9,8 +9,8 @@ use crate::executor::{
 };
 use crate::registry::ToolRegistry;
 use crate::tool::{
-    ActsAsFuture, CallContext, ErrorCode, JsonObject, Tool, ToolCall, ToolDefinition, ToolFailure,
-    ToolFuture, ToolOrigin, ToolOutput, ToolResult,
+    ActsAs, ActsAsFuture, CallContext, ErrorCode, JsonObject, Tool, ToolCall, ToolDefinition,
+    ToolFailure, ToolFuture, ToolOrigin, ToolOutput, ToolResult,
 };
 
 /// Answers with what its argument `answer` says, 100 ms later, and fails where that is "fail";
@@ -38,7 +38,10 @@ impl Tool for Answers {
             Box::pin(async move {
                 match user.as_str() {
                     "nobody" => Err(ToolFailure::new(ErrorCode::Denied, "no credential")),
-                    _ => Ok("the same for all".to_owned()),
+                    _ => Ok(ActsAs {
+                        identity: "the user".to_owned(),
+                        credential: "the same for all".to_owned(),
+                    }),
                 }
             })
         })

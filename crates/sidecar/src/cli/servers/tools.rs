@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::{Caller, ClientError};
-use pillion_wire::{PinList, ToolList};
+use pillion_wire::{PinEntry, PinList, ToolList};
 
 use super::super::table::table;
 use super::super::tools::warn_of;
@@ -21,11 +21,11 @@ pub(super) struct Tools {
 
 impl Tools {
     pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
-        list(context, &self.server, self.user)
+        list(context, &self.server, self.user.as_deref())
     }
 }
 
-fn list(context: &Context, name: &str, user: Option<String>) -> Result<ExitCode, CliError> {
+fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, CliError> {
     let server = context.find(name)?;
     let caller = match user {
         Some(user) => Caller::default().user(user),
@@ -51,10 +51,11 @@ fn list(context: &Context, name: &str, user: Option<String>) -> Result<ExitCode,
         print(&table(&["NAME", "THERE", "DESCRIPTION"], &rows))?;
     }
     warn_of(&list.unavailable_servers);
-    for tool in blocked(context, &server.name, &list)? {
+    for PinEntry { tool, user, .. } in blocked(context, &server.name, user, &list)? {
+        let whose = user.map_or_else(String::new, |user| format!(" --user {user}"));
         complain(&format!(
             "tool '{tool}' is blocked: its server has changed it since it was accepted; see \
-             `pillion pins diff {} {tool}`",
+             `pillion pins diff {} {tool}{whose}`",
             server.name
         ));
     }
@@ -66,9 +67,14 @@ fn list(context: &Context, name: &str, user: Option<String>) -> Result<ExitCode,
 }
 
 /// The tools that have changed and are therefore not in the list.
-fn blocked(context: &Context, server: &str, list: &ToolList) -> Result<Vec<String>, CliError> {
+fn blocked(
+    context: &Context,
+    server: &str,
+    user: Option<&str>,
+    list: &ToolList,
+) -> Result<Vec<PinEntry>, CliError> {
     let query = [("server", server.to_owned()), ("changed", true.to_string())];
-    let pins = match context.client.raw().pins(&query) {
+    let mut pins = match context.client.raw().pins(&query) {
         Ok(pins) => decode::<PinList>(&pins)?.pins,
         // A sidecar without a store blocks nothing.
         Err(ClientError::Status { status: 503, .. }) => Vec::new(),
@@ -78,6 +84,7 @@ fn blocked(context: &Context, server: &str, list: &ToolList) -> Result<Vec<Strin
         let mut tools = list.tools.iter();
         tools.any(|tool| tool.server_tool.as_deref() == Some(name))
     };
-    let names = pins.into_iter().map(|pin| pin.tool);
-    Ok(names.filter(|name| !is_listed(name)).collect())
+    let is_theirs = |pin: &PinEntry| pin.user.is_none() || pin.user.as_deref() == user;
+    pins.retain(|pin| is_theirs(pin) && !is_listed(&pin.tool));
+    Ok(pins)
 }

@@ -21,7 +21,7 @@ pub(super) struct Create {
     #[arg(long, value_parser = ["read", "execute", "approve", "admin"])]
     scope: String,
     /// Its requests are this user's, and may use what is the user's own, such as credentials for
-    /// MCP servers
+    /// MCP servers; it reads the records of this user's calls alone
     #[arg(long, value_name = "NAME", conflicts_with = "any_user", value_parser = user)]
     user: Option<String>,
     /// Its requests may act for every user that they name: for an application that knows its

@@ -63,9 +63,9 @@ fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
         let reason = "The header Mcp-Session-Id is missing: begin with initialize";
         return Err(invalid(StatusCode::BAD_REQUEST, NO_SESSION, reason));
     };
-    let user = exchange.caller.context.user.as_deref();
+    let owner = exchange.caller.owner();
     let session = id.to_str().ok();
-    let session = session.and_then(|id| exchange.app.mcp().sessions.get(id, user));
+    let session = session.and_then(|id| exchange.app.mcp().sessions.get(id, &owner));
     let Some(session) = session else {
         let reason = "Session not found";
         return Err(invalid(StatusCode::NOT_FOUND, SESSION_NOT_FOUND, reason));

@@ -1,15 +1,17 @@
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use pillion_core::store::{ApprovalFilter, Timestamp, Verdict};
 use pillion_wire::ApprovalList;
 use serde::Deserialize;
 
 use super::entry;
+use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::page::WantedPage;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
+use crate::routes::tool_calls::only_of;
 
 /// Arguments that a list shows, as JSON, in bytes.
 const MOST_SHOWN: usize = 16 * 1024;
@@ -39,11 +41,12 @@ enum StatusName {
 }
 
 impl Wanted {
-    fn filter(&self) -> Result<ApprovalFilter, RequestError> {
+    /// What is wanted, of what `grant` lets one see.
+    fn filter(&self, grant: &Grant) -> Result<ApprovalFilter, RequestError> {
         let now = Some(Timestamp::now());
         let mut filter = ApprovalFilter {
             tool: self.tool.clone(),
-            user: self.user.clone(),
+            user: only_of(grant.approvals_of(), self.user.clone())?,
             ..ApprovalFilter::default()
         };
         match self.status.as_deref() {
@@ -67,19 +70,22 @@ impl Wanted {
     path = "/api/v1/approvals/",
     tag = "approvals",
     summary = "List the calls that wait, or waited, for approval, the newest first",
+    description = "A token that was made for one user sees that user's, unless it may decide.",
     params(Wanted, WantedPage),
     responses(
         (status = 200, description = "A page of approvals", body = ApprovalList),
         (status = 400, description = "A parameter is not what it can be"),
+        (status = 403, description = "The token is another user's"),
         (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
+    Extension(grant): Extension<Grant>,
     Parameters(wanted): Parameters<Wanted>,
     Parameters(page): Parameters<WantedPage>,
 ) -> Result<Json<ApprovalList>, RequestError> {
-    let filter = wanted.filter()?;
+    let filter = wanted.filter(&grant)?;
     let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
     let approvals = page.items.into_iter().map(|record| {
         let is_long = record.arguments.len() > MOST_SHOWN;

@@ -1,9 +1,10 @@
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use pillion_wire::ApprovalAnswer;
 
 use super::entry;
+use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
@@ -14,6 +15,7 @@ use crate::routes::store_of;
     path = "/api/v1/approvals/{id}",
     tag = "approvals",
     summary = "Show one call that waits, or waited, for approval",
+    description = "A token that was made for one user sees that user's, unless it may decide.",
     params(("id" = String, Path, description = "The approval's id, as in a result's `metadata.approval_id`")),
     responses(
         (status = 200, description = "The approval", body = ApprovalAnswer),
@@ -23,10 +25,13 @@ use crate::routes::store_of;
 )]
 pub(in crate::routes) async fn show(
     State(app): State<App>,
+    Extension(grant): Extension<Grant>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ApprovalAnswer>, RequestError> {
     let Path(id) = path.map_err(|_| RequestError::UnknownApproval)?;
     let record = store_of(&app)?.approval(&id).await?;
+    let own = grant.approvals_of();
+    let record = record.filter(|record| own.is_none() || own == record.user.as_deref());
     let record = record.ok_or(RequestError::UnknownApproval)?;
     Ok(Json(ApprovalAnswer {
         success: true,

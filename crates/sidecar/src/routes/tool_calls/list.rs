@@ -1,8 +1,9 @@
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use pillion_wire::ToolCallList;
 
 use super::{Wanted, entry};
+use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::page::WantedPage;
@@ -15,19 +16,22 @@ use crate::routes::store_of;
     path = "/api/v1/tool-calls/",
     tag = "tool-calls",
     summary = "List recorded calls, the newest first",
+    description = "A token that was made for one user sees that user's.",
     params(Wanted, WantedPage),
     responses(
         (status = 200, description = "A page of calls", body = ToolCallList),
         (status = 400, description = "A parameter is not what it can be"),
+        (status = 403, description = "The token is another user's"),
         (status = 503, description = "The store cannot be read"),
     )
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
+    Extension(grant): Extension<Grant>,
     Parameters(wanted): Parameters<Wanted>,
     Parameters(page): Parameters<WantedPage>,
 ) -> Result<Json<ToolCallList>, RequestError> {
-    let (filter, page) = (wanted.filter()?, page.request()?);
+    let (filter, page) = (wanted.filter(&grant)?, page.request()?);
     let page = store_of(&app)?.calls(&filter, &page).await?;
     Ok(Json(ToolCallList {
         success: true,

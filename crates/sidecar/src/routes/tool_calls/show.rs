@@ -1,10 +1,11 @@
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use pillion_core::store::CallId;
 use pillion_wire::ToolCallAnswer;
 
 use super::entry;
+use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
@@ -15,6 +16,7 @@ use crate::routes::store_of;
     path = "/api/v1/tool-calls/{id}",
     tag = "tool-calls",
     summary = "Show one recorded call",
+    description = "A token that was made for one user sees that user's.",
     params(("id" = String, Path, description = "The call's id, as in a result's `metadata.record_id`")),
     responses(
         (status = 200, description = "The call", body = ToolCallAnswer),
@@ -24,6 +26,7 @@ use crate::routes::store_of;
 )]
 pub(in crate::routes) async fn show(
     State(app): State<App>,
+    Extension(grant): Extension<Grant>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ToolCallAnswer>, RequestError> {
     let id = path.ok().and_then(|Path(id)| id.parse::<CallId>().ok());
@@ -32,6 +35,8 @@ pub(in crate::routes) async fn show(
         Some(id) => store.call(id).await?,
         None => None,
     };
+    let own = grant.calls_of();
+    let call = call.filter(|call| own.is_none() || own == call.user.as_deref());
     let call = call.ok_or(RequestError::UnknownCall)?;
     Ok(Json(ToolCallAnswer {
         success: true,

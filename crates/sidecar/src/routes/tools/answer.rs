@@ -1,4 +1,4 @@
-use pillion_core::tool::{ErrorCode, ToolResult};
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolResult};
 use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
 use serde_json::json;
 
@@ -41,8 +41,9 @@ pub(super) fn unknown(
     name: &str,
     unavailable: &[UnavailableServer],
 ) -> Answer {
-    if let Some(refusal) = own.refusal(name) {
-        let failure = Failure::new(refusal.code.as_str(), refusal.message.clone());
+    if let Some(refused) = own.refusal(name) {
+        let ToolFailure { code, message, .. } = &refused.failure;
+        let failure = Failure::new(code.as_str(), message.clone());
         return Answer::Refused(failure.for_tool(shortened(name)));
     }
     if let Some(blocked) = app.upstreams().blocked(name) {
