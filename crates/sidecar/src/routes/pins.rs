@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::body::Body;
 use super::error::RequestError;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, parsed};
 use super::store_of;
 use crate::app::App;
 use crate::moment::text_of;
@@ -23,8 +23,8 @@ pub(super) struct Wanted {
     /// Only those of this server, by its label.
     server: Option<String>,
     /// Only those of tools that have changed.
-    #[serde(default)]
-    changed: bool,
+    #[param(value_type = Option<bool>)]
+    changed: Option<String>,
 }
 
 /// Lists what the tools of the configured servers are accepted to be.
@@ -44,6 +44,8 @@ pub(super) async fn list(
     State(app): State<App>,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<PinList>, RequestError> {
+    let changed = parsed("changed", wanted.changed.as_deref(), "true or false")?;
+    let only_changed = changed.unwrap_or(false);
     let store = store_of(&app)?;
     let labels = match wanted.server {
         Some(label) => vec![label],
@@ -55,7 +57,7 @@ pub(super) async fn list(
     let mut listed = Vec::new();
     for label in labels {
         let pins = store.pins(&label).await?.into_iter();
-        let pins = pins.filter(|pin| !wanted.changed || pin.pending.is_some());
+        let pins = pins.filter(|pin| !only_changed || pin.pending.is_some());
         listed.extend(pins.map(|pin| entry(&pin)));
     }
     Ok(Json(PinList {
