@@ -325,29 +325,6 @@ fn g3_lists_come_in_pages_and_nonsense_is_refused() {
     }
     assert_eq!(seen.len(), 5);
     assert!(seen.is_sorted_by(|a, b| a > b), "{seen:?}");
-    for (target, wanted) in [
-        (
-            "approvals?status=lost",
-            "'status' must be one of pending, approved, denied, expired",
-        ),
-        (
-            "approvals?limit=0",
-            "'limit' must be a number from 1 to 1000",
-        ),
-        ("events?types=x", "'types' must be some of call.started, "),
-        (
-            "tool-calls?from=now",
-            "'from' must be a time, as 2026-11-21T18:00:00Z",
-        ),
-        (
-            "tool-calls?status=x",
-            "'status' must be one of pending, running, ",
-        ),
-    ] {
-        let refused = http::get(socket, &format!("/api/v1/{target}")).json();
-        let error = refused["error"].as_str().unwrap();
-        assert!(error.contains(wanted), "{target}: {error}");
-    }
     for (target, status) in [
         ("/api/v1/approvals?status=lost", 400),
         ("/api/v1/approvals?limit=0", 400),

@@ -14,6 +14,7 @@ use crate::sidecar::Sidecar;
 
 const CALCULATOR: &str = "/api/v1/tools/execute/calculator";
 const ECHO: &str = "/api/v1/tools/execute/far_echo";
+const BATCH: &str = "/api/v1/tools/batch-execute";
 
 fn post(socket: &Path, target: &str, headers: &str, body: &Value) -> Reply {
     send(socket, "POST", target, headers, body.to_string().as_bytes())
@@ -291,6 +292,102 @@ fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_
         let record = result["metadata"]["record_id"].as_str().unwrap();
         let record = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
         assert_eq!(record.json()["call"]["status"], "interrupted");
+    }
+    assert_eq!(server.count("tools/call"), 1);
+}
+
+#[test]
+fn c1_a_batch_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
+    let server = server();
+    let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
+    discover(&daemon);
+    let key = "idempotency-key: b\r\n";
+    let wrong = json!({"id": "2", "name": "calculator", "arguments": {"expression": 7}});
+    let batch = json!({"calls": [
+        {"id": "1", "name": "far_echo", "arguments": {"a": 1, "b": 2}},
+        wrong,
+        {"id": "3", "name": "nope"},
+    ]});
+    // Where nothing has run, the key is free.
+    let none_runs = json!({"calls": [wrong]});
+    let refused = post(&daemon.socket, BATCH, key, &none_runs).json();
+    assert_eq!(
+        refused["results"][0]["result"]["error_code"],
+        "invalid_input"
+    );
+    let first = post(&daemon.socket, BATCH, key, &batch);
+    assert!(!is_replayed(&first), "{}", first.head);
+    let results = first.json()["results"].clone();
+    assert_eq!(results[0]["result"]["success"], true, "{results}");
+    assert_eq!(results[1]["result"]["error_code"], "invalid_input");
+    assert_eq!(results[2]["error_code"], "not_found");
+    for sent in [
+        &none_runs,
+        &json!({"calls": batch["calls"], "mode": "sequential"}),
+    ] {
+        assert_eq!(post(&daemon.socket, BATCH, key, sent).status, 422, "{sent}");
+    }
+    let single = post(&daemon.socket, ECHO, key, &json!({"a": 1, "b": 2}));
+    assert_eq!(single.status, 422);
+
+    daemon.kill();
+    let daemon = daemon.again();
+    let reply = post(&daemon.socket, BATCH, key, &batch);
+    assert!(is_replayed(&reply), "{}", reply.head);
+    assert_eq!(reply.json(), first.json());
+    assert_eq!(server.count("tools/call"), 1);
+    // Each call has a record of its own.
+    let id = results[0]["result"]["metadata"]["record_id"].clone();
+    let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
+    let call = crate::http::get(&daemon.socket, &target).json();
+    assert_eq!(call["call"]["status"], "success", "{call}");
+    assert_ne!(results[1]["result"]["metadata"]["record_id"], id);
+}
+
+#[test]
+fn f4_of_a_batch_that_a_crash_cut_off_no_call_runs_again() {
+    let server = server();
+    let mut daemon = Daemon::with_config(&config(&server, 30_000), &[]);
+    discover(&daemon);
+    server.set_mood(Mood::Asleep);
+    let key = "idempotency-key: b\r\n";
+    let batch = json!({"mode": "sequential", "calls": [
+        {"id": "1", "name": "calculator", "arguments": {"expression": "6 * 7"}},
+        {"id": "2", "name": "far_echo", "arguments": {}},
+        {"id": "3", "name": "calculator", "arguments": {"expression": "1"}},
+    ]});
+    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
+    let body = batch.to_string();
+    let length = body.len();
+    let request =
+        format!("POST {BATCH} HTTP/1.1\r\nhost: x\r\n{key}content-length: {length}\r\n\r\n{body}");
+    caller.write_all(request.as_bytes()).unwrap();
+    eventually("the second runs", || server.count("tools/call") == 1);
+    let during = post(&daemon.socket, BATCH, key, &batch);
+    assert_eq!(during.status, 409);
+    assert!(during.head.contains("retry-after: 1"), "{}", during.head);
+    daemon.kill();
+    server.set_mood(Mood::Well);
+
+    let daemon = daemon.again();
+    for _ in 0..2 {
+        let reply = post(&daemon.socket, BATCH, key, &batch);
+        assert!(is_replayed(&reply), "{}", reply.head);
+        let answer = reply.json();
+        let statuses = ["success", "interrupted"].map(Some).into_iter();
+        for (place, status) in statuses.chain([None]).enumerate() {
+            let of_call = &answer["results"][place];
+            assert_eq!(of_call["id"], (place + 1).to_string());
+            let result = &of_call["result"];
+            assert_eq!(result["error_code"], "unavailable", "{answer}");
+            let record = result["metadata"]["record_id"].as_str();
+            let record = record
+                .map(|id| crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")));
+            let known = record.map(|record| record.json()["call"]["status"].clone());
+            assert_eq!(known, status.map(Value::from), "{answer}");
+            let is_interrupted = result["metadata"].get("interrupted").is_some();
+            assert_eq!(is_interrupted, status.is_some(), "{answer}");
+        }
     }
     assert_eq!(server.count("tools/call"), 1);
 }

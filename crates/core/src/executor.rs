@@ -262,14 +262,27 @@ impl Executor {
         calls: Vec<ToolCall>,
         context: &CallContext,
     ) -> Vec<ToolResult> {
+        let calls = calls.into_iter().map(|call| (call, context.clone()));
+        let ended = self.execute_parallel_to_the_end(calls).await;
+        ended.into_iter().map(|ended| ended.result).collect()
+    }
+
+    /// As [`execute_parallel`](Self::execute_parallel), with a context for each call, and says of
+    /// each whether the tool was begun.
+    pub async fn execute_parallel_to_the_end(
+        &self,
+        calls: impl IntoIterator<Item = (ToolCall, CallContext)>,
+    ) -> Vec<Ended> {
         let at_once = self.shared.config.max_concurrent.get();
+        let calls: Vec<_> = calls.into_iter().enumerate().collect();
         let runs = calls
             .into_iter()
-            .enumerate()
-            .map(|(place, call)| async move { (place, self.execute_one(call, context).await) });
-        let mut results: Vec<_> = stream::iter(runs).buffer_unordered(at_once).collect().await;
-        results.sort_by_key(|(place, _)| *place);
-        results.into_iter().map(|(_, result)| result).collect()
+            .map(|(place, (call, context))| async move {
+                (place, self.execute_to_its_end(call, &context).await)
+            });
+        let mut all: Vec<_> = stream::iter(runs).buffer_unordered(at_once).collect().await;
+        all.sort_by_key(|(place, _)| *place);
+        all.into_iter().map(|(_, ended)| ended).collect()
     }
 
     /// The pipeline. A stage either hands on what the next one needs or ends the call.

@@ -34,6 +34,7 @@ mod log;
 mod mcp;
 mod mcp_server;
 mod millis;
+mod models;
 mod results;
 mod servers;
 mod shutdown;
@@ -114,8 +115,8 @@ pub struct Config {
     /// What is kept of the calls.
     pub call_log: CallLogSection,
     /// The models that clients of the MCP server may name, and what each may see (H2):
-    /// `[[models]]`. Read apart from the rest, as HAWKI's lists are.
-    #[serde(skip)]
+    /// `[[models]]`.
+    #[serde(deserialize_with = "models::read")]
     pub models: Vec<ModelConfig>,
     /// What to log, and how.
     pub log: LogSection,

@@ -1,9 +1,9 @@
 //! Requests that name themselves (`Idempotency-Key`): each runs once, however often it is sent.
 //!
-//! A key is claimed before its request runs, with the id that the call log will know the call by.
-//! What a process that died has left of a request tells the call log: without a call there the
-//! tool has not begun, and the key is free; with one the tool may have done its work, and
-//! the request is not run again.
+//! A key is claimed before its request runs, with the id that the call log will know its first call
+//! by; those of the others [follow](CallId::nth). What a process that died has left of a request
+//! tells the call log: without a call there no tool has begun, and the key is free; with one the
+//! tool may have done its work, and the request is not run again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct KeyLedger {
     process: ProcessLife,
     /// Earlier lives that still end calls.
     predecessors: Predecessors,
-    /// The calls of ours that run under a key.
+    /// The first calls of our requests that run.
     running: Mutex<HashSet<CallId>>,
     /// Held while a claim of the dead is looked into.
     looking_into: tokio::sync::Mutex<()>,
@@ -43,8 +43,9 @@ pub(crate) enum Claim {
     InProgress,
     /// The key stands for another request.
     OtherRequest,
-    /// The process that ran it is dead, and the call is in the call log under this id.
-    CutOff(CallId),
+    /// The process that ran it is dead. Of each of its calls: the id in the call log, if its tool
+    /// may have begun; of one at least it may.
+    CutOff(Vec<Option<CallId>>),
 }
 
 /// What came of an attempt to claim a key.
@@ -84,7 +85,13 @@ impl Fingerprint {
 pub(crate) struct Held {
     ledger: Arc<KeyLedger>,
     key: IdempotencyKey,
+    /// The first of the request's calls.
     call: CallId,
+}
+
+/// The ids of a request's calls, from that of the first.
+fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
+    (0..).map(move |place| first.nth(place))
 }
 
 impl KeyLedger {
@@ -102,11 +109,12 @@ impl KeyLedger {
         }
     }
 
-    /// Claims a key for a request, for which `request` stands.
+    /// Claims a key for a request of so many calls, for which `request` stands.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         key: &IdempotencyKey,
         request: &str,
+        calls: usize,
         ttl: Duration,
     ) -> Result<Claim, StoreError> {
         let claim = match self.try_claim(key, request, ttl).await? {
@@ -124,17 +132,12 @@ impl KeyLedger {
             if !claim.is_same_request {
                 return Ok(Claim::OtherRequest);
             }
-            let call_of_it = self.store.call(claim.call).await?;
-            let may_have_run = call_of_it.is_some_and(|call| {
-                let began = [
-                    CallStatus::Running,
-                    CallStatus::Interrupted,
-                    CallStatus::Success,
-                ];
-                call.duration.is_some() || began.contains(&call.status)
-            });
-            if may_have_run {
-                return Ok(Claim::CutOff(claim.call));
+            let mut begun = Vec::with_capacity(calls);
+            for id in ids(claim.call).take(calls) {
+                begun.push(self.may_have_begun(id).await?.then_some(id));
+            }
+            if begun.iter().any(Option::is_some) {
+                return Ok(Claim::CutOff(begun));
             }
         }
         self.store.release_key(key).await?;
@@ -142,6 +145,17 @@ impl KeyLedger {
             Tried::Known(claim) => claim,
             Tried::OfTheDead(_) => Claim::InProgress,
         })
+    }
+
+    /// Whether the tool of a call may have begun.
+    async fn may_have_begun(&self, call: CallId) -> Result<bool, StoreError> {
+        let began = [
+            CallStatus::Running,
+            CallStatus::Interrupted,
+            CallStatus::Success,
+        ];
+        let call = self.store.call(call).await?;
+        Ok(call.is_some_and(|call| call.duration.is_some() || began.contains(&call.status)))
     }
 
     /// Claims it if nobody has.
@@ -211,7 +225,7 @@ impl KeyLedger {
     }
 
     /// Stores the result of a request. What cannot be stored is told the log: the key stays
-    /// claimed, and its call in the call log keeps the request from running again.
+    /// claimed, and its calls in the call log keep the request from running again.
     pub(crate) async fn record(&self, key: &IdempotencyKey, result: &str) {
         for attempt in 1..=ATTEMPTS {
             match self.store.record_key(key, result).await {
@@ -228,9 +242,9 @@ impl KeyLedger {
 }
 
 impl Held {
-    /// The id that the call log has to know the call by.
-    pub(crate) fn call(&self) -> CallId {
-        self.call
+    /// The ids that the call log has to know the request's calls by, in their order.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = CallId> + use<> {
+        ids(self.call)
     }
 
     /// The request has run, with this result.

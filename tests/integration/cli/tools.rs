@@ -101,13 +101,25 @@ fn a_failed_call_ends_with_1_and_says_why() {
             &["call", "nope"],
             "pillion: Tool 'nope' not found (not_found); available: calculator, get_time, roll_dice\n",
         ),
-        (&["call", "calculator", "{"], "pillion: Malformed JSON: "),
+        (
+            &["call", "calculator", "[1]"],
+            "pillion: The body must be a JSON object",
+        ),
     ];
     for (arguments, expected) in cases {
         let output = tools(&daemon, arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert_eq!(stdout(&output), "");
         assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
+    }
+    for wrong in ["{", "expression=1"] {
+        let output = tools(&daemon, &["call", "calculator", wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        let error = stderr(&output);
+        assert!(
+            error.starts_with("pillion: the arguments are no JSON ("),
+            "{error}"
+        );
     }
     let output = tools(&daemon, &["call", "nope", "--json"]);
     assert_eq!(output.status.code(), Some(1));
@@ -121,7 +133,8 @@ fn without_a_sidecar_the_path_is_named() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stderr(&output),
-        "pillion: The sidecar is not running: nobody listens on /nowhere/pillion.sock (unavailable)\n"
+        "pillion: The sidecar is not running: nobody listens on /nowhere/pillion.sock (unavailable); \
+         start it with `pillion serve`, or name its socket by --socket or PILLION_SOCKET\n"
     );
 }
 

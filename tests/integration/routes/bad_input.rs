@@ -3,6 +3,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::http::{self, Reply};
+use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
 const EXECUTE: &str = "/api/v1/tools/execute/both";
@@ -44,6 +45,49 @@ fn json_that_is_no_object() {
         let reply = http::post(&sidecar.socket, EXECUTE, body);
         let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
         assert!(error.contains("must be a JSON object"), "{body}: {error}");
+    }
+}
+
+#[test]
+fn a_parameter_that_is_not_what_it_can_be_is_named() {
+    let daemon = Daemon::start();
+    let milliseconds = "'wait_ms' must be a number of milliseconds, 0 or more";
+    for (target, wanted) in [
+        (
+            "approvals?status=lost",
+            "'status' must be one of pending, approved, denied, expired",
+        ),
+        (
+            "approvals?limit=0",
+            "'limit' must be a number from 1 to 1000",
+        ),
+        (
+            "tool-calls?limit=abc",
+            "'limit' must be a number from 1 to 1000",
+        ),
+        (
+            "tool-calls?limit=1&limit=2",
+            "The query is malformed: duplicate field `limit`",
+        ),
+        ("tools?wait_ms=soon", milliseconds),
+        ("tools?wait_ms=-1", milliseconds),
+        ("pins?changed=perhaps", "'changed' must be true or false"),
+        ("events?types=x", "'types' must be some of call.started, "),
+        (
+            "tool-calls?from=now",
+            "'from' must be a time, as 2026-11-21T18:00:00Z",
+        ),
+        (
+            "tool-calls?status=x",
+            "'status' must be one of pending, running, ",
+        ),
+    ] {
+        let refused = http::get(&daemon.socket, &format!("/api/v1/{target}"));
+        assert_eq!(refused.status, 400, "{target}");
+        let problem = refused.json();
+        assert_eq!(problem["error_code"], "invalid_input", "{target}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(wanted), "{target}: {detail}");
     }
 }
 

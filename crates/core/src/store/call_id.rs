@@ -59,6 +59,17 @@ impl CallId {
         Self(id)
     }
 
+    /// The id `place` places after this one, of the same time: so the ids of many calls are known
+    /// from that of the first. Like every new id it is nobody else's.
+    #[must_use]
+    pub fn nth(self, place: u64) -> Self {
+        // The bits above are the time and what every such id has.
+        const RANDOM: u128 = (1 << 62) - 1;
+        let id = u128::from_be_bytes(self.0);
+        let place = (id & RANDOM).wrapping_add(u128::from(place)) & RANDOM;
+        Self(((id & !RANDOM) | place).to_be_bytes())
+    }
+
     /// When the id was made.
     #[must_use]
     pub fn made_at(self) -> Timestamp {
@@ -130,6 +141,23 @@ mod tests {
     }
 
     use super::*;
+
+    #[test]
+    fn ids_that_follow_one_another_are_of_one_time() {
+        let first = CallId::new();
+        assert_eq!(first.nth(0), first);
+        let ids: Vec<_> = (0..100).map(|place| first.nth(place)).collect();
+        for (place, id) in ids.iter().enumerate() {
+            assert!(!ids[..place].contains(id));
+            assert_eq!(id.made_at(), first.made_at());
+            assert_eq!(id.to_string().parse(), Ok(*id));
+        }
+        let last: CallId = "01a1ffe6-6261-728a-bfff-ffffffffffff".parse().unwrap();
+        assert_eq!(
+            last.nth(1).to_string(),
+            "01a1ffe6-6261-728a-8000-000000000000"
+        );
+    }
 
     #[test]
     fn an_id_knows_when_it_was_made() {

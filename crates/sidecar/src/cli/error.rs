@@ -22,7 +22,7 @@ pub(super) enum CliError {
     Store(#[from] StoreError),
     #[error("cannot start the runtime: {0}")]
     Runtime(#[source] io::Error),
-    #[error("{0} ({code})", code = .0.code())]
+    #[error("{0} ({code}){hint}", code = .0.code(), hint = hint(.0))]
     Client(#[from] ClientError),
     #[error("cannot read the arguments from standard input: {0}")]
     Input(#[source] io::Error),
@@ -48,6 +48,16 @@ pub(super) enum CliError {
     Usage(String),
     #[error("{}", .0.line())]
     Mcp(super::mcp::McpCommandError),
+}
+
+/// What somebody can do about it who knows nothing else of the sidecar.
+fn hint(error: &ClientError) -> &'static str {
+    match error {
+        ClientError::NotRunning { .. } => {
+            "; start it with `pillion serve`, or name its socket by --socket or PILLION_SOCKET"
+        }
+        _ => "",
+    }
 }
 
 impl CliError {

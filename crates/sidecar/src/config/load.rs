@@ -1,7 +1,6 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use pillion_core::capability::ModelConfig;
 use toml::Table;
 
 use super::environment::{self, Origins};
@@ -95,17 +94,10 @@ fn read(
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let taken = servers::take(&mut table, &named.collect(), wanted)
         .map_err(|fault| blame(source, &origins, fault.key, &fault.message))?;
-    let models = match table.remove("models") {
-        None => Vec::new(),
-        Some(models) => read_models(models).map_err(|message| {
-            blame(source, &origins, KeyPath::from_names(["models"]), &message)
-        })?,
-    };
-    let mut config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
+    let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
         let key = KeyPath::from(error.path());
         blame(source, &origins, key, error.into_inner().message())
     })?;
-    config.models = models;
     for (section, fault) in [
         ("socket", config.socket.fault()),
         ("tcp", config.tcp.fault()),
@@ -117,12 +109,6 @@ fn read(
         }
     }
     Ok((config, taken))
-}
-
-/// The models, which are written as HAWKI's lists are.
-fn read_models(models: toml::Value) -> Result<Vec<ModelConfig>, String> {
-    let models = serde_json::to_value(models).map_err(|error| error.to_string())?;
-    ModelConfig::list_from_value(&models).map_err(|error| error.to_string())
 }
 
 fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {

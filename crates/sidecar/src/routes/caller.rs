@@ -7,7 +7,7 @@ use pillion_wire::{APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, USER_H
 use serde::Deserialize;
 
 use super::error::RequestError;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, parsed};
 use crate::access::{Grant, Scope, Users};
 use crate::app::App;
 use crate::config::AskClients;
@@ -76,16 +76,15 @@ fn decider_of(parts: &Parts, app: &App) -> Option<String> {
 fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
     #[derive(Deserialize)]
     struct Asked {
-        wait_ms: Option<i64>,
+        wait_ms: Option<String>,
     }
     let Parameters(asked) = Parameters::<Asked>::of(&parts.uri)?;
-    let wrong = |name| RequestError::parameter(name, "a number of milliseconds, 0 or more");
-    let millis = match (asked.wait_ms, text_of(parts, APPROVAL_WAIT_HEADER)?) {
-        (Some(millis), _) => u64::try_from(millis).map_err(|_| wrong("wait_ms"))?,
-        (None, None) => 0,
-        (None, Some(text)) => text.parse().map_err(|_| wrong(APPROVAL_WAIT_HEADER))?,
+    let (name, text) = match asked.wait_ms {
+        Some(text) => ("wait_ms", Some(text)),
+        None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };
-    Ok(Duration::from_millis(millis))
+    let millis = parsed(name, text.as_deref(), "a number of milliseconds, 0 or more")?;
+    Ok(Duration::from_millis(millis.unwrap_or(0)))
 }
 
 /// The header's value; an empty one counts as none.

@@ -40,8 +40,8 @@ pub(super) enum RequestError {
     KeyInProgress,
     #[error("The tool's name in the path is not valid UTF-8")]
     BadToolName,
-    #[error("The query string is malformed")]
-    BadQuery,
+    #[error("The query is malformed: {0}")]
+    BadQuery(String),
     #[error("The parameter '{name}' must be {wanted}")]
     BadParameter {
         name: &'static str,
@@ -118,7 +118,7 @@ impl RequestError {
             | Self::BadHeader { .. }
             | Self::BadIdempotencyKey
             | Self::BadToolName
-            | Self::BadQuery
+            | Self::BadQuery(_)
             | Self::UnknownModel(_)
             | Self::BadParameter { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),

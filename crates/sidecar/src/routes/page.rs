@@ -2,6 +2,7 @@ use pillion_core::store::{Cursor, PageRequest};
 use serde::Deserialize;
 
 use super::error::RequestError;
+use super::parameters::parsed;
 
 /// Which page of a list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -10,8 +11,8 @@ pub(super) struct WantedPage {
     /// The `next` of the page before.
     after: Option<String>,
     /// At most so many, 1 to 1000; 50 when it is left out.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    limit: Option<String>,
 }
 
 impl WantedPage {
@@ -20,9 +21,10 @@ impl WantedPage {
     /// # Errors
     /// The limit is none.
     pub(super) fn request(self) -> Result<PageRequest, RequestError> {
-        let limit = self.limit.unwrap_or(PageRequest::default().limit);
+        let wanted = format!("a number from 1 to {}", PageRequest::LARGEST);
+        let limit = parsed("limit", self.limit.as_deref(), &wanted)?;
+        let limit = limit.unwrap_or(PageRequest::default().limit);
         if !(1..=PageRequest::LARGEST).contains(&limit) {
-            let wanted = format!("a number from 1 to {}", PageRequest::LARGEST);
             return Err(RequestError::parameter("limit", wanted));
         }
         Ok(PageRequest {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::body::Body;
 use super::error::RequestError;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, parsed};
 use super::store_of;
 use crate::access::Grant;
 use crate::app::App;
@@ -26,8 +26,8 @@ pub(super) struct Wanted {
     /// Only those of tools that are listed for this user alone.
     user: Option<String>,
     /// Only those of tools that have changed.
-    #[serde(default)]
-    changed: bool,
+    #[param(value_type = Option<bool>)]
+    changed: Option<String>,
 }
 
 /// Whose tool is meant.
@@ -72,6 +72,8 @@ pub(super) async fn list(
     Extension(grant): Extension<Grant>,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<PinList>, RequestError> {
+    let changed = parsed("changed", wanted.changed.as_deref(), "true or false")?;
+    let only_changed = changed.unwrap_or(false);
     let store = store_of(&app)?;
     let labels = match wanted.server {
         Some(label) => vec![label],
@@ -90,7 +92,7 @@ pub(super) async fn list(
             }
         };
         let pins = pins.into_iter().filter(|pin| {
-            let is_wanted = !wanted.changed || pin.pending.is_some();
+            let is_wanted = !only_changed || pin.pending.is_some();
             is_wanted && may_see(&grant, pin.user.as_deref())
         });
         listed.extend(pins.map(|pin| entry(&pin)));

@@ -10,6 +10,7 @@ use pillion_core::store::{CallFilter, CallStatus, StoreError, StoreErrorKind, Ti
 use serde::Deserialize;
 
 use super::error::RequestError;
+use super::parameters::parsed;
 use crate::access::Grant;
 
 /// Which calls.
@@ -51,7 +52,6 @@ enum StatusName {
 impl Wanted {
     /// What is wanted, of what `grant` lets one see.
     fn filter(self, grant: &Grant) -> Result<CallFilter, RequestError> {
-        let invalid = |name| RequestError::parameter(name, "a time, as 2026-11-21T18:00:00Z");
         let known = || RequestError::word("status", CallStatus::ALL.map(CallStatus::as_str));
         let status = match self.status {
             None => None,
@@ -62,8 +62,8 @@ impl Wanted {
             tool: self.tool,
             user: only_of(grant.calls_of(), self.user)?,
             status,
-            from: moment(self.from.as_deref()).ok_or_else(|| invalid("from"))?,
-            until: moment(self.until.as_deref()).ok_or_else(|| invalid("until"))?,
+            from: moment("from", self.from.as_deref())?,
+            until: moment("until", self.until.as_deref())?,
         })
     }
 }
@@ -80,13 +80,9 @@ pub(super) fn only_of(
     }
 }
 
-/// A time, if it is given; none when it is no time.
-fn moment(text: Option<&str>) -> Option<Option<Timestamp>> {
-    let Some(text) = text else {
-        return Some(None);
-    };
-    let moment: Moment = text.parse().ok()?;
-    Some(Some(Timestamp::from_millis(moment.as_millisecond())))
+fn moment(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, RequestError> {
+    let moment: Option<Moment> = parsed(name, text, "a time, as 2026-11-21T18:00:00Z")?;
+    Ok(moment.map(|moment| Timestamp::from_millis(moment.as_millisecond())))
 }
 
 impl From<StoreError> for RequestError {

@@ -73,7 +73,10 @@ pub enum SocketError {
         source: io::Error,
     },
     /// Another sidecar serves the path, is about to, or is just stopping.
-    #[error("another process already serves {}", .0.display())]
+    #[error(
+        "another process already serves {}; with --take-over this one takes its place",
+        .0.display()
+    )]
     AlreadyServed(PathBuf),
     /// There is a file at the path, and it is no socket.
     #[error("{} exists and is not a socket; it is left alone", .0.display())]

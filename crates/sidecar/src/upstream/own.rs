@@ -8,12 +8,12 @@ use futures_util::future::join_all;
 use indexmap::IndexMap;
 use pillion_core::executor::OwnTools;
 use pillion_core::registry::RegisteredTool;
-use pillion_core::store::Timestamp;
 use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
-use super::{LONGEST_PAUSE, Server, UpstreamTool, Upstreams};
+use super::discovery::LONGEST_PAUSE;
+use super::{Server, UpstreamTool, Upstreams};
 
 /// What a server lists on a line, and when it is asked again.
 #[derive(Debug, Default)]
@@ -162,10 +162,7 @@ impl Upstreams {
                         error: None,
                         failures: 0,
                     };
-                    let mut report = server.report.write();
-                    report.was_asked = true;
-                    report.tools = listing.tools.len();
-                    report.connected_at = Some(Timestamp::now());
+                    server.has_listed(listing.tools.len());
                 }
                 Err(error) => {
                     tracing::warn!(server.label = server.label, %error, "Failed to list a user's MCP tools");

@@ -63,13 +63,3 @@ fn h2_a_model_that_is_not_configured_is_an_error() {
     let answer = ask(&sidecar, "/mcp?model=other", "tools/list", json!({}));
     assert_eq!(answer["error"]["message"], "Unknown model: other");
 }
-
-#[test]
-fn h2_a_model_that_is_misread_is_no_configuration() {
-    let toml = "[[models]]\nid = \"x\"\ntools = { function_calling = \"maybe\" }";
-    let error = pillion::config::Config::parse(toml, "x.toml").unwrap_err();
-    assert!(
-        error.to_string().starts_with("x.toml:1: models: "),
-        "{error}"
-    );
-}

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use pillion_client::{Caller, Client};
 use pillion_wire::{Answer, Failure, UnavailableServer};
+use serde::de::IgnoredAny;
 
 use super::super::{CliError, complain};
 
@@ -85,14 +86,22 @@ impl Call {
 }
 
 fn arguments(given: String) -> Result<Vec<u8>, CliError> {
-    if given != "-" {
-        return Ok(given.into_bytes());
-    }
     let mut arguments = Vec::new();
-    std::io::stdin()
-        .lock()
-        .read_to_end(&mut arguments)
-        .map_err(CliError::Input)?;
+    if given == "-" {
+        let mut input = std::io::stdin().lock();
+        let read = input.read_to_end(&mut arguments);
+        read.map_err(CliError::Input)?;
+    } else {
+        arguments = given.into_bytes();
+    }
+    if !arguments.trim_ascii().is_empty()
+        && let Err(error) = serde_json::from_slice::<IgnoredAny>(&arguments)
+    {
+        let message = format!(
+            "the arguments are no JSON ({error}); write them as '{{\"expression\": \"6 * 7\"}}'"
+        );
+        return Err(CliError::Usage(message));
+    }
     Ok(arguments)
 }
 

@@ -304,6 +304,42 @@ fn a_bad_entry_of_mcp_servers_names_its_key_and_line() {
 }
 
 #[test]
+fn h2_a_bad_entry_of_models_names_its_key_and_line() {
+    let cases = [
+        (
+            "tools = { function_calling = true, enabled_tool = [\"calculator\"] }",
+            "pillion.toml:6: models[1].tools.enabled_tool: unknown field `enabled_tool`, \
+             expected one of `function_calling`, `mcp`, `enabled_tools`",
+        ),
+        (
+            "active = true",
+            "pillion.toml:6: models[1].active: unknown field `active`, expected one of `id`, ",
+        ),
+        (
+            "tools = { function_calling = \"yes\" }",
+            "pillion.toml:6: models[1].tools.function_calling: invalid type: string \"yes\", \
+             expected a boolean",
+        ),
+        (
+            "tools = { enabled_tools = \"calculator\" }",
+            "pillion.toml:6: models[1].tools.enabled_tools: invalid type: ",
+        ),
+    ];
+    for (line, expected) in cases {
+        let text = format!("[[models]]\nid = \"a\"\n\n[[models]]\nid = \"b\"\n{line}");
+        let error = message(&text, &[]);
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let error = message("[[models]]\nid = \" \"", &[]);
+    assert!(
+        error.starts_with("pillion.toml:2: models[0].id: "),
+        "{error}"
+    );
+    let error = message("[[models]]\nlabel = \"a\"", &[]);
+    assert!(error.ends_with("missing field `id`"), "{error}");
+}
+
+#[test]
 fn l1_secrets_come_from_variables_and_are_never_shown() {
     let text = format!(
         "{SERVER}authentication = {{ type = \"bearer\", token_env = \"MY_TOKEN\" }}\nheaders_env = {{ X-Extra = \"EXTRA\" }}"

@@ -1,9 +1,15 @@
+use std::iter::repeat_n;
+
 use axum::Json;
 use axum::extract::State;
-use pillion_core::tool::ToolCall;
-use pillion_wire::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
+use axum::response::{IntoResponse, Response};
+use pillion_core::store::CallId;
+use pillion_core::tool::{CallContext, ToolCall};
+use pillion_wire::{Answer, BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
+use serde_json::{Value, json};
 
 use super::answer;
+use super::once::{self, Key, Ran, Request};
 use crate::app::App;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
@@ -21,6 +27,7 @@ use crate::routes::error::RequestError;
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the calls run"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel the calls come from"),
         ("x-request-id" = Option<String>, Header, description = "The caller's id of the request"),
+        ("idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r#"^([!#-\[\]-~]+|"([!#-\[\]-~]|\\["\\])+")$"#, description = "Names the batch: sent again under the same name, it is not run again and has the answer that it had, with the header `idempotency-replayed: true`"),
         ("x-pillion-approval" = Option<String>, Header, description = "The approval that the call is to use"),
         ("wait_ms" = Option<u64>, Query, description = "How long to wait for an approval that is needed; so does the header `x-pillion-approval-wait-ms`"),
     ),
@@ -28,60 +35,120 @@ use crate::routes::error::RequestError;
     responses(
         (status = 200, description = "One result a call", body = BatchAnswer),
         (status = 400, description = "The body is no batch, or has too many calls"),
+        (status = 409, description = "The batch with this Idempotency-Key still runs"),
         (status = 413, description = "The body is too long"),
+        (status = 422, description = "The Idempotency-Key is that of another request"),
+        (status = 503, description = "An Idempotency-Key came, and the store cannot be used"),
     )
 )]
 pub(in crate::routes) async fn batch_execute(
     State(app): State<App>,
+    key: Option<Key>,
     Caller(context): Caller,
     Body(body): Body,
-) -> Result<Json<BatchAnswer>, RequestError> {
-    let request = parse(&app, &body)?;
-    let names: Vec<_> = request
-        .calls
-        .iter()
-        .map(|call| call.name.as_str())
-        .collect();
+) -> Result<Response, RequestError> {
+    let batch = parse(&app, &body)?;
+    match key {
+        Some(key) => once::run(app, key, batch, context).await,
+        None => {
+            let contexts = repeat_n(context.clone(), batch.calls.len());
+            let ran = run(&app, batch, &context, contexts).await;
+            Ok(Json(ran.answer).into_response())
+        }
+    }
+}
+
+/// Runs a batch, each call with the context of its own.
+async fn run(
+    app: &App,
+    batch: BatchRequest,
+    caller: &CallContext,
+    contexts: impl Iterator<Item = CallContext> + Send,
+) -> Ran<BatchAnswer> {
+    let names: Vec<_> = batch.calls.iter().map(|call| call.name.as_str()).collect();
     let unavailable = app.look_for(&names).await;
-    let own = app.own_tools(&context, &names).await;
+    let own = app.own_tools(caller, &names).await;
 
     // Calls of tools that are not there are answered here; the executor sees the others.
-    let ids: Vec<_> = request.calls.iter().map(|call| call.id.clone()).collect();
-    let mut answers: Vec<_> = request
+    let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
+    let mut answers: Vec<_> = batch
         .calls
         .iter()
         .map(|call| {
-            let is_known = answer::is_known(&app, &own, &call.name);
-            (!is_known).then(|| answer::unknown(&app, &own, &call.name, &unavailable))
+            let is_known = answer::is_known(app, &own, &call.name);
+            (!is_known).then(|| answer::unknown(app, &own, &call.name, &unavailable))
         })
         .collect();
-    let calls = request
-        .calls
-        .into_iter()
+    let calls = batch.calls.into_iter().map(to_core).zip(contexts);
+    let calls: Vec<_> = calls
         .zip(&answers)
-        .filter(|(_, answer)| answer.is_none())
-        .map(|(call, _)| to_core(call))
+        .filter_map(|(call, answer)| answer.is_none().then_some(call))
         .collect();
     let executor = app.executor().with_own_tools(own.tools);
-    let results = match request.mode {
-        BatchMode::Parallel => executor.execute_parallel(calls, &context).await,
-        BatchMode::Sequential => executor.execute(calls, &context).await,
+    let all = match batch.mode {
+        BatchMode::Parallel => executor.execute_parallel_to_the_end(calls).await,
+        BatchMode::Sequential => {
+            let mut all = Vec::with_capacity(calls.len());
+            for (call, context) in calls {
+                all.push(executor.execute_to_its_end(call, &context).await);
+            }
+            all
+        }
     };
+    let is_final = all
+        .iter()
+        .any(|ended| ended.tool_began || ended.result.success);
     let open = answers.iter_mut().filter(|answer| answer.is_none());
-    for (answer, result) in open.zip(results) {
-        *answer = Some(answer::ran(result));
+    for (answer, ended) in open.zip(all) {
+        *answer = Some(answer::ran(ended.result));
     }
+    let answers = answers.into_iter().flatten();
+    Ran {
+        answer: answer_of(ids.into_iter().zip(answers)),
+        is_final,
+    }
+}
 
-    let results: Vec<_> = ids
-        .into_iter()
-        .zip(answers.into_iter().flatten())
+/// The answers with their calls' ids.
+fn answer_of(answers: impl Iterator<Item = (String, Answer)>) -> BatchAnswer {
+    let results: Vec<_> = answers
         .map(|(id, answer)| BatchResult { id, answer })
         .collect();
-    Ok(Json(BatchAnswer {
+    BatchAnswer {
         success: true,
         total: results.len(),
         results,
-    }))
+    }
+}
+
+impl Request for BatchRequest {
+    type Answer = BatchAnswer;
+
+    fn content(&self) -> Value {
+        json!({"batch": self})
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    async fn run(
+        self,
+        app: App,
+        context: CallContext,
+        records: impl Iterator<Item = CallId> + Send,
+    ) -> Ran<BatchAnswer> {
+        let contexts = records.map(|id| CallContext {
+            record: Some(id),
+            ..context.clone()
+        });
+        run(&app, self, &context, contexts).await
+    }
+
+    fn cut_off(self, begun: Vec<Option<CallId>>) -> BatchAnswer {
+        let calls = self.calls.into_iter().zip(begun);
+        answer_of(calls.map(|(call, begun)| (call.id.clone(), once::cut_off(to_core(call), begun))))
+    }
 }
 
 /// Malformed JSON and a body of another shape are told apart.

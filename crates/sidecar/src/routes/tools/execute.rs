@@ -2,11 +2,13 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::Answer;
+use serde_json::{Value, json};
 
 use super::answer;
-use super::once::{self, Key};
+use super::once::{self, Key, Ran, Request};
 use crate::app::App;
 use crate::echo::shortened;
 use crate::routes::body::Arguments;
@@ -56,18 +58,49 @@ pub(in crate::routes) async fn execute(
     let call = ToolCall::new(&*id, name, arguments);
     match key {
         Some(key) => once::run(app, key, call, context).await,
-        None => Ok(Json(run(&app, call, &context).await.0).into_response()),
+        None => Ok(Json(run(&app, call, &context).await.answer).into_response()),
     }
 }
 
-/// The answer to a call, and whether its tool was begun.
-pub(super) async fn run(app: &App, call: ToolCall, context: &CallContext) -> (Answer, bool) {
+async fn run(app: &App, call: ToolCall, context: &CallContext) -> Ran<Answer> {
     let unavailable = app.look_for(&[&call.name]).await;
     let own = app.own_tools(context, &[&call.name]).await;
     if !answer::is_known(app, &own, &call.name) {
-        return (answer::unknown(app, &own, &call.name, &unavailable), false);
+        return Ran {
+            answer: answer::unknown(app, &own, &call.name, &unavailable),
+            is_final: false,
+        };
     }
     let executor = app.executor().with_own_tools(own.tools);
     let ended = executor.execute_to_its_end(call, context).await;
-    (answer::ran(ended.result), ended.tool_began)
+    Ran {
+        is_final: ended.tool_began || ended.result.success,
+        answer: answer::ran(ended.result),
+    }
+}
+
+impl Request for ToolCall {
+    type Answer = Answer;
+
+    fn content(&self) -> Value {
+        json!({"tool": self.name, "arguments": self.arguments})
+    }
+
+    fn calls(&self) -> usize {
+        1
+    }
+
+    async fn run(
+        self,
+        app: App,
+        context: CallContext,
+        mut records: impl Iterator<Item = CallId> + Send,
+    ) -> Ran<Answer> {
+        let record = records.next();
+        run(&app, self, &CallContext { record, ..context }).await
+    }
+
+    fn cut_off(self, begun: Vec<Option<CallId>>) -> Answer {
+        once::cut_off(self, begun.into_iter().flatten().next())
+    }
 }

@@ -1,4 +1,4 @@
-//! Calls that name themselves (`Idempotency-Key`).
+//! Requests that name themselves (`Idempotency-Key`).
 
 use axum::Json;
 use axum::extract::OptionalFromRequestParts;
@@ -8,11 +8,12 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::digest::sha256_hex;
 use pillion_core::store::{CallId, IdempotencyKey};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
-use pillion_wire::{IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER};
-use serde_json::json;
+use pillion_wire::{Answer, IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER};
+use serde::Serialize;
+use serde_json::{Value, json};
 use tracing::Instrument;
 
-use super::{answer, execute};
+use super::answer;
 use crate::app::App;
 use crate::idempotency::Claim;
 use crate::routes::error::RequestError;
@@ -73,12 +74,44 @@ fn unescaped(quoted: &str) -> Option<String> {
     Some(text)
 }
 
-/// Runs the call, unless it has run under this key. It goes on when its caller has gone, so that
-/// whoever comes again finds the result.
-pub(super) async fn run(
+/// A request that runs tools, and may come with a key.
+pub(super) trait Request: Send + 'static {
+    type Answer: Serialize + Send + 'static;
+
+    /// What it asks for. Another request that says the same, its keys in whatever order, is the
+    /// same request.
+    fn content(&self) -> Value;
+
+    /// How many calls it has.
+    fn calls(&self) -> usize;
+
+    /// Runs it. The call log knows its calls by the `records`, in their order.
+    fn run(
+        self,
+        app: App,
+        context: CallContext,
+        records: impl Iterator<Item = CallId> + Send,
+    ) -> impl Future<Output = Ran<Self::Answer>> + Send;
+
+    /// The answer, where an earlier life of the sidecar has begun some of its calls and answered
+    /// none: those with an id, which they have in the call log.
+    fn cut_off(self, begun: Vec<Option<CallId>>) -> Self::Answer;
+}
+
+/// What came of a request.
+pub(super) struct Ran<T> {
+    pub(super) answer: T,
+    /// The answer of a request that is sent again is this one: a tool has begun, or a call is a
+    /// success.
+    pub(super) is_final: bool,
+}
+
+/// Runs the request, unless it has run under this key. It goes on when its caller has gone, so that
+/// whoever comes again finds the answer.
+pub(super) async fn run<R: Request>(
     app: App,
     Key(key): Key,
-    call: ToolCall,
+    request: R,
     context: CallContext,
 ) -> Result<Response, RequestError> {
     let state = app.state().ok_or(RequestError::NoStore)?;
@@ -86,30 +119,27 @@ pub(super) async fn run(
         scope: json!([context.principal, context.user]).to_string(),
         key,
     };
-    let request = fingerprint(&call);
+    let content = fingerprint(request.content());
     let ttl = app.http().idempotency_ttl;
     let keys = state.keys();
-    let held = match keys.claim(&key, &request, ttl).await? {
+    let held = match keys.claim(&key, &content, request.calls(), ttl).await? {
         Claim::Mine(held) => held,
         Claim::Recorded(answer) => return Ok(replayed(answer)),
         Claim::InProgress => return Err(RequestError::KeyInProgress),
         Claim::OtherRequest => return Err(RequestError::KeyOfAnotherRequest),
-        Claim::CutOff(id) => {
-            let answer = cut_off(call, id)?;
+        Claim::CutOff(begun) => {
+            let answer = serde_json::to_string(&request.cut_off(begun));
+            let answer = answer.map_err(|_| RequestError::Panicked)?;
             keys.record(&key, &answer).await;
             return Ok(replayed(answer));
         }
     };
-    let context = CallContext {
-        record: Some(held.call()),
-        ..context
-    };
     let process = std::sync::Arc::clone(app.process());
     let task = async move {
-        let (answer, began) = execute::run(&app, call, &context).await;
+        let Ran { answer, is_final } = request.run(app, context, held.calls()).await;
         let text = serde_json::to_string(&answer);
         match text {
-            Ok(text) if began || answer.is_success() => held.ran(&text).await,
+            Ok(text) if is_final => held.ran(&text).await,
             Ok(_) => held.did_not_run().await,
             Err(error) => tracing::error!(%error, "An answer cannot be written"),
         }
@@ -120,11 +150,10 @@ pub(super) async fn run(
     Ok(Json(answer).into_response())
 }
 
-/// What stands for a request: SHA-256 of the name and the arguments, in whatever order.
-fn fingerprint(call: &ToolCall) -> String {
-    let mut request = json!({"tool": call.name, "arguments": call.arguments});
-    request.sort_all_objects();
-    sha256_hex(&request.to_string())
+/// What stands for a request: SHA-256 of its content, in whatever order.
+fn fingerprint(mut content: Value) -> String {
+    content.sort_all_objects();
+    sha256_hex(&content.to_string())
 }
 
 fn replayed(answer: String) -> Response {
@@ -135,17 +164,29 @@ fn replayed(answer: String) -> Response {
     (headers, answer).into_response()
 }
 
-/// The answer for a call that an earlier life of the sidecar has begun and not answered.
-fn cut_off(call: ToolCall, id: CallId) -> Result<String, RequestError> {
-    let error = "The sidecar ended while this call ran; whether the tool has done its work is \
-                 not known. To run it again, send a new Idempotency-Key";
+/// The answer for a call of a request that an earlier life of the sidecar has not answered; with the
+/// id of one that it has begun.
+pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> Answer {
+    let error = match begun {
+        Some(_) => {
+            "The sidecar ended before it answered this call. Whether the tool has done its work is \
+             not known here; its record in the call log may say. To run it again, send a new \
+             Idempotency-Key"
+        }
+        None => {
+            "The sidecar ended before this call ran, but not before others of its batch. To run \
+             it, send a new Idempotency-Key"
+        }
+    };
     let mut result = ToolResult::failure(call.id, call.name, ErrorCode::Unavailable, error);
-    let id = id.to_string();
-    result
-        .metadata
-        .insert("interrupted".to_owned(), json!(true));
-    result.metadata.insert("record_id".to_owned(), json!(id));
-    serde_json::to_string(&answer::ran(result)).map_err(|_| RequestError::Panicked)
+    if let Some(id) = begun {
+        let id = json!(id.to_string());
+        let interrupted = ("interrupted".to_owned(), json!(true));
+        result
+            .metadata
+            .extend([interrupted, ("record_id".to_owned(), id)]);
+    }
+    answer::ran(result)
 }
 
 #[cfg(test)]
@@ -177,7 +218,7 @@ mod tests {
     fn a_request_is_its_tool_and_its_arguments_in_any_order() {
         let of = |name: &str, arguments: &str| {
             let arguments = serde_json::from_str(arguments).unwrap();
-            fingerprint(&ToolCall::new("x", name, arguments))
+            fingerprint(ToolCall::new("x", name, arguments).content())
         };
         let request = of("t", r#"{"a": {"c": 1, "d": 2}, "b": 3}"#);
         assert_eq!(request, of("t", r#"{"b": 3, "a": {"d": 2, "c": 1}}"#));

@@ -1,0 +1,240 @@
+//! Asks the servers for their tools, and registers what they offer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use indexmap::IndexMap;
+use pillion_core::tool::ToolName;
+use pillion_wire::UnavailableServer;
+use tokio::sync::MutexGuard;
+use tokio::time::Instant;
+
+use super::offer::{Offer, RawTool};
+use super::server::Server;
+use super::{Blocked, UpstreamTool, Upstreams};
+use crate::connections::ConnectionStatus;
+use crate::events::Event;
+
+/// The longest that a server which fails again and again is left alone.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// What is to be known of one server to ask it again.
+#[derive(Debug, Default, Clone)]
+pub(super) struct State {
+    /// The names under which the server's tools are registered.
+    pub(super) tools: Vec<ToolName>,
+    /// When to ask next; now, if none is set.
+    next: Option<Next>,
+    /// How many tries have failed since the last that did not.
+    failures: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    At(Instant),
+    Never,
+}
+
+impl State {
+    fn is_due(&self) -> bool {
+        match self.next {
+            None => true,
+            Some(Next::At(instant)) => Instant::now() >= instant,
+            Some(Next::Never) => false,
+        }
+    }
+}
+
+impl Upstreams {
+    /// Asks every server whose list is missing or old, and names those that failed.
+    pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
+        let mut latest = self;
+        loop {
+            let states = latest.states.lock().await;
+            match latest.successor.get() {
+                None => return latest.ask(states).await,
+                Some(successor) => latest = successor,
+            }
+        }
+    }
+
+    /// Asks those servers of which that is due. Nobody takes the place of these meanwhile.
+    async fn ask(&self, mut states: MutexGuard<'_, Vec<State>>) -> Vec<UnavailableServer> {
+        if self.servers.is_empty() {
+            return Vec::new();
+        }
+        let asked = self.servers.iter().zip(&*states).map(|(server, state)| {
+            let limit = self.times.discovery_timeout;
+            async move {
+                if !server.lists_for_all() {
+                    return None;
+                }
+                if server.takes_stale() || state.is_due() {
+                    if server.status() != ConnectionStatus::Connected {
+                        self.tell_status(server, ConnectionStatus::Connecting, None);
+                    }
+                    Some(server.list(&server.shared.client, limit).await)
+                } else {
+                    None
+                }
+            }
+        });
+        let answers = join_all(asked).await;
+        // In the order of the configuration, whichever server answered first.
+        let known = self.servers.iter().zip(states.iter_mut());
+        for ((server, state), answer) in known.zip(answers) {
+            match answer {
+                Some(Ok(tools)) => {
+                    let policy = server.section.pin.unwrap_or(self.times.pin);
+                    match self.pins.blocked(server.pinned(None), policy, &tools).await {
+                        Ok(blocked) => self.accept(server, state, &tools, &blocked),
+                        Err(error) => self.give_up(server, state, error),
+                    }
+                }
+                Some(Err(error)) => self.give_up(server, state, error),
+                None => {}
+            }
+        }
+        self.was_tried.store(true, Ordering::Release);
+        let reports = self.servers.iter().map(|server| server.report());
+        reports
+            .filter_map(|report| {
+                Some(UnavailableServer {
+                    label: report.label,
+                    error: report.error?,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn tell_status(
+        &self,
+        server: &Server,
+        status: ConnectionStatus,
+        error: Option<&str>,
+    ) {
+        tracing::debug!(
+            server.label = server.label,
+            status = status.as_str(),
+            "A connection"
+        );
+        if status == ConnectionStatus::Connected {
+            self.listeners.connections.connected(&server.label);
+        }
+        self.listeners.events.tell(&Event::ServerStatus {
+            server: &server.label,
+            status: status.as_str(),
+            error,
+        });
+    }
+
+    /// Tells what is otherwise than it was, if anything is.
+    fn tell_changes(&self, server: &Arc<Server>, registered: &[(ToolName, Arc<UpstreamTool>)]) {
+        let known = self.tools.read();
+        let before = known.iter();
+        let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = before
+            .filter(|(_, tool)| Arc::ptr_eq(tool.server(), server))
+            .collect();
+        let now: IndexMap<&ToolName, &Arc<UpstreamTool>> =
+            registered.iter().map(|(name, tool)| (name, tool)).collect();
+        let names = |of: &IndexMap<&'_ ToolName, _>, is_meant: &dyn Fn(&ToolName) -> bool| {
+            let names = of.keys().filter(|name| is_meant(name));
+            names.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let added = names(&now, &|name| !before.contains_key(name));
+        let removed = names(&before, &|name| !now.contains_key(name));
+        let changed = names(&now, &|name| {
+            before
+                .get(name)
+                .is_some_and(|tool| !tool.is_same(now[name]))
+        });
+        for name in added.iter().chain(&changed) {
+            let tool = ToolName::new(name.as_str()).ok();
+            let tool = tool.and_then(|name| now.get(&name).copied());
+            for warning in tool.map_or(&[][..], |tool| tool.warnings()) {
+                tracing::warn!(
+                    server.label = server.label,
+                    tool.name = name,
+                    warning,
+                    "Something is hidden in the definition of a tool"
+                );
+            }
+        }
+        if added.is_empty() && removed.is_empty() && changed.is_empty() {
+            return;
+        }
+        self.listeners.events.tell(&Event::ToolsChanged {
+            server: Some(&server.label),
+            added,
+            removed,
+            changed,
+        });
+    }
+
+    fn accept(
+        &self,
+        server: &Arc<Server>,
+        state: &mut State,
+        tools: &[RawTool],
+        blocked: &HashSet<String>,
+    ) {
+        if server.status() != ConnectionStatus::Connected {
+            self.tell_status(server, ConnectionStatus::Connected, None);
+        }
+        let offer = Offer { server };
+        let refresh_after = self.times.refresh_after;
+        let registered = offer.register(tools, blocked, &state.tools, &self.registry);
+        {
+            let mut known = self.blocked.write();
+            known.retain(|_, other| !Arc::ptr_eq(&other.server, server));
+            known.extend(blocked.iter().map(|tool| {
+                let name = format!("{}{tool}", server.tool_prefix);
+                let (server, tool) = (Arc::clone(server), tool.clone());
+                (name, Blocked { server, tool })
+            }));
+        }
+        let names = registered.iter().map(|(name, _)| name.clone()).collect();
+        self.tell_changes(server, &registered);
+        {
+            let mut known = self.tools.write();
+            known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
+            known.extend(registered);
+        }
+        *state = State {
+            tools: names,
+            next: Some(if refresh_after.is_zero() {
+                Next::Never
+            } else {
+                Next::At(Instant::now() + refresh_after)
+            }),
+            failures: 0,
+        };
+        let tools = state.tools.len();
+        server.has_listed(tools);
+        tracing::info!(
+            server.label = server.label,
+            tools,
+            "MCP server `{}` offers {tools} tools",
+            server.label
+        );
+    }
+
+    fn give_up(&self, server: &Server, state: &mut State, error: String) {
+        // Once for each reason, not once for each try.
+        if server.report().error.as_ref() != Some(&error) {
+            self.tell_status(server, ConnectionStatus::Error, Some(&error));
+            tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
+        }
+        let pause = self
+            .times
+            .retry_after
+            .saturating_mul(1 << state.failures.min(16));
+        let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
+        server.has_failed(error);
+        state.failures += 1;
+        state.next = Some(Next::At(Instant::now() + pause));
+    }
+}

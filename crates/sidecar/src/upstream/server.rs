@@ -1,0 +1,233 @@
+//! One MCP server: the connections with it, and what others may know of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use parking_lot::RwLock;
+use pillion_core::mcp::McpClient;
+use pillion_core::store::{PinOwner, Timestamp};
+use pillion_core::tool::{ToolOrigin, TraceContext};
+use tokio::time::timeout;
+
+use super::Listeners;
+use super::line::Line;
+use super::offer::RawTool;
+use super::users::Users;
+use crate::config::McpServerSection;
+use crate::connections::ConnectionStatus;
+use crate::servers::{UserCredentials, file_id};
+use crate::telemetry::{Span, Telemetry};
+
+/// How long to wait before a server is asked again at once; twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) label: String,
+    /// Its id in the store, or what stands for it.
+    pub(super) id: String,
+    /// What stands before the names of its tools in the registry.
+    pub(super) tool_prefix: String,
+    /// The prefix that the configuration asks for.
+    pub(crate) configured_prefix: Option<String>,
+    /// The connection under its own credential.
+    pub(crate) shared: Arc<Line>,
+    pub(super) users: Users,
+    /// It said that its list has changed.
+    is_stale: AtomicBool,
+    /// How often its lists became old at once.
+    pub(super) epoch: AtomicU64,
+    pub(super) section: McpServerSection,
+    telemetry: Option<Arc<Telemetry>>,
+    /// What others may know of it without waiting for those who ask it.
+    report: RwLock<ServerReport>,
+}
+
+/// What is known of one server, for statistics.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerReport {
+    pub(crate) label: String,
+    /// Whether it was ever asked for its tools.
+    pub(crate) was_asked: bool,
+    pub(crate) tools: usize,
+    /// Why the last try failed.
+    pub(crate) error: Option<String>,
+    /// Whether it is being asked now.
+    pub(crate) is_asked: bool,
+    /// When it last answered.
+    pub(crate) connected_at: Option<Timestamp>,
+}
+
+impl ServerReport {
+    /// How it stands with the server (F3).
+    pub(crate) fn status(&self) -> ConnectionStatus {
+        match (self.was_asked, &self.error) {
+            (_, Some(_)) => ConnectionStatus::Error,
+            (true, None) => ConnectionStatus::Connected,
+            (false, None) if self.is_asked => ConnectionStatus::Connecting,
+            (false, None) => ConnectionStatus::Disconnected,
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn new(
+        section: &McpServerSection,
+        listeners: &Listeners,
+        credentials: &UserCredentials,
+    ) -> Self {
+        let id = section.id.clone();
+        Self {
+            label: section.label().to_owned(),
+            id: id.unwrap_or_else(|| file_id(section.label())),
+            tool_prefix: section.tool_prefix(),
+            configured_prefix: section.configured_prefix().map(str::to_owned),
+            shared: Arc::new(Line::to(section.server.clone())),
+            users: Users::new(credentials),
+            is_stale: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
+            report: RwLock::new(ServerReport {
+                label: section.label().to_owned(),
+                ..ServerReport::default()
+            }),
+            section: section.clone(),
+            telemetry: listeners.telemetry.clone(),
+        }
+    }
+
+    /// Whose its tools are, as their pins have it, that it lists for everybody or for this user.
+    pub(super) fn pinned<'a>(&'a self, user: Option<&'a str>) -> PinOwner<'a> {
+        PinOwner {
+            server: &self.label,
+            user,
+        }
+    }
+
+    /// Where its tools come from.
+    pub(super) fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Mcp {
+            server_label: self.label.clone(),
+            server_url: self.section.server.display_url(),
+        }
+    }
+
+    /// Where it is, if that is a URL.
+    pub(crate) fn url(&self) -> Option<&url::Url> {
+        self.section.server.url()
+    }
+
+    /// The span of a request to it, where somebody wants spans, and where what it is told says
+    /// that it stands: the span, or what `parent` says.
+    pub(crate) fn span(
+        &self,
+        method: &str,
+        tool: Option<&str>,
+        parent: Option<&TraceContext>,
+    ) -> (Option<Span>, Option<TraceContext>) {
+        let telemetry = self.telemetry.as_ref();
+        let span = telemetry.map(|telemetry| telemetry.upstream(self, method, tool, parent));
+        let trace = span.as_ref().and_then(Span::context);
+        (span, trace.or_else(|| parent.cloned()))
+    }
+
+    /// What stands before the names of its tools in the registry.
+    pub(crate) fn tool_prefix(&self) -> &str {
+        &self.tool_prefix
+    }
+
+    /// The list of tools is to be asked for at the next look, however new it is.
+    pub(crate) fn expire(&self) {
+        self.is_stale.store(true, Ordering::Relaxed);
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether its list was said to be old; from now on it was not.
+    pub(super) fn takes_stale(&self) -> bool {
+        self.is_stale.swap(false, Ordering::Relaxed)
+    }
+
+    /// What others may know of it.
+    pub(super) fn report(&self) -> ServerReport {
+        self.report.read().clone()
+    }
+
+    /// How it stands with it.
+    pub(super) fn status(&self) -> ConnectionStatus {
+        self.report.read().status()
+    }
+
+    /// It has listed so many tools.
+    pub(super) fn has_listed(&self, tools: usize) {
+        let mut report = self.report.write();
+        report.was_asked = true;
+        report.tools = tools;
+        report.error = None;
+        report.connected_at = Some(Timestamp::now());
+    }
+
+    /// It has not listed its tools.
+    pub(super) fn has_failed(&self, error: String) {
+        let mut report = self.report.write();
+        report.was_asked = true;
+        report.error = Some(error);
+    }
+
+    /// Ends the sessions with it.
+    pub(super) async fn disconnect(&self) {
+        let mut lines = self.users.take_all();
+        lines.push(Arc::clone(&self.shared));
+        join_all(lines.iter().map(|line| line.client.disconnect())).await;
+    }
+
+    /// Asks for the tools, again where that is configured, all within `limit`.
+    pub(super) async fn list(
+        &self,
+        client: &McpClient,
+        limit: Duration,
+    ) -> Result<Vec<RawTool>, String> {
+        let _asking = Asking::begin(self);
+        let mut wait = FIRST_WAIT;
+        let mut error = None;
+        let tried = timeout(limit, async {
+            for attempt in 0..=self.section.retry_attempts {
+                if attempt > 0 {
+                    tokio::time::sleep(wait).await;
+                    wait *= 2;
+                }
+                match client.list_tools().await {
+                    Ok(tools) => return Some(tools),
+                    Err(failure) => error = Some(failure.to_string()),
+                }
+            }
+            None
+        })
+        .await;
+        match (tried, error) {
+            (Ok(Some(tools)), _) => Ok(tools),
+            (_, Some(error)) => Err(error),
+            (_, None) => Err(format!(
+                "the server did not list its tools within {:.1}s",
+                limit.as_secs_f64()
+            )),
+        }
+    }
+}
+
+/// A server is being asked, until this is dropped.
+struct Asking<'a>(&'a Server);
+
+impl<'a> Asking<'a> {
+    fn begin(server: &'a Server) -> Self {
+        server.report.write().is_asked = true;
+        Self(server)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.report.write().is_asked = false;
+    }
+}
