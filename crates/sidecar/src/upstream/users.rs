@@ -7,13 +7,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pillion_core::mcp::{Authentication, ServerConfig};
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
-use pillion_store::VaultTokenStore;
 use tokio::time::{Instant, sleep};
 
 use super::Server;
 use super::line::Line;
 use crate::config::CredentialPolicy;
-use crate::servers::{UserCredential, UserCredentials, identity_of, place_of_url};
+use crate::servers::{UserCredential, UserCredentials, place_of_url};
 
 /// Connections of users that are kept with one server; beyond, the one that was used longest ago
 /// goes.
@@ -241,12 +240,9 @@ impl Server {
         };
         let mut server = self.section.server.clone();
         if credential.is_oauth() {
-            let vault = self.users.credentials.vault().ok_or_else(unusable)?;
-            if !matches!(server.authentication, Authentication::OAuth(_)) {
-                return Err(unusable());
-            }
-            let tokens = VaultTokenStore::new(vault, identity_of(&self.id, user));
-            server.authorization.token_store = Some(Arc::new(tokens));
+            let credentials = &self.users.credentials;
+            let tokens = credentials.tokens_of_user(&server, &self.id, user);
+            server.authorization.token_store = Some(tokens.ok_or_else(unusable)?);
         } else {
             server.authentication = credential.authentication().map_err(|_| unusable())?;
         }

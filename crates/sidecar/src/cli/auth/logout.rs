@@ -21,14 +21,21 @@ pub(super) struct Logout {
 impl Logout {
     pub(super) fn apply(self, operator: &Operator, client: &Client) -> Result<ExitCode, CliError> {
         let account = Account::of(operator, &self.server, self.user.as_deref())?;
-        let cleared = operator.run(account.tokens.clear(&account.key));
-        cleared.map_err(|error| CliError::Usage(error.to_string()))?;
+        let clear = || {
+            let cleared = operator.run(account.tokens.clear(&account.key));
+            cleared.map_err(|error| CliError::Usage(error.to_string()))
+        };
+        clear()?;
         match &account.of_user {
             Some(it) => match operator.run(it.credentials.remove(&it.server, &it.user)) {
                 Ok(()) | Err(ServerError::NoUserCredential) => {}
                 Err(error) => return Err(error.into()),
             },
-            None => tell(client, &self.server)?,
+            None => {
+                tell(client, &self.server)?;
+                // What the sidecar has renewed until it was told.
+                clear()?;
+            }
         }
         print(&format!("{}: forgotten", self.server))?;
         Ok(ExitCode::SUCCESS)
