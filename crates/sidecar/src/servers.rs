@@ -31,6 +31,7 @@ use crate::app::App;
 use crate::config::{Config, McpServerSection};
 use crate::connections::Connections;
 use crate::live::{Live, WeakLive};
+use crate::upstream::SWEEP_EVERY;
 pub(crate) use catalog::{Catalog, How, Known, Who};
 pub(crate) use definition::place_of_url;
 pub(crate) use error::ServerError;
@@ -99,6 +100,7 @@ impl Servers {
         if self.live.set(live.downgrade()).is_ok() {
             let connections = live.app().process().connections.clone();
             tokio::spawn(note_connections(Arc::downgrade(self), connections));
+            tokio::spawn(sweep_users(live.downgrade()));
         }
     }
 
@@ -220,7 +222,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Looks at the store, and at the vault's key, once more.
+    /// Looks at the store, the credentials of users among it, and at the vault's key once more.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -229,6 +231,9 @@ impl Servers {
         let vault = open_vault(&self.store, &base).await?;
         self.user_credentials.move_to(vault);
         self.put_in_force(&base, None).await;
+        if let Some(live) = self.live() {
+            live.app().upstreams().sweep_users().await;
+        }
         Ok(())
     }
 
@@ -452,6 +457,18 @@ pub(crate) async fn open_vault(
             vault.ids(SecretKind::Credential).await?;
             Ok(Some(Arc::new(vault)))
         }
+    }
+}
+
+/// Ends connections of users that are of no use any more, for as long as the state lives.
+async fn sweep_users(live: WeakLive) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let Some(live) = live.upgrade() else {
+            return;
+        };
+        let app = live.app();
+        app.upstreams().sweep_users().await;
     }
 }
 

@@ -37,6 +37,7 @@ use crate::telemetry::{Span, Telemetry};
 pub(crate) use line::Line;
 pub(crate) use own::Own;
 pub(crate) use tool::UpstreamTool;
+pub(crate) use users::SWEEP_EVERY;
 use users::Users;
 
 /// The longest that a server which fails again and again is left alone.

@@ -122,6 +122,14 @@ impl Account {
     }
 }
 
+/// A sidecar that runs looks at what users have.
+fn tell_of_user(client: &pillion_client::Client) -> Result<(), CliError> {
+    match client.raw().refresh_servers() {
+        Err(error) if !error.is_not_running() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
 /// A sidecar that runs begins anew with the server.
 fn tell(client: &pillion_client::Client, server: &str) -> Result<(), CliError> {
     match client.raw().reconnect_server(server) {

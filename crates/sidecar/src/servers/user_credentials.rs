@@ -112,9 +112,14 @@ impl UserCredentials {
         id: &str,
         user: &str,
     ) -> Option<Arc<VaultTokenStore>> {
+        self.refuse_tokens_of_user(id, user);
+        self.tokens_of(server, identity_of(id, user))
+    }
+
+    /// Clients that act for a user of the server of that id save no tokens any more.
+    pub(crate) fn refuse_tokens_of_user(&self, id: &str, user: &str) {
         let identity = identity_of(id, user);
         self.tokens.refuse(|place| place.identity == identity);
-        self.tokens_of(server, identity)
     }
 
     fn tokens_of(&self, server: &ServerConfig, identity: String) -> Option<Arc<VaultTokenStore>> {

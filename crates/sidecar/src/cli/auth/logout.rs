@@ -6,7 +6,7 @@ use pillion_core::mcp::TokenStore;
 
 use crate::servers::ServerError;
 
-use super::{Account, CliError, Operator, print, tell};
+use super::{Account, CliError, Operator, print, tell, tell_of_user};
 
 /// `pillion auth logout`
 #[derive(Debug, Args)]
@@ -27,10 +27,13 @@ impl Logout {
         };
         clear()?;
         match &account.of_user {
-            Some(it) => match operator.run(it.credentials.remove(&it.server, &it.user)) {
-                Ok(()) | Err(ServerError::NoUserCredential) => {}
-                Err(error) => return Err(error.into()),
-            },
+            Some(it) => {
+                match operator.run(it.credentials.remove(&it.server, &it.user)) {
+                    Ok(()) | Err(ServerError::NoUserCredential) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                tell_of_user(client)?;
+            }
             None => {
                 tell(client, &self.server)?;
                 // What the sidecar has renewed until it was told.
