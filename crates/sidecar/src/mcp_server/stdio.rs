@@ -80,7 +80,6 @@ impl Client {
         announcement: impl Future<Output = Bytes>,
     ) -> std::io::Result<()> {
         let (sender, messages) = mpsc::channel(MOST_WAITING);
-        let live = self.live.clone();
         let state: Arc<Mutex<State>> = Arc::default();
         let weak = sender.downgrade();
         let conversation = Conversation {
@@ -113,7 +112,7 @@ impl Client {
         // What the client has left running ends with it.
         let session = state.lock().session.take();
         if let Some(session) = session {
-            live.app().mcp().sessions.close(&session);
+            session.end();
         }
         outcome.map(drop)
     }
@@ -253,7 +252,7 @@ impl Conversation {
         request: &Request,
         streams: &mut JoinSet<()>,
     ) {
-        let (session, result) = match stateful::initialize(app, caller, request) {
+        let (session, result) = match stateful::initialize(caller, request) {
             Ok(opened) => opened,
             Err(error) => return self.say(request, &Err(error)).await,
         };
@@ -342,4 +341,38 @@ pub(crate) async fn write(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::registry::ToolRegistry;
+    use tokio::io::BufReader;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[tokio::test]
+    async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
+        let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
+        let live = Live::new(app.clone());
+        let client = Client::new(live, CallContext::default(), None).unwrap();
+        let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(theirs);
+        let never = std::future::pending::<Bytes>();
+        let served = client.serve(BufReader::new(input), output, Duration::ZERO, never);
+        let served = tokio::spawn(served);
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}});
+        ours.write_all(format!("{hello}\n").as_bytes())
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        let mut lines = BufReader::new(&mut ours);
+        lines.read_line(&mut answer).await.unwrap();
+        assert!(answer.contains("protocolVersion"), "{answer}");
+        assert_eq!(app.mcp().sessions.len(), 0);
+        drop(ours);
+        served.await.unwrap().unwrap();
+    }
 }
