@@ -10,6 +10,7 @@ use pillion_core::store::{
 };
 use pillion_store::{Durability, SqlStore, StoreLocation, StoreOptions};
 use pillion_testkit::Postgres;
+use tokio::task::JoinSet;
 
 use crate::contract::{CASES, at, ended, running};
 
@@ -231,5 +232,43 @@ async fn f2_calls_on_their_way_go_by_the_new_name_whichever_process_has_them() {
         let calls = calls.unwrap().items.into_iter();
         let servers: Vec<_> = calls.filter_map(|call| call.server).collect();
         assert_eq!(servers, ["cards", "cards"]);
+    }
+}
+
+#[test]
+fn postgres_is_spoken_to_by_the_runtime_that_opened_the_store() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    let url = postgres.database("runtimes");
+    let mut options = at_postgres(&url);
+    options.busy_timeout = Duration::from_secs(10);
+    run(async {
+        let store = Arc::new(SqlStore::open(&options).await.unwrap());
+        let asked = Arc::clone(&store);
+        std::thread::spawn(move || {
+            let lane = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            lane.block_on(ask_often(&asked));
+        })
+        .join()
+        .unwrap();
+        // The thread is gone. What it has left in the pool serves others.
+        ask_often(&store).await;
+        store.close().await;
+    });
+}
+
+/// More at a time than there are connections.
+async fn ask_often(store: &Arc<SqlStore>) {
+    let mut asking = JoinSet::new();
+    for _ in 0..32 {
+        let store = Arc::clone(store);
+        asking.spawn(async move { store.servers().await });
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.unwrap().unwrap();
     }
 }
