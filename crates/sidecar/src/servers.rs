@@ -383,6 +383,7 @@ impl Servers {
         let access = access.unwrap_or_else(|| before.access().clone());
         let app = before.succeeded_by(&config, access).await;
         let old = live.replace(app.clone());
+        app.process().let_in(&app.access().peers);
         app.mcp().servers_changed(&app);
         drop(before);
         tokio::spawn(old.retire(&app));

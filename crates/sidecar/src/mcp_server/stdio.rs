@@ -34,6 +34,20 @@ pub(crate) const LONGEST_LINE: u64 = 16 * 1024 * 1024;
 /// Messages that may wait to be written.
 pub(crate) const MOST_WAITING: usize = 256;
 
+/// How long the calls of a client may go on that may not be here any more.
+const LAST_CALLS: Duration = Duration::from_secs(30);
+
+/// When and how a client's streams end.
+pub(crate) struct Endings<A, U> {
+    /// How long answers are waited for once the client says nothing any more.
+    pub(crate) grace: Duration,
+    /// What the client hears when that is there.
+    pub(crate) announcement: A,
+    /// When that resolves, the client may ask for nothing any more; what it has asked for has a
+    /// while yet.
+    pub(crate) unwelcome: U,
+}
+
 /// One client, which has a pair of streams to itself.
 pub(crate) struct Client {
     live: Live,
@@ -67,8 +81,8 @@ impl Client {
         Ok((app, caller))
     }
 
-    /// Serves it until it closes `input`, and what it has asked for is answered or `grace` is
-    /// over. It hears `announcement` when that is there.
+    /// Serves it until it closes `input`, and what it has asked for is answered or its time is
+    /// over.
     ///
     /// # Errors
     /// When a stream breaks.
@@ -76,9 +90,13 @@ impl Client {
         self,
         input: impl AsyncBufRead + Unpin,
         output: impl AsyncWrite + Unpin,
-        grace: Duration,
-        announcement: impl Future<Output = Bytes>,
+        endings: Endings<impl Future<Output = Bytes>, impl Future<Output = ()>>,
     ) -> std::io::Result<()> {
+        let Endings {
+            mut grace,
+            announcement,
+            unwelcome,
+        } = endings;
         let (sender, messages) = mpsc::channel(MOST_WAITING);
         let state: Arc<Mutex<State>> = Arc::default();
         let weak = sender.downgrade();
@@ -90,7 +108,14 @@ impl Client {
         let reading = async {
             let mut tasks = JoinSet::new();
             let mut streams = JoinSet::new();
-            let outcome = conversation.read(input, &mut tasks, &mut streams).await;
+            let outcome = tokio::select! {
+                outcome = conversation.read(input, &mut tasks, &mut streams) => outcome,
+                () = unwelcome => {
+                    grace = LAST_CALLS;
+                    drop(conversation.out.send(draining()).await);
+                    Ok(())
+                }
+            };
             let answered = async { while tasks.join_next().await.is_some() {} };
             // What takes longer is given up.
             drop(tokio::time::timeout(grace, answered).await);
@@ -358,8 +383,12 @@ mod tests {
         let client = Client::new(live, CallContext::default(), None).unwrap();
         let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
-        let never = std::future::pending::<Bytes>();
-        let served = client.serve(BufReader::new(input), output, Duration::ZERO, never);
+        let endings = Endings {
+            grace: Duration::ZERO,
+            announcement: std::future::pending(),
+            unwelcome: std::future::pending(),
+        };
+        let served = client.serve(BufReader::new(input), output, endings);
         let served = tokio::spawn(served);
         let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {},
