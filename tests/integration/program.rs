@@ -1,3 +1,4 @@
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, LazyLock};
@@ -181,4 +182,47 @@ impl Drop for Daemon {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// A process that a test starts by itself, and that ends with the test, also where that fails.
+pub struct Guarded(Child);
+
+impl Guarded {
+    pub fn spawn(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Deref for Guarded {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Guarded {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn a_process_ends_with_a_test_that_fails() {
+    let mut started = 0;
+    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let process = Guarded::spawn(Command::new("sleep").arg("600"));
+        started = process.id();
+        std::panic::resume_unwind(Box::new("it fails"));
+    }));
+    assert!(failed.is_err());
+    let id = Pid::from_raw(i32::try_from(started).unwrap());
+    assert_eq!(kill(id, None), Err(nix::errno::Errno::ESRCH));
 }

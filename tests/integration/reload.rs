@@ -38,7 +38,7 @@ fn reloads(daemon: &Daemon) -> usize {
 }
 
 /// Writes the file, sends SIGHUP, and waits until the daemon has looked at it.
-fn reload(daemon: &Daemon, toml: &str) {
+pub fn reload(daemon: &Daemon, toml: &str) {
     let before = reloads(daemon);
     std::fs::write(file(daemon), toml).unwrap();
     daemon.signal(Signal::SIGHUP);

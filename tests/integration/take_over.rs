@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
-use crate::program::{self, Daemon, eventually, pillion};
+use crate::program::{self, Daemon, Guarded, eventually, pillion};
 
 /// Calls in a loop, on a kept connection and on new ones, until told to stop. Every call has
 /// to succeed.
@@ -172,13 +172,14 @@ impl Manager {
         self.directory.path().join("s")
     }
 
-    fn start(&self) -> std::process::Child {
+    fn start(&self) -> Guarded {
         // Descriptor 3 is what the shell makes of its standard input.
         let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --config pillion.toml --socket \"$1\" 3<&0 </dev/null";
         std::fs::write(self.directory.path().join("pillion.toml"), "").unwrap();
         let program = pillion(&[]).get_program().to_owned();
         let listener: OwnedFd = self.listener.try_clone().unwrap().into();
-        std::process::Command::new("sh")
+        let mut command = std::process::Command::new("sh");
+        command
             .arg("-c")
             .arg(script)
             .arg(program)
@@ -189,9 +190,8 @@ impl Manager {
             .current_dir(self.directory.path())
             .stdin(Stdio::from(listener))
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap()
+            .stderr(Stdio::null());
+        Guarded::spawn(&mut command)
     }
 
     /// The next notice.
@@ -228,14 +228,12 @@ fn under_a_service_manager_that_holds_the_socket_no_call_fails_while_it_restarts
         stop.store(true, Ordering::Relaxed);
         assert!(caller.join().unwrap() > 3);
     });
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[test]
 fn the_service_manager_hears_of_a_reload_and_how_it_went() {
     let manager = Manager::new();
-    let mut child = manager.start();
+    let child = manager.start();
     assert!(manager.hear().contains("READY=1"));
     signal(&child, Signal::SIGHUP);
     let notice = manager.hear();
@@ -249,6 +247,4 @@ fn the_service_manager_hears_of_a_reload_and_how_it_went() {
             .hear()
             .contains("the new configuration is refused: pillion.toml:1: ")
     });
-    child.kill().unwrap();
-    child.wait().unwrap();
 }

@@ -1,14 +1,14 @@
 //! The call log (F4): what was called is there afterwards, whatever happens to the sidecar.
 
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use pillion_client::wire::Answer;
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually, pillion_path, run, stderr, stdout};
+use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
     let socket = daemon.socket.to_str().unwrap();
@@ -95,10 +95,11 @@ fn f4_a_call_that_a_crash_cut_off_is_interrupted() {
 }
 
 /// A sidecar whose files cannot grow beyond 2 MiB, as on a disk that is full.
-fn on_a_small_disk(directory: &Path) -> Child {
+fn on_a_small_disk(directory: &Path) -> Guarded {
     // Without the trap the limit would end the process with a signal.
     let script = "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\"";
-    Command::new("sh")
+    let mut command = Command::new("sh");
+    command
         .args(["-c", script])
         .arg(pillion_path())
         .args(["serve", "--socket"])
@@ -106,15 +107,14 @@ fn on_a_small_disk(directory: &Path) -> Child {
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .env("PILLION__STORE__LOCATION", directory.join("pillion.db"))
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+        .stderr(Stdio::null());
+    Guarded::spawn(&mut command)
 }
 
 #[test]
 fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
     let directory = tempfile::tempdir().unwrap();
-    let mut sidecar = on_a_small_disk(directory.path());
+    let sidecar = on_a_small_disk(directory.path());
     let client = Client::builder(directory.path().join("s.sock")).build();
     eventually("the sidecar answers", || client.health().is_ok());
     let arguments = json!({"expression": "6 * 7", "note": "x".repeat(50_000)});
@@ -149,8 +149,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
     if roomy.is_ok_and(|status| status.success()) {
         eventually("calls run again", || call().success);
     }
-    sidecar.kill().unwrap();
-    sidecar.wait().unwrap();
+    drop(sidecar);
     let store = directory.path().join("pillion.db");
     let store = store.to_str().unwrap();
     let daemon = Daemon::with_config("", &[("PILLION__STORE__LOCATION", store)]);

@@ -75,6 +75,7 @@ impl Config {
         access: Access,
     ) -> App {
         let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
+        process.let_in(&access.peers);
         let results = self.results(state.as_ref());
         let approvals = Approvals::new(self, state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);

@@ -51,9 +51,9 @@ use std::collections::BTreeMap;
 
 use pillion_core::capability::ModelConfig;
 use pillion_core::executor::ExecutorConfig;
-use pillion_core::mcp::TokenKey;
 use serde::Deserialize;
 
+use crate::servers::Account;
 pub use approvals::{ApprovalsSection, AskClients};
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
@@ -127,12 +127,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Its MCP servers' names, and where they are as OAuth's tokens are kept.
-    pub(crate) fn servers_of_the_file(&self) -> Vec<(String, Option<String>)> {
+    /// Its MCP servers' names, and the account of each that has one.
+    pub(crate) fn servers_of_the_file(&self) -> Vec<(String, Option<Account>)> {
         let servers = self.mcp_servers.iter();
         let servers = servers.map(|section| {
-            let url = section.server.url().map(TokenKey::server_of);
-            (section.label().to_owned(), url)
+            let account = Account::of(&section.server);
+            (section.label().to_owned(), account)
         });
         servers.collect()
     }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::access::{Peer, PeerRules};
 use crate::approvals::Desk;
 use crate::connections::Connections;
 use crate::events::{Bus, Event};
@@ -32,6 +33,8 @@ pub(crate) struct Process {
     /// Makes spans, where somebody wants them.
     pub(crate) telemetry: Option<Arc<Telemetry>>,
     is_draining: watch::Sender<bool>,
+    /// Who may speak to us on the Unix socket now.
+    peers: watch::Sender<PeerRules>,
     last_reload: Mutex<Option<Reload>>,
 }
 
@@ -41,6 +44,38 @@ pub(crate) struct Reload {
     pub(crate) at: SystemTime,
     /// Why it was refused: the old configuration holds.
     pub(crate) error: Option<String>,
+}
+
+/// The rules by which somebody was let in, who may stay longer than they hold.
+#[derive(Debug)]
+pub(crate) struct Welcome {
+    peer: Option<Peer>,
+    peers: watch::Receiver<PeerRules>,
+}
+
+impl Welcome {
+    /// Resolves when no rule lets them in any more; at once where that is so. May be dropped, and
+    /// asked for again.
+    pub(crate) async fn ended(&mut self) {
+        let Some(Peer::Process { uid, gid, pid }) = self.peer else {
+            return std::future::pending().await;
+        };
+        if self
+            .peers
+            .wait_for(|peers| !peers.allow(uid, gid))
+            .await
+            .is_err()
+        {
+            // The process ends.
+            return std::future::pending().await;
+        }
+        tracing::warn!(
+            uid,
+            gid,
+            pid,
+            "The connection of a process ends that no rule lets in any more"
+        );
+    }
 }
 
 impl Process {
@@ -71,6 +106,25 @@ impl Process {
     pub(crate) fn draining(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut is_draining = self.is_draining.subscribe();
         async move { drop(is_draining.wait_for(|is_draining| *is_draining).await) }
+    }
+
+    /// From now on these say who may speak to us on the Unix socket.
+    pub(crate) fn let_in(&self, peers: &PeerRules) {
+        self.peers.send_if_modified(|current| {
+            let is_other = current != peers;
+            if is_other {
+                current.clone_from(peers);
+            }
+            is_other
+        });
+    }
+
+    /// What to wait with until no rule lets `peer` in any more.
+    pub(crate) fn watch(&self, peer: Option<Peer>) -> Welcome {
+        Welcome {
+            peer,
+            peers: self.peers.subscribe(),
+        }
     }
 
     pub(crate) fn reloaded(&self, error: Option<String>) {

@@ -8,6 +8,7 @@
 mod catalog;
 mod definition;
 mod error;
+mod tokens;
 mod trial;
 mod user_credentials;
 mod users;
@@ -17,6 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
+use pillion_core::mcp::TokenKey;
 use pillion_core::store::{SecretKind, ServerRecord, Store};
 use pillion_store::{MasterKey, Vault};
 use pillion_wire::ServerTrial;
@@ -29,9 +31,11 @@ use crate::app::App;
 use crate::config::{Config, McpServerSection};
 use crate::connections::Connections;
 use crate::live::{Live, WeakLive};
+use crate::upstream::SWEEP_EVERY;
 pub(crate) use catalog::{Catalog, How, Known, Who};
 pub(crate) use definition::place_of_url;
 pub(crate) use error::ServerError;
+pub(crate) use tokens::Account;
 pub(crate) use user_credentials::{UserCredential, UserCredentials, identity_of};
 pub(crate) use view::file_id;
 
@@ -96,6 +100,7 @@ impl Servers {
         if self.live.set(live.downgrade()).is_ok() {
             let connections = live.app().process().connections.clone();
             tokio::spawn(note_connections(Arc::downgrade(self), connections));
+            tokio::spawn(sweep_users(live.downgrade()));
         }
     }
 
@@ -154,6 +159,7 @@ impl Servers {
             }
             all.push(Server::OfStore(known, problem));
         }
+        self.close_tokens_but_of(&all).await;
         *self.all.write() = Arc::new(all);
         let beginnings = self.beginnings.lock();
         for section in &mut config.mcp_servers {
@@ -162,6 +168,20 @@ impl Servers {
             }
         }
         config
+    }
+
+    /// Clients of servers that are gone, or have another account, save no tokens any more.
+    async fn close_tokens_but_of(&self, all: &[Server]) {
+        let accounts = all.iter().filter_map(Server::account);
+        let keys: Vec<_> = accounts.map(|account| account.key).collect();
+        let ids: Vec<_> = all.iter().map(Server::id).collect();
+        let credentials = &self.user_credentials;
+        credentials
+            .close_tokens_of_servers(|_, key| !keys.contains(key))
+            .await;
+        credentials
+            .close_tokens_of_users(|id| !ids.iter().any(|it| it == id))
+            .await;
     }
 
     fn known(&self) -> Vec<Arc<Known>> {
@@ -186,12 +206,23 @@ impl Servers {
         let mut base = self.base.lock().await;
         let vault = open_vault(&self.store, config).await?;
         self.user_credentials.move_to(vault);
-        *base = config.clone();
+        let before = std::mem::replace(&mut *base, config.clone());
+        let catalog = self.catalog(&base, Who::Operator);
+        for section in &before.mcp_servers {
+            let mut now = base.mcp_servers.iter();
+            let now = now.find(|it| it.label() == section.label());
+            if let (Some(now), Some(account)) = (now, Account::of(&section.server)) {
+                let is_anew = !account.is_consented() && !now.is_same(section);
+                let now = Account::of(&now.server).filter(|_| !is_anew);
+                let id = file_id(section.label());
+                catalog.replace_account(&id, &account, now).await;
+            }
+        }
         self.put_in_force(&base, Some(access)).await;
         Ok(())
     }
 
-    /// Looks at the store, and at the vault's key, once more.
+    /// Looks at the store, the credentials of users among it, and at the vault's key once more.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -200,6 +231,9 @@ impl Servers {
         let vault = open_vault(&self.store, &base).await?;
         self.user_credentials.move_to(vault);
         self.put_in_force(&base, None).await;
+        if let Some(live) = self.live() {
+            live.app().upstreams().sweep_users().await;
+        }
         Ok(())
     }
 
@@ -211,6 +245,9 @@ impl Servers {
     pub(crate) async fn reconnect(&self, key: &str) -> Result<(), ServerError> {
         let base = self.base.lock().await;
         let name = self.find(key)?.0.name().to_owned();
+        // Somebody may have given another authorization, or taken it away.
+        let of_it = |server: &str, _: &TokenKey| server == name;
+        self.user_credentials.close_tokens_of_servers(of_it).await;
         *self.beginnings.lock().entry(name).or_default() += 1;
         self.put_in_force(&base, None).await;
         Ok(())
@@ -304,7 +341,7 @@ impl Servers {
     fn catalog(&self, base: &Config, who: Who) -> Catalog {
         Catalog {
             store: Arc::clone(&self.store),
-            vault: self.user_credentials.vault(),
+            credentials: self.user_credentials.clone(),
             egress: base.servers.egress.clone(),
             who,
             of_the_file: base.servers_of_the_file(),
@@ -346,6 +383,7 @@ impl Servers {
         let access = access.unwrap_or_else(|| before.access().clone());
         let app = before.succeeded_by(&config, access).await;
         let old = live.replace(app.clone());
+        app.process().let_in(&app.access().peers);
         app.mcp().servers_changed(&app);
         drop(before);
         tokio::spawn(old.retire(&app));
@@ -374,6 +412,14 @@ impl Server {
         match self {
             Self::OfFile(section) => view::file_id(section.label()),
             Self::OfStore(known, _) => known.record.id.clone(),
+        }
+    }
+
+    /// What its tokens of OAuth are good for, if it has some.
+    fn account(&self) -> Option<Account> {
+        match self {
+            Self::OfFile(section) => Account::of(&section.server),
+            Self::OfStore(known, _) => Account::of(&known.section.as_ref().ok()?.server),
         }
     }
 
@@ -412,6 +458,18 @@ pub(crate) async fn open_vault(
             vault.ids(SecretKind::Credential).await?;
             Ok(Some(Arc::new(vault)))
         }
+    }
+}
+
+/// Ends connections of users that are of no use any more, for as long as the state lives.
+async fn sweep_users(live: WeakLive) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let Some(live) = live.upgrade() else {
+            return;
+        };
+        let app = live.app();
+        app.upstreams().sweep_users().await;
     }
 }
 

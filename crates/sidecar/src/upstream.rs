@@ -37,6 +37,7 @@ pub(crate) use line::Line;
 pub(crate) use own::Own;
 pub(crate) use server::{Server, ServerReport};
 pub(crate) use tool::UpstreamTool;
+pub(crate) use users::SWEEP_EVERY;
 
 /// Who hears of what becomes of the servers.
 #[derive(Debug, Clone)]

@@ -9,10 +9,11 @@ mod transaction;
 mod value;
 
 use pillion_core::store::StoreError;
-use sqlx::{PgPool, SqlitePool};
+use sqlx::SqlitePool;
 
 use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use error::translate;
+pub(crate) use postgres::Postgres;
 pub(crate) use row::{Row, unreadable};
 pub(crate) use transaction::Transaction;
 pub(crate) use value::Value;
@@ -26,7 +27,7 @@ pub(crate) enum Database {
         readers: SqlitePool,
         in_memory: bool,
     },
-    Postgres(PgPool),
+    Postgres(Postgres),
 }
 
 impl Database {
@@ -46,10 +47,12 @@ impl Database {
                 .execute(writer)
                 .await
                 .map(|done| done.rows_affected()),
-            Self::Postgres(pool) => value::postgres(sql, values)
-                .execute(pool)
-                .await
-                .map(|done| done.rows_affected()),
+            Self::Postgres(postgres) => {
+                let sql = sql.to_owned();
+                let work = |pool| async move { value::postgres(&sql, values).execute(&pool).await };
+                let done = postgres.at_home(work).await;
+                done.map(|done| done.rows_affected())
+            }
         };
         changed.map_err(translate)
     }
@@ -61,10 +64,13 @@ impl Database {
                 .fetch_all(readers)
                 .await
                 .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
-            Self::Postgres(pool) => value::postgres(sql, values)
-                .fetch_all(pool)
-                .await
-                .map(|rows| rows.into_iter().map(Row::Postgres).collect()),
+            Self::Postgres(postgres) => {
+                let sql = sql.to_owned();
+                let work =
+                    |pool| async move { value::postgres(&sql, values).fetch_all(&pool).await };
+                let rows = postgres.at_home(work).await;
+                rows.map(|rows| rows.into_iter().map(Row::Postgres).collect())
+            }
         }
         .map_err(translate)
     }
@@ -85,7 +91,10 @@ impl Database {
                 .begin_with("BEGIN IMMEDIATE")
                 .await
                 .map(Transaction::Sqlite),
-            Self::Postgres(pool) => pool.begin().await.map(Transaction::Postgres),
+            Self::Postgres(postgres) => {
+                let begun = postgres.at_home(|pool| async move { pool.begin().await });
+                begun.await.map(Transaction::Postgres)
+            }
         }
         .map_err(translate)
     }
@@ -103,7 +112,7 @@ impl Database {
                 readers.close().await;
                 writer.close().await;
             }
-            Self::Postgres(pool) => pool.close().await,
+            Self::Postgres(postgres) => postgres.close().await,
         }
     }
 }

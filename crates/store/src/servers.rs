@@ -38,13 +38,13 @@ impl ServerStore for SqlStore {
             server.last_connected_at.into(),
             server.updated_at.into(),
         ];
-        self.catch_up().await?;
+        self.catch_up_with_all().await?;
         let mut transaction = self.database.begin().await?;
         let before = name_of(&mut transaction, &server.id).await?;
         let changed = transaction.write(sql, values).await;
         found(changed.map_err(name_taken)?)?;
         let before = before.filter(|before| *before != server.name && records == NamedRecords::Own);
-        if let Some(before) = before {
+        if let Some(before) = &before {
             // What is left of another server that had this name is not this one's.
             let sql = "DELETE FROM tool_pins WHERE server = $1";
             transaction.write(sql, vec![(&server.name).into()]).await?;
@@ -53,11 +53,17 @@ impl ServerStore for SqlStore {
                 "UPDATE tool_pins SET server = $2 WHERE server = $1",
                 "UPDATE approvals SET server = $2 WHERE server = $1",
             ] {
-                let values = vec![(&before).into(), (&server.name).into()];
+                let values = vec![before.into(), (&server.name).into()];
                 transaction.write(sql, values).await?;
             }
         }
-        transaction.commit().await
+        transaction.commit().await?;
+        if let Some(before) = before
+            && let Err(error) = self.rename_late_calls(&before, &server.name).await
+        {
+            tracing::warn!(%error, "Calls of a server that was renamed may go by its old name");
+        }
+        Ok(())
     }
 
     async fn server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
@@ -67,7 +73,7 @@ impl ServerStore for SqlStore {
     }
 
     async fn remove_server(&self, id: &str, records: NamedRecords) -> Result<(), StoreError> {
-        self.catch_up().await?;
+        self.catch_up_with_all().await?;
         let mut transaction = self.database.begin().await?;
         let name = match records {
             NamedRecords::Own => name_of(&mut transaction, id).await?.unwrap_or_default(),
@@ -101,6 +107,18 @@ impl ServerStore for SqlStore {
         let sql = "SELECT * FROM servers ORDER BY name";
         let rows = self.database.read(sql, vec![]).await?;
         rows.iter().map(read).collect()
+    }
+}
+
+impl SqlStore {
+    /// Calls that began while their server was renamed go by its new name, too, unless there is
+    /// another server of the old one by now.
+    async fn rename_late_calls(&self, before: &str, name: &str) -> Result<(), StoreError> {
+        self.catch_up_with_all().await?;
+        let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
+                   AND NOT EXISTS (SELECT 1 FROM servers WHERE name = $1)";
+        let values = vec![before.into(), name.into()];
+        self.database.write(sql, values).await.map(drop)
     }
 }
 

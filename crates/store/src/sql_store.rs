@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use pillion_core::store::StoreError;
 
-use crate::calls::{CallSpool, CallWriter, recover};
+use crate::calls::{CallSpool, CallWriter, RecordsOnTheWay, recover};
 use crate::database::Database;
 use crate::migrations;
 use crate::options::{Durability, StoreLocation, StoreOptions};
@@ -114,6 +114,21 @@ impl SqlStore {
         self.catch_up().await?;
         match &self.file {
             Some(file) => recover(file, &self.database).await,
+            None => Ok(()),
+        }
+    }
+
+    /// As [`catch_up`](Self::catch_up), with the calls of every process that has the same file.
+    ///
+    /// # Errors
+    /// `unavailable`.
+    pub(crate) async fn catch_up_with_all(&self) -> Result<(), StoreError> {
+        self.catch_up().await?;
+        match &self.file {
+            Some(file) => {
+                let others = RecordsOnTheWay::beside(file)?;
+                others.write_into(&self.database).await
+            }
             None => Ok(()),
         }
     }

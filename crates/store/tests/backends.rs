@@ -5,11 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::store::{CallLog, CallStatus, ServerStore, SettingsStore, StoreErrorKind};
+use pillion_core::store::{
+    CallLog, CallStatus, NamedRecords, ServerRecord, ServerStore, SettingsStore, StoreErrorKind,
+};
 use pillion_store::{Durability, SqlStore, StoreLocation, StoreOptions};
 use pillion_testkit::Postgres;
+use tokio::task::JoinSet;
 
-use crate::contract::{CASES, ended, running};
+use crate::contract::{CASES, at, ended, running};
 
 fn run<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -198,4 +201,74 @@ fn a_postgres_that_is_away_is_unavailable_until_it_is_back() {
         }
         store.record_call(running("again")).await.unwrap();
     });
+}
+
+#[tokio::test]
+async fn f2_calls_on_their_way_go_by_the_new_name_whichever_process_has_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions::at_file(directory.path().join("pillion.db"));
+    let changing = SqlStore::open(&options).await.unwrap();
+    let calling = SqlStore::open(&options).await.unwrap();
+    let mut server = ServerRecord {
+        id: "1".to_owned(),
+        name: "dice".to_owned(),
+        configuration: "{}".to_owned(),
+        enabled: true,
+        last_connected_at: None,
+        created_at: at(1),
+        updated_at: at(1),
+    };
+    changing.insert_server(&server).await.unwrap();
+    for store in [&changing, &calling] {
+        let mut call = running("roll");
+        call.server = Some("dice".to_owned());
+        store.record_own_call(call).await.unwrap();
+    }
+    server.name = "cards".to_owned();
+    let renamed = changing.update_server(&server, NamedRecords::Own).await;
+    renamed.unwrap();
+    for store in [&calling, &changing] {
+        let calls = store.calls(&Default::default(), &Default::default()).await;
+        let calls = calls.unwrap().items.into_iter();
+        let servers: Vec<_> = calls.filter_map(|call| call.server).collect();
+        assert_eq!(servers, ["cards", "cards"]);
+    }
+}
+
+#[test]
+fn postgres_is_spoken_to_by_the_runtime_that_opened_the_store() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    let url = postgres.database("runtimes");
+    let mut options = at_postgres(&url);
+    options.busy_timeout = Duration::from_secs(10);
+    run(async {
+        let store = Arc::new(SqlStore::open(&options).await.unwrap());
+        let asked = Arc::clone(&store);
+        std::thread::spawn(move || {
+            let lane = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            lane.block_on(ask_often(&asked));
+        })
+        .join()
+        .unwrap();
+        // The thread is gone. What it has left in the pool serves others.
+        ask_often(&store).await;
+        store.close().await;
+    });
+}
+
+/// More at a time than there are connections.
+async fn ask_often(store: &Arc<SqlStore>) {
+    let mut asking = JoinSet::new();
+    for _ in 0..32 {
+        let store = Arc::clone(store);
+        asking.spawn(async move { store.servers().await });
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.unwrap().unwrap();
+    }
 }

@@ -233,3 +233,25 @@ async fn l1_oauth_tokens_are_kept_for_each_identity() {
     alice.clear(&key).await.unwrap();
     assert!(alice.load(&key).await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn l1_a_closed_token_store_saves_nothing_and_clears_nothing() {
+    let vault = Vault::open(store().await, MasterKey::generate())
+        .await
+        .unwrap();
+    let vault = Arc::new(vault);
+    let server = "https://dice.example/mcp".parse().unwrap();
+    let key = TokenKey::new(&server, &OAuthConfig::default());
+    let gone = VaultTokenStore::new(vault.clone(), "alice");
+    gone.save(&key, OAuthCredentials::default()).await.unwrap();
+    gone.close().await;
+    assert!(gone.load(&key).await.unwrap().is_none());
+    let next = VaultTokenStore::new(vault.clone(), "alice");
+    assert!(next.load(&key).await.unwrap().is_some());
+    gone.clear(&key).await.unwrap();
+    assert!(next.load(&key).await.unwrap().is_some());
+    next.forget(None).await.unwrap();
+    gone.save(&key, OAuthCredentials::default()).await.unwrap();
+    assert!(next.load(&key).await.unwrap().is_none());
+    assert!(vault.ids(SecretKind::OAuthTokens).await.unwrap().is_empty());
+}

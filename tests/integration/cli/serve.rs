@@ -145,11 +145,9 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
         if expected == &option {
             command.arg("--socket").arg(&option);
         }
-        let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+        let _child = program::Guarded::spawn(command.stderr(std::process::Stdio::null()));
         let client = pillion_client::Client::new(expected);
         program::eventually("it listens there", || client.health().is_ok());
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 }
 

@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use pillion_core::mcp::{Authentication, OAuthConfig, OAuthGrant, ServerConfig, TokenKey};
+use pillion_core::mcp::{ServerConfig, TokenKey};
 use pillion_store::VaultTokenStore;
 
 use super::operator::Operator;
 use super::{CliError, SocketOption, print};
-use crate::servers::{ServerError, UserCredentials, file_id, identity_of, place_of_url};
+use crate::servers::{
+    Account as Obtained, ServerError, UserCredentials, file_id, identity_of, place_of_url,
+};
 
 /// `pillion auth`
 #[derive(Debug, Args)]
@@ -73,7 +75,8 @@ impl Account {
     /// The server of that name, of the configuration file or the store.
     fn of(operator: &Operator, name: &str, user: Option<&str>) -> Result<Self, CliError> {
         let catalog = operator.catalog()?;
-        let vault = catalog.vault.clone().ok_or(ServerError::NoKey)?;
+        let credentials = catalog.credentials.clone();
+        let vault = credentials.vault().ok_or(ServerError::NoKey)?;
         let of_file = operator.config.mcp_servers.iter();
         let section = match of_file.into_iter().find(|section| section.label() == name) {
             Some(section) => section.clone(),
@@ -88,35 +91,30 @@ impl Account {
             }
         };
         let server = section.server;
-        let oauth = asked_of_people(&server.authentication);
-        let (Some(oauth), Some(url)) = (oauth, server.url()) else {
+        let account = Obtained::of(&server).filter(Obtained::is_consented);
+        let (Some(account), Some(url)) = (account, server.url()) else {
             let message = "nobody is asked for an authorization with this server: its \
                            authentication is not { type = \"oauth\" } with the grant \
                            authorization_code";
             return Err(CliError::Usage(message.to_owned()));
         };
-        let key = TokenKey::new(url, oauth);
         let of_user = match user {
             Some(_) if !section.credential.is_of_users() => {
                 let name = name.to_owned();
                 return Err(ServerError::NotOfUsers { name }.into());
             }
-            Some(user) => {
-                let credentials = UserCredentials::default();
-                credentials.move_to(Some(Arc::clone(&vault)));
-                Some(OfUser {
-                    credentials,
-                    server: section.id.unwrap_or_else(|| file_id(name)),
-                    user: user.to_owned(),
-                    place: place_of_url(url),
-                })
-            }
+            Some(user) => Some(OfUser {
+                credentials,
+                server: section.id.unwrap_or_else(|| file_id(name)),
+                user: user.to_owned(),
+                place: place_of_url(url),
+            }),
             None => None,
         };
         let identity = of_user.as_ref();
         let identity = identity.map(|it| identity_of(&it.server, &it.user));
         Ok(Self {
-            key,
+            key: account.key,
             server,
             tokens: Arc::new(VaultTokenStore::new(vault, identity.unwrap_or_default())),
             of_user,
@@ -124,10 +122,11 @@ impl Account {
     }
 }
 
-fn asked_of_people(authentication: &Authentication) -> Option<&OAuthConfig> {
-    match authentication {
-        Authentication::OAuth(oauth) if oauth.grant == OAuthGrant::AuthorizationCode => Some(oauth),
-        _ => None,
+/// A sidecar that runs looks at what users have.
+fn tell_of_user(client: &pillion_client::Client) -> Result<(), CliError> {
+    match client.raw().refresh_servers() {
+        Err(error) if !error.is_not_running() => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::bridge::{self, Target};
 use crate::config::{AskClients, Config};
 use crate::daemon::{Assembly, DaemonError, StopSignals};
 use crate::logging;
-use crate::mcp_server::stdio::Client;
+use crate::mcp_server::stdio::{Client, Endings};
 use crate::reload::Source;
 use crate::state::State;
 
@@ -100,8 +100,13 @@ impl McpStdio {
             .map_err(|error| CliError::Model(error.message))?;
         let input = BufReader::new(tokio::io::stdin());
         let output = tokio::io::stdout();
+        let endings = Endings {
+            grace: config.shutdown.grace,
+            announcement: std::future::pending(),
+            unwelcome: std::future::pending(),
+        };
         let served = tokio::select! {
-            served = client.serve(input, output, config.shutdown.grace, std::future::pending()) => {
+            served = client.serve(input, output, endings) => {
                 served
             }
             () = stop.first() => Ok(()),

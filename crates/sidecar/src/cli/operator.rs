@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use super::CliError;
 use crate::config::Config;
-use crate::servers::{Catalog, ServerError, Who, open_vault};
+use crate::servers::{Catalog, ServerError, UserCredentials, Who, open_vault};
 
 /// Why the store cannot be worked on.
 #[derive(Debug, thiserror::Error)]
@@ -79,10 +79,11 @@ impl Operator {
     /// The servers of the store, changed by their operator.
     pub(super) fn catalog(&self) -> Result<Catalog, CliError> {
         let store = self.store();
-        let vault = self.run(open_vault(&store, &self.config))?;
+        let credentials = UserCredentials::default();
+        credentials.move_to(self.run(open_vault(&store, &self.config))?);
         Ok(Catalog {
             store,
-            vault,
+            credentials,
             egress: self.config.servers.egress.clone(),
             who: Who::Operator,
             of_the_file: self.config.servers_of_the_file(),

@@ -1,6 +1,6 @@
 //! The sessions of clients that speak a revision with a handshake.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +30,22 @@ const MOST_WAITING: usize = 256;
 /// Resources that one session may watch.
 const MOST_RESOURCES: usize = 1_000;
 
-#[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<HashMap<Uuid, Arc<Session>>>);
+/// The sessions that clients come back to, request by request. One whose client has a connection
+/// to itself is not among them: it lives and ends with its connection.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    kept: Mutex<HashMap<Uuid, Arc<Session>>>,
+    most: usize,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self {
+            kept: Mutex::default(),
+            most: MOST_SESSIONS,
+        }
+    }
+}
 
 /// One client's session. It holds nothing of the servers below but what the client watches.
 #[derive(Debug)]
@@ -57,56 +71,54 @@ struct State {
     questions: u64,
     /// Requests of the client that are being answered, by their ids as it wrote them.
     running: HashMap<String, AbortHandle>,
+    /// Those that the end of the session has cut off.
+    cut_off: HashSet<String>,
+    has_ended: bool,
     resources: HashMap<String, Subscribed>,
 }
 
 impl Sessions {
-    pub(super) fn open(
-        &self,
-        version: ProtocolVersion,
-        capabilities: Map<String, Value>,
-        owner: Owner,
-    ) -> Arc<Session> {
-        let session = Arc::new(Session::new(version, capabilities, owner));
-        let mut sessions = self.0.lock();
+    /// Keeps a session until it is closed, forgotten, or there are too many newer ones.
+    pub(super) fn keep(&self, session: &Arc<Session>) {
+        let mut sessions = self.kept.lock();
         sessions.retain(|_, session| !session.is_forgotten());
-        if sessions.len() >= MOST_SESSIONS {
+        if sessions.len() >= self.most {
             let oldest = sessions.values().min_by_key(|session| session.last_used());
-            if let Some(id) = oldest.map(|session| session.id) {
-                end(sessions.remove(&id));
+            if let Some(id) = oldest.map(|session| session.id)
+                && let Some(session) = sessions.remove(&id)
+            {
+                session.end();
             }
         }
-        sessions.insert(session.id, Arc::clone(&session));
-        session
+        sessions.insert(session.id, Arc::clone(session));
     }
 
     /// The session of that id, if it is this one's.
     pub(super) fn get(&self, id: &str, owner: &Owner) -> Option<Arc<Session>> {
         let id = Uuid::parse_str(id).ok()?;
-        let session = self.0.lock().get(&id).cloned()?;
+        let session = self.kept.lock().get(&id).cloned()?;
         (session.owner == *owner).then(|| {
             session.state.lock().last_used = Instant::now();
             session
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.kept.lock().len()
+    }
+
     pub(super) fn close(&self, session: &Session) {
-        self.0.lock().remove(&session.id);
+        self.kept.lock().remove(&session.id);
         session.end();
     }
 
     pub(super) fn end_all(&self) {
-        let sessions = std::mem::take(&mut *self.0.lock());
+        let sessions = std::mem::take(&mut *self.kept.lock());
         for session in sessions.into_values() {
             // What runs is drained with its connection.
             session.state.lock().stream = None;
         }
-    }
-}
-
-fn end(session: Option<Arc<Session>>) {
-    if let Some(session) = session {
-        session.end();
     }
 }
 
@@ -129,6 +141,8 @@ impl Session {
                 question_prefix: format!("pillion-{}", Uuid::new_v4().simple()),
                 questions: 0,
                 running: HashMap::new(),
+                cut_off: HashSet::new(),
+                has_ended: false,
                 resources: HashMap::new(),
             }),
         }
@@ -184,9 +198,15 @@ impl Session {
         }
     }
 
-    /// Notes that a request is being answered, so that the client can cancel it.
+    /// Notes that a request is being answered, so that the client can cancel it. Where the session
+    /// has ended, so does the request.
     pub(super) fn begin(&self, id: &str, handle: AbortHandle) {
         let mut state = self.state.lock();
+        if state.has_ended {
+            handle.abort();
+            state.cut_off.insert(id.to_owned());
+            return;
+        }
         state.running.retain(|_, handle| !handle.is_finished());
         state.running.insert(id.to_owned(), handle);
     }
@@ -195,6 +215,12 @@ impl Session {
         if let Some(handle) = self.state.lock().running.remove(id) {
             handle.abort();
         }
+    }
+
+    /// Whether the end of the session has cut that request off, so that its client, which has not
+    /// cancelled it, waits for an answer.
+    pub(super) fn has_cut_off(&self, id: &str) -> bool {
+        self.state.lock().cut_off.contains(id)
     }
 
     /// Watches a resource; false if there are too many.
@@ -226,13 +252,49 @@ impl Session {
     }
 
     /// Gives up what it has going.
-    fn end(&self) {
+    pub(super) fn end(&self) {
         let mut state = self.state.lock();
+        let state = &mut *state;
+        state.has_ended = true;
         state.stream = None;
         state.asked.clear();
         state.resources.clear();
-        for (_, handle) in state.running.drain() {
+        for (id, handle) in state.running.drain() {
             handle.abort();
+            state.cut_off.insert(id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_that_makes_room_says_which_requests_it_has_cut_off() {
+        let sessions = Sessions {
+            kept: Mutex::default(),
+            most: 2,
+        };
+        let open = || {
+            let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), Owner::default());
+            let session = Arc::new(session);
+            sessions.keep(&session);
+            session
+        };
+        let first = open();
+        let endless = || tokio::spawn(std::future::pending::<()>());
+        let (cancelled, running, late) = (endless(), endless(), endless());
+        first.begin("1", cancelled.abort_handle());
+        first.begin("2", running.abort_handle());
+        first.cancel("1");
+        let (_second, _third) = (open(), open());
+        assert!(running.await.unwrap_err().is_cancelled());
+        assert!(first.has_cut_off("2"));
+        assert!(!first.has_cut_off("1"), "the client has cancelled it");
+        first.begin("3", late.abort_handle());
+        assert!(late.await.unwrap_err().is_cancelled());
+        assert!(first.has_cut_off("3"));
+        assert_eq!(sessions.kept.lock().len(), 2);
     }
 }

@@ -14,9 +14,11 @@ use super::source::Source;
 use super::{Caller, subscriptions};
 use crate::app::App;
 
+/// What a request hears that the end of its session has cut off.
+const SESSION_ENDED: i64 = -32000;
+
 /// The answer to `initialize`, and the session that it opens.
 pub(super) fn initialize(
-    app: &App,
     caller: &Caller,
     request: &Request,
 ) -> Result<(Arc<Session>, Box<RawValue>), RpcError> {
@@ -34,11 +36,8 @@ pub(super) fn initialize(
         "capabilities": super::capabilities(),
         "serverInfo": super::server_info(),
     }))?;
-    let owner = caller.owner();
-    Ok((
-        app.mcp().sessions.open(version, capabilities, owner),
-        result,
-    ))
+    let session = Session::new(version, capabilities, caller.owner());
+    Ok((Arc::new(session), result))
 }
 
 /// Takes what needs no answer.
@@ -158,7 +157,13 @@ impl Source for Answering {
             }
             Event::Cancelled => {
                 self.running = None;
-                None
+                if !self.session.has_cut_off(self.id.get()) {
+                    return None;
+                }
+                let reason = "The session ended before the request was answered; a tool that was \
+                              called may have run all the same";
+                let error = RpcError::new(SESSION_ENDED, reason);
+                Some(message::response(Some(&self.id), &Err(error)))
             }
         }
     }

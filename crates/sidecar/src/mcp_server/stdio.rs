@@ -34,6 +34,20 @@ pub(crate) const LONGEST_LINE: u64 = 16 * 1024 * 1024;
 /// Messages that may wait to be written.
 pub(crate) const MOST_WAITING: usize = 256;
 
+/// How long the calls of a client may go on that may not be here any more.
+const LAST_CALLS: Duration = Duration::from_secs(30);
+
+/// When and how a client's streams end.
+pub(crate) struct Endings<A, U> {
+    /// How long answers are waited for once the client says nothing any more.
+    pub(crate) grace: Duration,
+    /// What the client hears when that is there.
+    pub(crate) announcement: A,
+    /// When that resolves, the client may ask for nothing any more; what it has asked for has a
+    /// while yet.
+    pub(crate) unwelcome: U,
+}
+
 /// One client, which has a pair of streams to itself.
 pub(crate) struct Client {
     live: Live,
@@ -67,8 +81,8 @@ impl Client {
         Ok((app, caller))
     }
 
-    /// Serves it until it closes `input`, and what it has asked for is answered or `grace` is
-    /// over. It hears `announcement` when that is there.
+    /// Serves it until it closes `input`, and what it has asked for is answered or its time is
+    /// over.
     ///
     /// # Errors
     /// When a stream breaks.
@@ -76,11 +90,14 @@ impl Client {
         self,
         input: impl AsyncBufRead + Unpin,
         output: impl AsyncWrite + Unpin,
-        grace: Duration,
-        announcement: impl Future<Output = Bytes>,
+        endings: Endings<impl Future<Output = Bytes>, impl Future<Output = ()>>,
     ) -> std::io::Result<()> {
+        let Endings {
+            mut grace,
+            announcement,
+            unwelcome,
+        } = endings;
         let (sender, messages) = mpsc::channel(MOST_WAITING);
-        let live = self.live.clone();
         let state: Arc<Mutex<State>> = Arc::default();
         let weak = sender.downgrade();
         let conversation = Conversation {
@@ -91,7 +108,14 @@ impl Client {
         let reading = async {
             let mut tasks = JoinSet::new();
             let mut streams = JoinSet::new();
-            let outcome = conversation.read(input, &mut tasks, &mut streams).await;
+            let outcome = tokio::select! {
+                outcome = conversation.read(input, &mut tasks, &mut streams) => outcome,
+                () = unwelcome => {
+                    grace = LAST_CALLS;
+                    drop(conversation.out.send(draining()).await);
+                    Ok(())
+                }
+            };
             let answered = async { while tasks.join_next().await.is_some() {} };
             // What takes longer is given up.
             drop(tokio::time::timeout(grace, answered).await);
@@ -113,7 +137,7 @@ impl Client {
         // What the client has left running ends with it.
         let session = state.lock().session.take();
         if let Some(session) = session {
-            live.app().mcp().sessions.close(&session);
+            session.end();
         }
         outcome.map(drop)
     }
@@ -253,7 +277,7 @@ impl Conversation {
         request: &Request,
         streams: &mut JoinSet<()>,
     ) {
-        let (session, result) = match stateful::initialize(app, caller, request) {
+        let (session, result) = match stateful::initialize(caller, request) {
             Ok(opened) => opened,
             Err(error) => return self.say(request, &Err(error)).await,
         };
@@ -342,4 +366,42 @@ pub(crate) async fn write(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::registry::ToolRegistry;
+    use tokio::io::BufReader;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[tokio::test]
+    async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
+        let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
+        let live = Live::new(app.clone());
+        let client = Client::new(live, CallContext::default(), None).unwrap();
+        let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(theirs);
+        let endings = Endings {
+            grace: Duration::ZERO,
+            announcement: std::future::pending(),
+            unwelcome: std::future::pending(),
+        };
+        let served = client.serve(BufReader::new(input), output, endings);
+        let served = tokio::spawn(served);
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}});
+        ours.write_all(format!("{hello}\n").as_bytes())
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        let mut lines = BufReader::new(&mut ours);
+        lines.read_line(&mut answer).await.unwrap();
+        assert!(answer.contains("protocolVersion"), "{answer}");
+        assert_eq!(app.mcp().sessions.len(), 0);
+        drop(ours);
+        served.await.unwrap().unwrap();
+    }
 }

@@ -76,7 +76,8 @@ pub(super) async fn stdio(
     Parameters(Asked { model }): Parameters<Asked>,
     mut request: Request,
 ) -> Result<Response, RequestError> {
-    if let Some(Extension(Peer::Network { .. })) = peer {
+    let peer = peer.map(|Extension(peer)| peer);
+    if let Some(Peer::Network { .. }) = peer {
         return Err(RequestError::StreamFromAfar);
     }
     if !upgrade::is_asked_for(request.headers(), stdio::PROTOCOL) {
@@ -99,15 +100,19 @@ pub(super) async fn stdio(
         draining.await;
         stdio::draining()
     };
+    let mut welcome = process.watch(peer);
     process.clients.spawn(async move {
         let served = match upgraded.await {
             Ok(stream) => {
                 let (input, output) = tokio::io::split(TokioIo::new(stream));
                 let input = BufReader::new(input);
-                // Who has gone waits for nothing.
-                client
-                    .serve(input, output, Duration::ZERO, announcement)
-                    .await
+                let endings = stdio::Endings {
+                    // Who has gone waits for nothing.
+                    grace: Duration::ZERO,
+                    announcement,
+                    unwelcome: async move { welcome.ended().await },
+                };
+                client.serve(input, output, endings).await
             }
             Err(error) => Err(std::io::Error::other(error)),
         };

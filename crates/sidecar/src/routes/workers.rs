@@ -40,7 +40,7 @@ pub(super) async fn connect(
     peer: Option<Extension<Peer>>,
     mut request: Request,
 ) -> Result<Response, RequestError> {
-    let Some(Extension(Peer::Process { pid, .. })) = peer else {
+    let Some(Extension(peer @ Peer::Process { pid, .. })) = peer else {
         return Err(RequestError::WorkerFromAfar);
     };
     if !upgrade::is_asked_for(request.headers(), PROTOCOL) {
@@ -56,9 +56,13 @@ pub(super) async fn connect(
     let place = app.workers().admit(registration, pid)?;
     let id = place.id();
     let (stopping, died) = (app.process().draining(), workers::ended(pid));
+    let welcome = app.process().watch(Some(peer));
     tokio::spawn(async move {
         match upgraded.await {
-            Ok(stream) => place.work(TokioIo::new(stream), stopping, died).await,
+            Ok(stream) => {
+                let stream = TokioIo::new(stream);
+                place.work(stream, stopping, died, welcome).await;
+            }
             Err(error) => tracing::debug!(%error, "A worker did not stay"),
         }
     });

@@ -3,6 +3,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::CONNECTION;
@@ -15,6 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use pillion_core::tool::ErrorCode;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::listener::Listener;
@@ -23,8 +25,11 @@ use crate::access::Peer;
 use crate::live::Live;
 use crate::problem::Problem;
 
+/// How long the last answer may take to somebody who may not be here any more.
+const LAST_ANSWER: Duration = Duration::from_secs(30);
+
 /// Serves one connection to its end; once `ending` is cancelled, to the end of the request
-/// that it has.
+/// that it has. So it is when no rule lets its process in any more.
 pub(super) async fn serve<L: Listener>(
     accepted: L::Accepted,
     peer: Peer,
@@ -72,6 +77,7 @@ pub(super) async fn serve<L: Listener>(
             },
         )
         .with_upgrades();
+    let mut welcome = app.process().watch(Some(peer).filter(|_| !is_refused));
     // The state that the connection began with is not its requests'.
     drop(app);
     let mut connection = pin!(connection);
@@ -80,6 +86,11 @@ pub(super) async fn serve<L: Listener>(
         () = ending.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
+        }
+        () = welcome.ended() => {
+            connection.as_mut().graceful_shutdown();
+            // A stream would go on for ever.
+            timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
         }
     };
     let connections = metrics.connections(peer.transport());

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use pillion_core::egress::EgressPolicy;
-use pillion_core::mcp::{Authentication, ServerConfig, TokenKey};
+use pillion_core::mcp::ServerConfig;
 use pillion_core::store::{NamedRecords, SecretKind, ServerRecord, Store, Timestamp};
-use pillion_store::{Vault, VaultTokenStore};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
-use url::Url;
 use uuid::Uuid;
 
 use super::ServerError;
@@ -16,6 +14,7 @@ use super::definition::{
     Credentials, Definition, Stored, merge, names_program, take_enabled, take_name, take_secrets,
 };
 use super::user_credentials::forget_server;
+use super::{Account, UserCredentials, file_id};
 use crate::config::McpServerSection;
 
 /// Who wants something changed.
@@ -40,13 +39,12 @@ pub(crate) enum How {
 #[derive(Clone)]
 pub(crate) struct Catalog {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) vault: Option<Arc<Vault>>,
+    pub(crate) credentials: UserCredentials,
     /// Where the requests of these servers may go.
     pub(crate) egress: EgressPolicy,
     pub(crate) who: Who,
-    /// The names of the servers of the configuration file, and where each is
-    /// ([`TokenKey::server_of`]).
-    pub(crate) of_the_file: Vec<(String, Option<String>)>,
+    /// The names of the servers of the configuration file, and the account of each that has one.
+    pub(crate) of_the_file: Vec<(String, Option<Account>)>,
 }
 
 /// A server of the store, as far as it can be read.
@@ -161,6 +159,7 @@ impl Catalog {
         how: How,
     ) -> Result<ServerRecord, ServerError> {
         let before = Stored::parse(&record.configuration)?;
+        let account = self.account_of(record).await;
         self.check_who(&keys)?;
         let disables = how == How::Patch
             && keys.len() == 1
@@ -217,7 +216,12 @@ impl Catalog {
                 .await;
         }
         updated.map_err(|error| taken(error, &changed.name))?;
-        self.forget_tokens(record).await;
+        if let Some(account) = account {
+            let now = self.account_of(&changed).await;
+            let is_anew = is_changed && !account.is_consented();
+            self.replace_account(&changed.id, &account, now.filter(|_| !is_anew))
+                .await;
+        }
         if has_moved {
             self.forget_users(record).await;
         }
@@ -236,9 +240,12 @@ impl Catalog {
     /// Removes a server with its credentials, its calls and its pins (F2).
     pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<(), ServerError> {
         let records = self.records_of(&record.name);
+        let account = self.account_of(record).await;
         self.store.remove_server(&record.id, records).await?;
         self.forget(record).await;
-        self.forget_tokens(record).await;
+        if let Some(account) = account {
+            self.replace_account(&record.id, &account, None).await;
+        }
         self.forget_users(record).await;
         Ok(())
     }
@@ -279,7 +286,7 @@ impl Catalog {
         let Some(note) = &stored.credentials else {
             return Ok(Credentials::default());
         };
-        let vault = self.vault.as_ref().ok_or(ServerError::NoKey)?;
+        let vault = self.credentials.vault().ok_or(ServerError::NoKey)?;
         let secret = vault.get(SecretKind::Credential, &note.id).await?;
         let secret = secret.ok_or(ServerError::Unreadable)?;
         Credentials::parse(secret.expose_secret())
@@ -293,7 +300,7 @@ impl Catalog {
         if credentials.is_empty() {
             return Ok(None);
         }
-        let vault = self.vault.as_ref().ok_or(ServerError::NoKey)?;
+        let vault = self.credentials.vault().ok_or(ServerError::NoKey)?;
         let note = credentials.note(Uuid::new_v4().to_string());
         let secret = credentials.to_secret();
         vault.put(SecretKind::Credential, &note.id, &secret).await?;
@@ -318,46 +325,58 @@ impl Catalog {
     /// Removes what single users have for a server. Nothing is sent to another place than the
     /// one that it was given for, also when that fails.
     async fn forget_users(&self, record: &ServerRecord) {
+        let of_it = |server: &str| server == record.id;
+        self.credentials.close_tokens_of_users(of_it).await;
         if let Err(error) = forget_server(&*self.store, &record.id).await {
             tracing::warn!(%error, "Credentials of users that nobody uses are left in the vault");
         }
     }
 
-    /// Removes what OAuth obtained for a server that was removed or is elsewhere now, unless
-    /// another server is there: of one place and client the tokens are the same. What is left
-    /// when that fails is encrypted, and used by nobody.
-    async fn forget_tokens(&self, before: &ServerRecord) {
-        let Some(vault) = &self.vault else { return };
-        let Some(place) = place_of_tokens(before) else {
-            return;
-        };
-        let of_the_file = self.of_the_file.iter();
-        if of_the_file
-            .filter_map(|(_, url)| url.as_ref())
-            .any(|url| *url == place)
-        {
+    /// Removes what OAuth obtained for a server, of this id, that had one account and has another
+    /// or none now: for everybody, unless another server has the same account, and for users. What is
+    /// left when that fails is encrypted.
+    pub(super) async fn replace_account(&self, id: &str, before: &Account, now: Option<Account>) {
+        if now.as_ref() == Some(before) {
             return;
         }
         let forgotten = async {
-            let servers = self.store.servers().await?;
-            let mut places = servers.iter().filter_map(place_of_tokens);
-            if places.any(|other| other == place) {
-                return Ok(());
+            if !self.is_of_another(id, before).await? {
+                let forgotten = self.credentials.forget_tokens_of_server(&before.key);
+                forgotten.await?;
             }
-            let tokens = VaultTokenStore::new(Arc::clone(vault), "");
-            let forgotten = tokens.forget(Some(&place)).await;
-            forgotten.map_err(ServerError::from)
+            self.credentials.remove_authorizations(id).await
         };
         if let Err(error) = forgotten.await {
             tracing::warn!(%error, "Tokens that nobody uses are left in the vault");
         }
     }
 
+    /// Whether a server of another id has the tokens of this account: of one place and client
+    /// they are the same.
+    async fn is_of_another(&self, id: &str, account: &Account) -> Result<bool, ServerError> {
+        let of_the_file = self.of_the_file.iter();
+        let mut others = of_the_file.filter(|(name, _)| file_id(name) != id);
+        if others.any(|(_, other)| other.as_ref().is_some_and(|it| it.key == account.key)) {
+            return Ok(true);
+        }
+        for record in self.store.servers().await? {
+            let other = self.account_of(&record).await;
+            if record.id != id && other.is_some_and(|it| it.key == account.key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What OAuth's tokens are good for that the server has.
+    async fn account_of(&self, record: &ServerRecord) -> Option<Account> {
+        Account::of(&self.section(record).await.ok()?.server)
+    }
+
     /// What OAuth obtains for the server is kept in the vault, if there is one.
     pub(super) fn keep_tokens_of(&self, server: &mut ServerConfig) {
-        if let (Authentication::OAuth(_), Some(vault)) = (&server.authentication, &self.vault) {
-            let tokens = VaultTokenStore::new(Arc::clone(vault), "");
-            server.authorization.token_store = Some(Arc::new(tokens));
+        if let Some(tokens) = self.credentials.tokens_of_server(server) {
+            server.authorization.token_store = Some(tokens);
         }
     }
 
@@ -387,15 +406,6 @@ impl Catalog {
         }
         Ok(())
     }
-}
-
-/// Where a server is that has tokens of OAuth.
-fn place_of_tokens(record: &ServerRecord) -> Option<String> {
-    let stored = Stored::parse(&record.configuration).ok()?;
-    let url = Url::parse(stored.definition.url.as_deref()?).ok()?;
-    let note = stored.credentials.as_ref();
-    note.is_some_and(|note| note.authentication == "oauth")
-        .then(|| TokenKey::server_of(&url))
 }
 
 fn json(stored: &Stored) -> Result<String, ServerError> {

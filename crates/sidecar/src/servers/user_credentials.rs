@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use pillion_core::mcp::Authentication;
+use pillion_core::mcp::{Authentication, ServerConfig, TokenKey};
 use pillion_core::store::{SecretKind, SecretPlace, Store, StoreError, Timestamp};
 use pillion_store::{Vault, VaultTokenStore};
 use secrecy::{ExposeSecret, SecretString};
@@ -13,11 +13,13 @@ use uuid::Uuid;
 
 use super::ServerError;
 use super::definition::Credentials;
+use super::tokens::{Account, Place, TokenStores};
 
 /// Where the credentials are. Cheap to clone; clones see another key at once.
 #[derive(Clone, Default)]
 pub(crate) struct UserCredentials {
     vault: Arc<RwLock<Option<Arc<Vault>>>>,
+    tokens: TokenStores,
 }
 
 /// What one user has for one server. Not `Debug`, so that nothing shows it.
@@ -96,6 +98,62 @@ impl UserCredentials {
         self.vault.read().clone()
     }
 
+    /// Where a client of the server keeps what OAuth obtains for everybody; nowhere without a
+    /// vault, or an account.
+    pub(super) fn tokens_of_server(&self, server: &ServerConfig) -> Option<Arc<VaultTokenStore>> {
+        self.tokens_of(server, String::new())
+    }
+
+    /// Where a client keeps what OAuth obtains for a user of the server of that id. One that was
+    /// made with an earlier credential of the user saves nothing from now on.
+    pub(crate) fn tokens_of_user(
+        &self,
+        server: &ServerConfig,
+        id: &str,
+        user: &str,
+    ) -> Option<Arc<VaultTokenStore>> {
+        self.refuse_tokens_of_user(id, user);
+        self.tokens_of(server, identity_of(id, user))
+    }
+
+    /// Clients that act for a user of the server of that id save no tokens any more.
+    pub(crate) fn refuse_tokens_of_user(&self, id: &str, user: &str) {
+        let identity = identity_of(id, user);
+        self.tokens.refuse(|place| place.identity == identity);
+    }
+
+    fn tokens_of(&self, server: &ServerConfig, identity: String) -> Option<Arc<VaultTokenStore>> {
+        let place = Place {
+            identity,
+            server: server.label.clone(),
+            key: Account::of(server)?.key,
+        };
+        Some(self.tokens.issue(self.vault()?, place))
+    }
+
+    /// Clients of which that is meant, by server and key, save no tokens for everybody any more.
+    /// What users have there is not touched.
+    pub(super) async fn close_tokens_of_servers(&self, is_meant: impl Fn(&str, &TokenKey) -> bool) {
+        let is_meant = |it: &Place| it.identity.is_empty() && is_meant(it.server.as_str(), &it.key);
+        self.tokens.close(is_meant).await;
+    }
+
+    /// As [`close_tokens_of_servers`](Self::close_tokens_of_servers), for a key; and what is in
+    /// the vault under it is removed.
+    pub(super) async fn forget_tokens_of_server(&self, key: &TokenKey) -> Result<(), ServerError> {
+        self.close_tokens_of_servers(|_, it| it == key).await;
+        let vault = self.vault().ok_or(ServerError::NoKey)?;
+        Ok(VaultTokenStore::new(vault, "").forget(Some(key)).await?)
+    }
+
+    /// Clients that act for users of the servers of which that is meant, by id, save no tokens
+    /// any more.
+    pub(super) async fn close_tokens_of_users(&self, is_meant: impl Fn(&str) -> bool) {
+        let is_meant =
+            |it: &Place| parts_of(&it.identity).is_some_and(|[server, _]| is_meant(&server));
+        self.tokens.close(is_meant).await;
+    }
+
     /// What the user has for the server of that id. Without a vault that is nothing.
     pub(crate) async fn get(
         &self,
@@ -110,7 +168,7 @@ impl UserCredentials {
         found.map(|secret| read(&secret)).transpose()
     }
 
-    /// Puts a credential in the place of the one before.
+    /// Puts a credential in the place of the one before, of which nothing is left.
     pub(crate) async fn put(
         &self,
         server: &str,
@@ -122,6 +180,9 @@ impl UserCredentials {
         let id = id_of(server, user);
         let secret = SecretString::from(text);
         vault.put(SecretKind::UserCredential, &id, &secret).await?;
+        if !credential.is_oauth() {
+            self.forget_tokens(vault, identity_of(server, user)).await?;
+        }
         Ok(())
     }
 
@@ -136,8 +197,23 @@ impl UserCredentials {
             return Err(ServerError::NoUserCredential);
         }
         vault.remove(SecretKind::UserCredential, &id).await?;
-        let tokens = VaultTokenStore::new(vault, identity_of(server, user));
-        Ok(tokens.forget(None).await?)
+        self.forget_tokens(vault, identity_of(server, user)).await
+    }
+
+    /// Takes away what users were authorized to at the server of that id.
+    pub(super) async fn remove_authorizations(&self, server: &str) -> Result<(), ServerError> {
+        for (user, credential) in self.list(server).await? {
+            if credential.is_oauth() {
+                self.remove(server, &user).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No client is to bring back what is removed.
+    async fn forget_tokens(&self, vault: Arc<Vault>, identity: String) -> Result<(), ServerError> {
+        self.tokens.close(|it| it.identity == identity).await;
+        Ok(VaultTokenStore::new(vault, identity).forget(None).await?)
     }
 
     /// The users who have something for the server, by name, and what.

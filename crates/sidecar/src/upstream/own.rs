@@ -179,6 +179,13 @@ impl Upstreams {
         Ok((listing.tools.clone(), listing.error.clone()))
     }
 
+    /// Ends those connections of users that are of no use any more, once their calls have ended.
+    pub(crate) async fn sweep_users(&self) {
+        let servers = self.latest().servers.iter();
+        let of_users = servers.filter(|server| server.is_of_users());
+        join_all(of_users.map(|server| server.sweep())).await;
+    }
+
     /// A user's credential for the server of that label has changed or is gone.
     pub(crate) fn forget_user(&self, label: &str, user: &str) {
         let mut servers = self.latest().servers.iter();

@@ -7,13 +7,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pillion_core::mcp::{Authentication, ServerConfig};
 use pillion_core::tool::{ActsAs, CallContext, ErrorCode, ToolFailure};
-use pillion_store::VaultTokenStore;
 use tokio::time::{Instant, sleep};
 
 use super::Server;
 use super::line::Line;
 use crate::config::CredentialPolicy;
-use crate::servers::{UserCredential, UserCredentials, identity_of, place_of_url};
+use crate::servers::{UserCredential, UserCredentials, place_of_url};
 
 /// Connections of users that are kept with one server; beyond, the one that was used longest ago
 /// goes.
@@ -22,8 +21,8 @@ const MOST_LINES: usize = 1_000;
 /// How long a user's connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(15 * 60);
 
-/// How often it is looked for those.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// How often it is looked for those, and for those whose credential is another one now, or gone.
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// How long calls may go on over a connection that was given up.
 const LAST_CALLS: Duration = Duration::from_secs(600);
@@ -35,10 +34,9 @@ pub(super) struct Users {
     lines: Mutex<Lines>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Lines {
     by_user: HashMap<String, Kept>,
-    swept: Instant,
 }
 
 #[derive(Debug)]
@@ -69,10 +67,7 @@ impl Users {
     pub(super) fn new(credentials: &UserCredentials) -> Self {
         Self {
             credentials: credentials.clone(),
-            lines: Mutex::new(Lines {
-                by_user: HashMap::new(),
-                swept: Instant::now(),
-            }),
+            lines: Mutex::default(),
         }
     }
 
@@ -80,6 +75,37 @@ impl Users {
     pub(super) fn forget(&self, user: &str) {
         if let Some(kept) = self.lines.lock().by_user.remove(user) {
             give_up(kept.line);
+        }
+    }
+
+    /// Gives up what nobody uses, and connections with the server of that id whose credential has
+    /// changed or gone elsewhere: by another process, or while they were being made.
+    async fn sweep(&self, server: &str) {
+        let kept: Vec<_> = {
+            let mut lines = self.lines.lock();
+            lines.give_up_idle(Instant::now());
+            let kept = lines.by_user.iter();
+            kept.map(|(user, kept)| (user.clone(), kept.version.clone()))
+                .collect()
+        };
+        for (user, version) in kept {
+            match self.credentials.get(server, &user).await {
+                Ok(Some(credential)) if credential.version == version => {}
+                Ok(_) => self.forget_version(server, &user, &version),
+                // Whoever calls next is told.
+                Err(error) => tracing::debug!(%error, "Cannot look at the credential of a user"),
+            }
+        }
+    }
+
+    fn forget_version(&self, server: &str, user: &str, version: &str) {
+        let mut lines = self.lines.lock();
+        let is_it = |kept: &Kept| kept.version == version;
+        if lines.by_user.get(user).is_some_and(is_it) {
+            self.credentials.refuse_tokens_of_user(server, user);
+            if let Some(kept) = lines.by_user.remove(user) {
+                give_up(kept.line);
+            }
         }
     }
 
@@ -98,7 +124,6 @@ impl Users {
     ) -> Result<Arc<Line>, ToolFailure> {
         let mut lines = self.lines.lock();
         let now = Instant::now();
-        lines.sweep(now);
         if let Some(kept) = lines.by_user.get_mut(user)
             && kept.version == credential.version
         {
@@ -134,12 +159,8 @@ impl Lines {
         }
     }
 
-    /// Gives up, now and then, what nobody uses.
-    fn sweep(&mut self, now: Instant) {
-        if now.duration_since(self.swept) < SWEEP_EVERY {
-            return;
-        }
-        self.swept = now;
+    /// Gives up what nobody has used for a while.
+    fn give_up_idle(&mut self, now: Instant) {
         let idle = |_: &String, kept: &mut Kept| now.duration_since(kept.used) > IDLE;
         for (_, kept) in self.by_user.extract_if(idle) {
             give_up(kept.line);
@@ -174,6 +195,11 @@ impl Server {
                 self.users.line(user, &credential, server)
             }
         }
+    }
+
+    /// Ends those connections of users that are of no use any more, once their calls have ended.
+    pub(super) async fn sweep(&self) {
+        self.users.sweep(&self.id).await;
     }
 
     /// As whom a call of this caller is made.
@@ -284,12 +310,9 @@ impl Server {
         };
         let mut server = self.section.server.clone();
         if credential.is_oauth() {
-            let vault = self.users.credentials.vault().ok_or_else(unusable)?;
-            if !matches!(server.authentication, Authentication::OAuth(_)) {
-                return Err(unusable());
-            }
-            let tokens = VaultTokenStore::new(vault, identity_of(&self.id, user));
-            server.authorization.token_store = Some(Arc::new(tokens));
+            let credentials = &self.users.credentials;
+            let tokens = credentials.tokens_of_user(&server, &self.id, user);
+            server.authorization.token_store = Some(tokens.ok_or_else(unusable)?);
         } else {
             server.authentication = credential.authentication().map_err(|_| unusable())?;
         }
@@ -310,5 +333,52 @@ impl Server {
     /// Whether calls may go out with the credentials of users.
     pub(crate) fn is_of_users(&self) -> bool {
         self.section.credential.is_of_users()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_store::{MasterKey, SqlStore, StoreLocation, StoreOptions, Vault};
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn l1_a_line_goes_when_its_credential_does_though_nobody_asks_for_it() {
+        let options = StoreOptions::new(StoreLocation::Memory);
+        let store = Arc::new(SqlStore::open(&options).await.unwrap());
+        let vault = Vault::open(store, MasterKey::generate()).await.unwrap();
+        let credentials = UserCredentials::default();
+        credentials.move_to(Some(Arc::new(vault)));
+        let users = Users::new(&credentials);
+        let mut given = Vec::new();
+        for user in ["alice", "bob", "carol"] {
+            let bearer = json!({"type": "bearer", "token": user});
+            let credential = UserCredential::new("place".to_owned(), bearer).unwrap();
+            credentials.put("far", user, &credential).await.unwrap();
+            let server = || {
+                Ok(
+                    serde_json::from_value(json!({"label": "far", "url": "http://127.0.0.1:9/"}))
+                        .unwrap(),
+                )
+            };
+            users.line(user, &credential, server).unwrap();
+            given.push(credential);
+        }
+        let kept = || {
+            let lines = users.lines.lock();
+            let mut kept: Vec<_> = lines.by_user.keys().cloned().collect();
+            kept.sort();
+            kept
+        };
+        users.sweep("far").await;
+        assert_eq!(kept(), ["alice", "bob", "carol"]);
+        // As another process would: nobody here is told.
+        credentials.remove("far", "alice").await.unwrap();
+        let bearer = json!({"type": "bearer", "token": "another"});
+        let other = UserCredential::new("place".to_owned(), bearer).unwrap();
+        credentials.put("far", "bob", &other).await.unwrap();
+        users.sweep("far").await;
+        assert_eq!(kept(), ["carol"]);
     }
 }

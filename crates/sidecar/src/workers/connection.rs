@@ -11,6 +11,7 @@ use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
 use super::message::{self, Said};
 use super::{Job, Place, WorkerTool};
+use crate::process::Welcome;
 
 /// Why a worker's connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,8 @@ enum End {
     Stopping,
     #[error("its process has ended")]
     Died,
+    #[error("no rule of the socket lets its process in any more")]
+    Unwelcome,
     #[error("it said something that is no message: {0}")]
     NoMessage(#[from] serde_json::Error),
     #[error("it said something longer than workers.max_message_bytes allows")]
@@ -63,17 +66,19 @@ impl<S: AsyncRead + AsyncWrite> Wire<S> {
 
 impl Place {
     /// Gives the worker its calls until its connection ends, or `died` resolves; or until
-    /// `stopping` does and it has none.
+    /// `stopping` does, or its `welcome` ends, and it has none.
     pub(crate) async fn work<S>(
         mut self,
         stream: S,
         stopping: impl Future<Output = ()>,
         died: impl Future<Output = ()>,
+        mut welcome: Welcome,
     ) where
         S: AsyncRead + AsyncWrite,
     {
         let mut wire = Wire::new(stream, self.workers.max_message_bytes());
-        let end = self.serve(&mut wire, stopping, std::pin::pin!(died)).await;
+        let died = std::pin::pin!(died);
+        let end = self.serve(&mut wire, stopping, died, &mut welcome).await;
         tracing::debug!(worker.id = self.id, reason = %end, "A worker's connection ended");
     }
 
@@ -82,6 +87,7 @@ impl Place {
         wire: &mut Wire<S>,
         stopping: impl Future<Output = ()>,
         mut died: Pin<&mut impl Future<Output = ()>>,
+        welcome: &mut Welcome,
     ) -> End
     where
         S: AsyncRead + AsyncWrite,
@@ -92,6 +98,7 @@ impl Place {
             let (tool, job) = loop {
                 tokio::select! {
                     biased;
+                    () = welcome.ended() => return End::Unwelcome,
                     Some(call) = self.calls.recv() => break call,
                     said = wire.read() => {
                         if let Err(end) = self.hear(wire, said).await {
@@ -102,7 +109,8 @@ impl Place {
                     () = &mut died => return End::Died,
                 }
             };
-            if let Err(end) = self.run(wire, number, &tool, job, died.as_mut()).await {
+            let run = self.run(wire, number, &tool, job, died.as_mut(), welcome);
+            if let Err(end) = run.await {
                 return end;
             }
             self.workers.is_free(self.id);
@@ -134,6 +142,7 @@ impl Place {
         tool: &WorkerTool,
         mut job: Box<Job>,
         mut died: Pin<&mut impl Future<Output = ()>>,
+        welcome: &mut Welcome,
     ) -> Result<(), End>
     where
         S: AsyncRead + AsyncWrite,
@@ -152,6 +161,8 @@ impl Place {
                 biased;
                 said = wire.read() => said,
                 () = &mut died => Err(End::Died),
+                // It need not answer, and is waited for by nobody.
+                () = welcome.ended(), if is_cancelled => Err(End::Unwelcome),
                 () = job.reply.closed(), if !is_cancelled => {
                     is_cancelled = true;
                     outcome = wire.write(&message::cancelled(id)).await.map(|()| None);

@@ -4,7 +4,9 @@ use std::time::Duration;
 use pillion_core::store::StoreError;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::ConnectOptions;
+use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::runtime::Handle;
 
 use super::{Database, translate};
 use crate::options::StoreOptions;
@@ -24,7 +26,42 @@ pub(super) async fn open(
         .connect_with(connect)
         .await
         .map_err(translate)?;
-    Ok(Database::Postgres(pool))
+    Ok(Database::Postgres(Postgres {
+        pool,
+        home: Handle::current(),
+    }))
+}
+
+/// The connections, and the runtime that drives them.
+///
+/// A connection is driven by the runtime that opened it, and the pool hands it to anybody. If
+/// anybody opened some, their queries would wait for a thread that has something else to do, and
+/// fail once it has gone.
+#[derive(Debug, Clone)]
+pub(crate) struct Postgres {
+    pool: PgPool,
+    home: Handle,
+}
+
+impl Postgres {
+    /// Does what may open a connection, where they are opened. It goes on when this is dropped.
+    pub(super) async fn at_home<T, W>(&self, work: impl FnOnce(PgPool) -> W) -> sqlx::Result<T>
+    where
+        T: Send + 'static,
+        W: Future<Output = sqlx::Result<T>> + Send + 'static,
+    {
+        let work = work(self.pool.clone());
+        if Handle::current().id() == self.home.id() {
+            return work.await;
+        }
+        let done = self.home.spawn(work).await;
+        // That runtime has ended, and the store with it.
+        done.unwrap_or(Err(sqlx::Error::PoolClosed))
+    }
+
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
 }
 
 fn lock_timeout(busy: Duration) -> String {

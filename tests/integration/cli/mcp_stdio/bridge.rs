@@ -1,12 +1,14 @@
 //! Where a sidecar listens, it serves the client.
 
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::thread;
 
 use super::*;
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::Daemon;
+use crate::reload::reload;
 use crate::workers::{self, Worker};
 
 /// Nobody in particular, where the tests run as root.
@@ -303,18 +305,9 @@ fn l3_who_is_let_in_by_no_rule_hears_which_rules_there_are() {
         return;
     }
     let daemon = Daemon::with_config("[socket]\nmode = \"0666\"\nallow_uids = [1]\n", &[]);
-    let open = |path: &Path| {
-        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(path, everybody).unwrap();
-    };
-    open(daemon.directory());
+    open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
-    let copy = program.path().join("pillion");
-    // By another process: a descriptor that is open for writing here would be inherited by what
-    // other tests start meanwhile, and the program be busy.
-    let copied = Command::new("cp").arg(pillion_path()).arg(&copy).status();
-    assert!(copied.unwrap().success());
-    open(program.path());
+    let copy = program_for_everybody(program.path());
     let output = Command::new(&copy)
         .args(["mcp-stdio", "--socket"])
         .arg(&daemon.socket)
@@ -330,4 +323,89 @@ fn l3_who_is_let_in_by_no_rule_hears_which_rules_there_are() {
         "{told}"
     );
     assert!(told.contains("lets user 65534 of group"), "{told}");
+}
+
+fn open_to_everybody(path: &Path) {
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, everybody).unwrap();
+}
+
+/// The program, in that directory, which is everybody's to read from now on.
+fn program_for_everybody(directory: &Path) -> PathBuf {
+    let copy = directory.join("pillion");
+    // By another process: a descriptor that is open for writing here would be inherited by what
+    // other tests start meanwhile, and the program be busy.
+    let copied = Command::new("cp").arg(pillion_path()).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    open_to_everybody(directory);
+    copy
+}
+
+/// Connects with the head of a request, says what the first line of the answer is, and then when
+/// the connection is over.
+const CONNECTS: &str = "\
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(sys.argv[2].encode())
+print(s.recv(65536).split(b'\\r\\n')[0].decode(), flush=True)
+while s.recv(65536):
+    pass
+print('over', flush=True)
+";
+
+#[test]
+fn l3_whom_no_rule_lets_in_any_more_does_not_stay() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let rules =
+        |user: u32| format!("[socket]\nmode = \"0666\"\nallow_uids = [{user}]\n[call_log]\n");
+    let daemon = Daemon::with_config(&rules(NOBODY), &[]);
+    open_to_everybody(daemon.directory());
+    let program = tempfile::tempdir().unwrap();
+    let copy = program_for_everybody(program.path());
+    let mut command = Command::new(copy);
+    command.args(["mcp-stdio", "--socket"]).arg(&daemon.socket);
+    let mut bridge = Client::start(command.env_clear().uid(NOBODY));
+    bridge.greet(&json!({}));
+    assert!(bridge.tools().contains(&"calculator".to_owned()));
+    let connect = |request: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", CONNECTS]).arg(&daemon.socket);
+        command.arg(request).uid(NOBODY).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        (child, lines, first)
+    };
+    let tools = json!({"name": "nobody's", "tools": workers::greet()}).to_string();
+    let worker = connect(&format!(
+        "POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\n\
+         Upgrade: pillion-worker\r\nContent-Length: {}\r\n\r\n{tools}",
+        tools.len()
+    ));
+    let kept = connect("GET /healthz HTTP/1.1\r\nHost: pillion\r\n\r\n");
+    assert!(worker.2.starts_with("HTTP/1.1 101"), "{}", worker.2);
+    assert!(kept.2.starts_with("HTTP/1.1 200"), "{}", kept.2);
+    // What runs comes to its end.
+    let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
+    let mut slow = Worker::connect(&daemon.socket, &tools);
+    let running = bridge.begin("tools/call", &json!({"name": "slow", "arguments": {}}));
+    let call = slow.read().unwrap();
+
+    reload(&daemon, &rules(1));
+    for (mut child, mut lines, _) in [worker, kept] {
+        assert_eq!(lines.next().unwrap().unwrap(), "over");
+        assert!(child.wait().unwrap().success());
+    }
+    slow.answer(
+        &call,
+        &json!({"content": [{"type": "text", "text": "done"}]}),
+    );
+    assert_eq!(text(&bridge.answer_to(running)), "done");
+    let refused = bridge.ask("tools/list", &json!({}));
+    let reason = refused["error"]["message"].as_str().unwrap();
+    assert!(reason.contains("no rule of socket.allow_uids"), "{refused}");
+    assert!(daemon.log().contains("no rule lets in any more"));
 }

@@ -7,7 +7,7 @@ use pillion_core::mcp::TokenStore;
 use super::super::mcp::login::log_in;
 use crate::servers::UserCredential;
 
-use super::{Account, CliError, Operator, print, tell};
+use super::{Account, CliError, Operator, print, tell, tell_of_user};
 
 /// `pillion auth login`
 #[derive(Debug, Args)]
@@ -35,6 +35,7 @@ impl Login {
             (Some(it), Some(_)) => {
                 let credential = UserCredential::authorized(it.place.clone());
                 operator.run(it.credentials.put(&it.server, &it.user, &credential))?;
+                tell_of_user(client)?;
             }
             (Some(_), None) => {}
             (None, _) => tell(client, &self.server)?,

@@ -6,7 +6,7 @@ use pillion_core::mcp::TokenStore;
 
 use crate::servers::ServerError;
 
-use super::{Account, CliError, Operator, print, tell};
+use super::{Account, CliError, Operator, print, tell, tell_of_user};
 
 /// `pillion auth logout`
 #[derive(Debug, Args)]
@@ -21,14 +21,24 @@ pub(super) struct Logout {
 impl Logout {
     pub(super) fn apply(self, operator: &Operator, client: &Client) -> Result<ExitCode, CliError> {
         let account = Account::of(operator, &self.server, self.user.as_deref())?;
-        let cleared = operator.run(account.tokens.clear(&account.key));
-        cleared.map_err(|error| CliError::Usage(error.to_string()))?;
+        let clear = || {
+            let cleared = operator.run(account.tokens.clear(&account.key));
+            cleared.map_err(|error| CliError::Usage(error.to_string()))
+        };
+        clear()?;
         match &account.of_user {
-            Some(it) => match operator.run(it.credentials.remove(&it.server, &it.user)) {
-                Ok(()) | Err(ServerError::NoUserCredential) => {}
-                Err(error) => return Err(error.into()),
-            },
-            None => tell(client, &self.server)?,
+            Some(it) => {
+                match operator.run(it.credentials.remove(&it.server, &it.user)) {
+                    Ok(()) | Err(ServerError::NoUserCredential) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                tell_of_user(client)?;
+            }
+            None => {
+                tell(client, &self.server)?;
+                // What the sidecar has renewed until it was told.
+                clear()?;
+            }
         }
         print(&format!("{}: forgotten", self.server))?;
         Ok(ExitCode::SUCCESS)

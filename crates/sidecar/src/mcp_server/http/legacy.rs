@@ -29,8 +29,11 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     if let Inbound::Request(request) = &inbound
         && request.method == "initialize"
     {
-        return match initialize(exchange.app, &exchange.caller, request) {
-            Ok((session, result)) => opened(&session, request, result),
+        return match initialize(&exchange.caller, request) {
+            Ok((session, result)) => {
+                exchange.app.mcp().sessions.keep(&session);
+                opened(&session, request, result)
+            }
             Err(error) => failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
         };
     }

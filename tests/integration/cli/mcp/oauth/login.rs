@@ -3,13 +3,15 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use pillion_client::{Caller, Client};
 use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Running, SECRET, Shown, open};
-use crate::program::{Daemon, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::reload::reload;
 
 fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
     let config = daemon
@@ -104,7 +106,7 @@ fn secrets(daemon: &Daemon) -> u64 {
     let rotated = log
         .lines()
         .rfind(|line| line.contains("The vault has another key"));
-    let rotated: serde_json::Value = serde_json::from_str(rotated.unwrap()).unwrap();
+    let rotated: Value = serde_json::from_str(rotated.unwrap()).unwrap();
     rotated["secrets"].as_u64().unwrap()
 }
 
@@ -115,17 +117,7 @@ async fn l1_what_somebody_authorized_goes_with_the_last_server_of_that_place() {
     let key = vault_key(directory.path());
     let config = format!("[vault]\nkey_file = \"{}\"\n", key.display());
     let daemon = Daemon::with_config(&config, &[]);
-    let send = |method: &str, path: &str, body: &serde_json::Value| {
-        let path = format!("/api/v1/servers{path}");
-        let reply = crate::http::send(
-            &daemon.socket,
-            method,
-            &path,
-            "",
-            body.to_string().as_bytes(),
-        );
-        assert!(reply.status < 300, "{reply:?}");
-    };
+    let send = |method: &str, path: &str, body: &Value| send(&daemon, method, path, body);
     for name in ["far", "twin"] {
         let oauth = json!({"type": "oauth"});
         let body = json!({"name": name, "url": server.url, "authentication": oauth});
@@ -143,6 +135,126 @@ async fn l1_what_somebody_authorized_goes_with_the_last_server_of_that_place() {
     assert_eq!(secrets(&daemon), none);
     assert!(rolls(&daemon));
     send("DELETE", "/far", &json!({}));
+    assert_eq!(secrets(&daemon), 0);
+}
+
+/// A daemon whose vault has a key in that directory.
+fn with_vault(directory: &Path) -> Daemon {
+    let key = vault_key(directory);
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n",
+        key.display()
+    );
+    Daemon::with_config(&config, &[])
+}
+
+/// Changes the servers, which must work.
+fn send(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
+    let path = format!("/api/v1/servers{path}");
+    let body = body.to_string();
+    let reply = crate::http::send(&daemon.socket, method, &path, "", body.as_bytes());
+    assert!(reply.status < 300, "{reply:?}");
+    reply.json()
+}
+
+async fn log_in(daemon: &Daemon, arguments: &[&str]) {
+    let mut login = auth(daemon, &[&["login"], arguments].concat());
+    let running = Running::of(&mut login, &[], Shown::OnStderr);
+    open(running.page()).await;
+    let output = running.output();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_tokens_that_are_renewed_while_their_server_goes_are_not_kept() {
+    let server = FakeOAuth::start(OAuthRules {
+        refresh: true,
+        ..OAuthRules::default()
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = with_vault(directory.path());
+    let oauth = json!({"type": "oauth"});
+    let body = json!({"name": "far", "url": server.url, "authentication": oauth});
+    send(&daemon, "POST", "", &body);
+    log_in(&daemon, &["far"]).await;
+    assert!(rolls(&daemon));
+    assert_eq!(secrets(&daemon), 2);
+    server.revoke();
+    server.change(|rules| rules.token_delay = Duration::from_secs(1));
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| rolls(&daemon));
+        eventually("the token is renewed", || {
+            server.token_requests().len() == 2
+        });
+        send(&daemon, "DELETE", "/far", &json!({}));
+        assert!(call.join().unwrap(), "the call goes on to its end");
+    });
+    assert_eq!(secrets(&daemon), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_what_somebody_authorized_is_for_one_client_alone() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = with_vault(directory.path());
+    let client = |id: &str| json!({"authentication": {"type": "oauth", "client_id": id}});
+    for (name, credential) in [("far", "shared"), ("own", "per_user")] {
+        let mut body = client(&format!("first-of-{name}"));
+        body["name"] = name.into();
+        body["url"] = server.url.clone().into();
+        body["credential"] = credential.into();
+        send(&daemon, "POST", "", &body);
+    }
+    log_in(&daemon, &["far"]).await;
+    log_in(&daemon, &["own", "--user", "alice"]).await;
+    assert!(rolls(&daemon));
+    // Of each server its configuration, and the tokens; alice's with what says that she has some.
+    assert_eq!(secrets(&daemon), 5);
+    // What has nothing to do with it.
+    send(&daemon, "PATCH", "/far", &json!({"timeout": 20_000}));
+    assert!(rolls(&daemon));
+    send(&daemon, "PATCH", "/far", &client("second"));
+    assert_eq!(secrets(&daemon), 4);
+    assert!(!rolls(&daemon));
+    send(&daemon, "PATCH", "/own", &client("second"));
+    assert_eq!(secrets(&daemon), 2);
+    let listed = crate::http::get(&daemon.socket, "/api/v1/servers/own/credentials").json();
+    assert_eq!(listed["credentials"], json!([]));
+    for name in ["far", "own"] {
+        let path = format!("/{name}");
+        send(
+            &daemon,
+            "PATCH",
+            &path,
+            &client(&format!("first-of-{name}")),
+        );
+    }
+    assert!(!rolls(&daemon));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_a_changed_file_leaves_no_tokens_of_the_client_before() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let key = vault_key(directory.path());
+    let config = |client: &str| {
+        format!(
+            "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n\
+             [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
+             authentication = {{ type = \"oauth\", client_id = \"{client}\" }}\n",
+            key.display(),
+            server.url
+        )
+    };
+    let daemon = Daemon::with_config(&config("first"), &[]);
+    log_in(&daemon, &["far"]).await;
+    assert!(rolls(&daemon));
+    assert_eq!(secrets(&daemon), 1);
+    for client in ["second", "first"] {
+        reload(&daemon, &config(client));
+        assert!(!rolls(&daemon));
+    }
     assert_eq!(secrets(&daemon), 0);
 }
 
