@@ -34,4 +34,5 @@ mod tcp;
 mod telemetry;
 mod tool_calls;
 mod upstream;
+mod upstream_faults;
 mod workers;
