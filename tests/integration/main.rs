@@ -17,6 +17,7 @@ mod events;
 mod http;
 mod idempotency;
 mod kills;
+mod large_results;
 mod limits;
 mod mcp;
 mod mcp_server;
