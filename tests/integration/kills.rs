@@ -1,7 +1,8 @@
 //! A sidecar that is killed again and again under load: what it has acknowledged is there
 //! afterwards, and nothing of it twice. `PILLION_KILL_ROUNDS` says how often, 12 times without it.
+//! The moments are those of a random seed, which is printed; `PILLION_KILL_SEED` sets it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -9,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::http;
@@ -17,7 +20,8 @@ use crate::program::{Daemon, run, stderr, stdout};
 /// What was acknowledged, by its kind.
 #[derive(Default)]
 struct Acknowledged {
-    calls: Vec<String>,
+    /// Calls, with their arguments.
+    calls: HashMap<String, Value>,
     /// Approvals, with their status.
     approvals: HashMap<String, &'static str>,
     servers: Vec<String>,
@@ -48,18 +52,23 @@ fn post(socket: &Path, path: &str, body: &Value) -> Option<(u16, Value)> {
     Some((status, serde_json::from_str(body).ok()?))
 }
 
-/// Calls until the sidecar is gone.
-fn call(socket: &Path, has_ended: &AtomicBool) -> Acknowledged {
+/// Calls until the sidecar is gone, never twice with the same arguments: the numbers from `first`
+/// on are its own.
+fn call(socket: &Path, has_ended: &AtomicBool, first: usize) -> Acknowledged {
     let mut acknowledged = Acknowledged::default();
-    while !has_ended.load(Ordering::Relaxed) {
-        let arguments = json!({"expression": "6 * 7"});
+    for number in first.. {
+        if has_ended.load(Ordering::Relaxed) {
+            break;
+        }
+        let arguments = json!({"expression": format!("0 + {number}")});
         let answer = post(socket, "/api/v1/tools/execute/calculator", &arguments);
         let Some((200, answer)) = answer else {
             continue;
         };
-        assert_eq!(answer["result"]["success"], true, "{answer}");
+        assert_eq!(answer["result"]["text"], number.to_string(), "{answer}");
         let id = answer["result"]["metadata"]["record_id"].as_str().unwrap();
-        acknowledged.calls.push(id.to_owned());
+        let earlier = acknowledged.calls.insert(id.to_owned(), arguments);
+        assert!(earlier.is_none(), "{id} is the record of two calls");
     }
     acknowledged
 }
@@ -126,6 +135,15 @@ fn all(socket: &Path, path: &str, field: &str) -> Vec<Value> {
     }
 }
 
+/// That no two of these have the same arguments.
+fn assert_distinct<'a>(entries: impl Iterator<Item = &'a Value>) {
+    let mut seen = HashSet::new();
+    for entry in entries {
+        let arguments = entry["arguments"].to_string();
+        assert!(seen.insert(arguments), "there twice: {entry}");
+    }
+}
+
 /// The entries by their ids, none of which is there twice.
 fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
     let count = entries.len();
@@ -141,6 +159,10 @@ fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
 fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
     let rounds = std::env::var("PILLION_KILL_ROUNDS");
     let rounds: usize = rounds.map_or(12, |rounds| rounds.parse().unwrap());
+    let seed = std::env::var("PILLION_KILL_SEED");
+    let seed: u64 = seed.map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    eprintln!("PILLION_KILL_SEED={seed} PILLION_KILL_ROUNDS={rounds}");
+    let mut random = StdRng::seed_from_u64(seed);
     let toml = "[executor]\ntimeout_ms = 20000\n[tools.roll_dice]\nrequire_approval = \"always\"\n[approvals]\nmax_pending = 100000\n";
     let mut daemon = Daemon::with_config(toml, &[]);
     let store = daemon.directory().join("pillion.db");
@@ -151,8 +173,8 @@ fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
         let socket = daemon.socket.clone();
         thread::scope(|scope| {
             let work = [
-                scope.spawn(|| call(&socket, &has_ended)),
-                scope.spawn(|| call(&socket, &has_ended)),
+                scope.spawn(|| call(&socket, &has_ended, 2 * round * 1_000_000)),
+                scope.spawn(|| call(&socket, &has_ended, (2 * round + 1) * 1_000_000)),
                 scope.spawn(|| decide(&socket, &has_ended, round)),
                 scope.spawn(|| add_servers(&socket, &has_ended, round)),
             ];
@@ -163,8 +185,7 @@ fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
                 assert!(made.status.success(), "{}", stderr(&made));
                 tokens.push(name);
             }
-            // Another moment each time.
-            thread::sleep(Duration::from_millis(7 + (round as u64 * 61) % 240));
+            thread::sleep(Duration::from_micros(random.random_range(2_000..250_000)));
             daemon.kill();
             has_ended.store(true, Ordering::Relaxed);
             for work in work {
@@ -175,18 +196,20 @@ fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
     }
     assert!(acknowledged.calls.len() > rounds && !acknowledged.approvals.is_empty());
     let calls = by_id(all(&daemon.socket, "/api/v1/tool-calls", "calls"));
-    for id in &acknowledged.calls {
+    for (id, arguments) in &acknowledged.calls {
         let call = calls
             .get(id)
             .unwrap_or_else(|| panic!("the call {id} is lost"));
         assert_eq!(call["status"], "success", "{call}");
+        assert_eq!(call["arguments"], *arguments, "{call}");
     }
-    for call in calls
-        .values()
-        .filter(|call| call["tool_name"] == "calculator")
-    {
+    let of_the_calculator = || calls.values().filter(|it| it["toolName"] == "calculator");
+    assert_distinct(of_the_calculator());
+    let mut cut_off = 0;
+    for call in of_the_calculator() {
         let status = call["status"].as_str().unwrap();
         assert!(["success", "interrupted"].contains(&status), "{call}");
+        cut_off += usize::from(status == "interrupted");
     }
     let approvals = by_id(all(&daemon.socket, "/api/v1/approvals", "approvals"));
     for (id, status) in &acknowledged.approvals {
@@ -195,6 +218,7 @@ fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
             .unwrap_or_else(|| panic!("the approval {id} is lost"));
         assert_eq!(approval["status"], *status, "{approval}");
     }
+    assert_distinct(approvals.values());
     let servers = http::get(&daemon.socket, "/api/v1/servers").json();
     let servers = by_id(servers["servers"].as_array().unwrap().clone());
     let lost: Vec<_> = acknowledged
@@ -211,4 +235,13 @@ fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
             .filter(|line| line.split_whitespace().next() == Some(token));
         assert_eq!(lines.count(), 1, "{token}: {list}");
     }
+    eprintln!(
+        "{rounds} kills: acknowledged and there once {} calls, {} approvals, {} servers, {} tokens; \
+         {} calls recorded, {cut_off} of them interrupted",
+        acknowledged.calls.len(),
+        acknowledged.approvals.len(),
+        acknowledged.servers.len(),
+        tokens.len(),
+        of_the_calculator().count(),
+    );
 }

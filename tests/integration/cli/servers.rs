@@ -7,6 +7,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::mcp_server::McpServer;
+use crate::processes::descendants;
 use crate::program::{Daemon, eventually, pillion, stderr, stdout};
 
 fn config(daemon: &Daemon) -> PathBuf {
@@ -238,9 +239,9 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
         .status()
         .unwrap()
         .pid;
-    assert!(!children(id).is_empty());
+    assert!(!descendants(id).is_empty());
     well(&daemon, &["servers", "disable", "near"]);
-    eventually("the program has ended", || children(id).is_empty());
+    eventually("the program has ended", || descendants(id).is_empty());
     well(&daemon, &["servers", "enable", "near"]);
     // Also while no sidecar runs.
     daemon.kill();
@@ -254,19 +255,6 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
     let daemon = daemon.again();
     assert!(well(&daemon, &["servers", "list"]).contains("near  disabled"));
     well(&daemon, &["servers", "remove", "near"]);
-}
-
-/// The processes that a process has started.
-fn children(id: u32) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").unwrap();
-    processes
-        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
-        .filter(|stat| {
-            // After the name, which may hold anything: the state, then the parent.
-            let rest = stat.rsplit(')').next().unwrap_or_default();
-            rest.split_whitespace().nth(1) == Some(id.to_string().as_str())
-        })
-        .collect()
 }
 
 #[test]

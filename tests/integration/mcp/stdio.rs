@@ -13,6 +13,8 @@ use pillion_core::mcp::{McpClient, ServerConfig, StdioCommand};
 use pillion_testkit::fake_stdio;
 use serde_json::{Value, json};
 
+use crate::processes::exists;
+
 /// A client of the misbehaving server, with these flags.
 fn fake(flags: &[&str]) -> McpClient {
     McpClient::new(fake_config(flags))
@@ -38,16 +40,4 @@ async fn pid(client: &McpClient) -> u64 {
     call(client, "state", json!({})).await["pid"]
         .as_u64()
         .unwrap()
-}
-
-/// Whether there is such a process. A zombie counts if it is ours to reap; others wait for
-/// the system's first process, which takes its time in some containers.
-fn exists(pid: u64) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return false;
-    };
-    let (_, after_name) = stat.rsplit_once(") ").unwrap();
-    let mut fields = after_name.split(' ');
-    let (state, parent) = (fields.next().unwrap(), fields.next().unwrap());
-    state != "Z" || parent == std::process::id().to_string()
 }

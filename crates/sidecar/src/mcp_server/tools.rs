@@ -203,7 +203,8 @@ pub(super) async fn call(
 }
 
 /// A result of ours as `CallToolResult` (I3): text for the model, S3's envelope for programs.
-/// A server's tool has promised a form of its own for the latter, so that it gets none.
+/// A server's tool has promised a form of its own for the latter, so that it gets none, and its
+/// error's code stands in `_meta`.
 fn translated(result: &ToolResult, is_mcp: bool) -> Value {
     let text = match &result.error {
         Some(error) if !result.success => error.clone(),
@@ -214,16 +215,18 @@ fn translated(result: &ToolResult, is_mcp: bool) -> Value {
         "isError": !result.success,
     });
     if let Some(id) = result.metadata.get("approval_id") {
-        translated["_meta"] = json!({"pillion/approval_id": id});
+        translated["_meta"]["pillion/approval_id"] = json!(id);
     }
+    let code = result.error_code.map(pillion_core::tool::ErrorCode::as_str);
     if !is_mcp {
         translated["structuredContent"] = if result.success {
             let data = result.data.as_ref().unwrap_or(&result.result);
             json!({"ok": true, "data": data})
         } else {
-            let code = result.error_code.map(pillion_core::tool::ErrorCode::as_str);
             json!({"ok": false, "error": {"code": code, "message": text}})
         };
+    } else if let Some(code) = code {
+        translated["_meta"]["pillion/error_code"] = json!(code);
     }
     translated
 }

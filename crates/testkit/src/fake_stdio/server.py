@@ -155,7 +155,10 @@ try:
         elif method == "tools/call":
             call(id, params["name"], params["arguments"])
         elif method == "tools/list":
-            answer(id, {"tools": [{"name": "roll", "inputSchema": {"type": "object"}}]})
+            names = ["roll"]
+            for flag in flags:
+                names += flag.removeprefix("list:").split(",") if flag.startswith("list:") else []
+            answer(id, {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in names]})
         elif method == "ping":
             answer(id, {})
         else:

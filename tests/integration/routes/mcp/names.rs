@@ -1,7 +1,8 @@
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::ask;
+use super::{Session, ask};
+use crate::http::post;
 use crate::sidecar::Sidecar;
 
 /// A server with these tools, and a prompt and a resource of each name.
@@ -150,4 +151,39 @@ async fn a_server_that_fails_takes_nothing_from_the_others() {
         .start();
     let sidecar = Sidecar::with_config(&(entry("ill", &ill, "") + &entry("well", &well, "")));
     assert_eq!(listed(&sidecar, "prompts/list", "prompts", "name"), ["a"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e6_the_header_for_the_servers_tool_says_the_name_that_the_server_gave_it() {
+    // Servers of revision 2026-07-28 refuse a call whose `Mcp-Name` is not the name in it.
+    let servers = [
+        FakeMcp::start(Dialect::Stateless),
+        FakeMcp::start(Dialect::Stateless),
+    ];
+    let [one, two] = &servers;
+    let auto = |label, server| entry(label, server, "").replace("\"streamable_http\"", "\"auto\"");
+    let sidecar = Sidecar::with_config(&(auto("one", one) + &auto("two", two)));
+    let names = listed(&sidecar, "tools/list", "tools", "name");
+    let of_servers: Vec<_> = names.iter().filter(|name| name.contains("roll")).collect();
+    assert_eq!(of_servers, ["roll_dice", "one_roll", "two_roll"]);
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    for (name, server) in [("one_roll", one), ("two_roll", two)] {
+        let before = server.requests.calls("tools/call").len();
+        let params = json!({"name": name, "arguments": {"dice": "1d20"}});
+        let modern = ask(&sidecar.socket, "tools/call", params.clone());
+        let earlier = session.ask("tools/call", params);
+        for answer in [modern, earlier] {
+            assert_eq!(answer["result"]["total"], 15, "{answer}");
+        }
+        let path = format!("/api/v1/tools/execute/{name}");
+        let rest = post(&sidecar.socket, &path, r#"{"dice": "1d20"}"#).json();
+        assert_eq!(rest["result"]["data"]["total"], 15, "{rest}");
+        let calls = server.requests.calls("tools/call");
+        assert_eq!(calls.len(), before + 3);
+        for call in calls {
+            assert_eq!(call.header("mcp-name"), "roll");
+            assert_eq!(call.header("mcp-method"), "tools/call");
+            assert_eq!(call.json()["params"]["name"], "roll");
+        }
+    }
 }

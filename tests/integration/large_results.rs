@@ -1,0 +1,80 @@
+//! A result of 8 MiB from a server below passes through every door byte for byte.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use pillion_testkit::{Dialect, FakeMcp, Reply};
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::program::{Daemon, pillion, stderr, stdout};
+use crate::routes::mcp::{Session, ask};
+
+const MIB: usize = 1024 * 1024;
+
+/// Not `assert_eq`, which would print both.
+fn assert_has(answer: &str, expected: &str, door: &str) {
+    let is_there = answer.contains(expected);
+    assert!(is_there, "{door}: another answer, {} bytes", answer.len());
+}
+
+/// The lines that a client of `mcp-stdio` gets for these of its own.
+fn over_stdio(daemon: &Daemon, lines: &[Value]) -> String {
+    let mut command = pillion(&["mcp-stdio"]);
+    command.arg("--socket").arg(&daemon.socket);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for line in lines {
+        writeln!(input, "{line}").unwrap();
+    }
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e10_eight_mebibytes_pass_byte_for_byte_over_every_door() {
+    // What a re-encoding would change is in it: an escape, a number's form, the order of members.
+    let text = r"0123456789abcd\u00e9".repeat(MIB / 2);
+    let result = format!(
+        r#"{{"z":1.50,"content":[{{"type":"text","text":"{text}"}}],"a":{{"y":1e2,"b":null}}}}"#
+    );
+    assert!(result.len() > 8 * MIB && result.len() < 16 * MIB);
+    let answer = result.clone();
+    let server = FakeMcp::builder(Dialect::StreamableJson)
+        .on("tools/call", move |_| Reply::raw_result(&answer))
+        .start();
+    // No result is put into a file unless the configuration says so.
+    let daemon = Daemon::with_config(
+        &format!(
+            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
+            server.url
+        ),
+        &[],
+    );
+    // REST gives it as a member of its own answer: the same values in the same order.
+    let rest = http::post(&daemon.socket, "/api/v1/tools/execute/far_roll", "{}");
+    assert_eq!(rest.status, 200);
+    let expected: Value = serde_json::from_str(&result).unwrap();
+    let rest = String::from_utf8(rest.body).unwrap();
+    assert_has(&rest, &format!("\"data\":{expected}"), "REST");
+
+    let params = json!({"name": "far_roll", "arguments": {}});
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": params});
+    let mcp = String::from_utf8(session.send(&call).body).unwrap();
+    let whole = format!(r#"{{"jsonrpc":"2.0","id":"c","result":{result}}}"#);
+    assert_has(&mcp, &whole, "/mcp");
+    let stateless = ask(&daemon.socket, "tools/call", params)["result"].take();
+    assert!(stateless["content"] == expected["content"], "2026-07-28");
+
+    let hello = json!({"jsonrpc": "2.0", "id": "h", "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let stdio = over_stdio(&daemon, &[hello, done, call]);
+    assert_has(&stdio, &format!("{whole}\n"), "mcp-stdio");
+}

@@ -1,0 +1,308 @@
+//! MCP servers that are restarted, hang or lie, as a caller of the sidecar meets them: over REST
+//! and over `/mcp`. How the client below meets every fault there is stands in `mcp`.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Peer, Recorded, Reply};
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::program::eventually;
+use crate::routes::mcp::ask;
+use crate::sidecar::Sidecar;
+
+const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// What came of a call: the server's result, or the error's code and text.
+type Outcome = Result<Value, (String, String)>;
+
+/// Calls a tool through one door.
+type Door = fn(&Path, &str, &Value) -> Outcome;
+
+const DOORS: [(&str, Door); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
+
+fn over_rest(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
+    let path = format!("/api/v1/tools/execute/{tool}");
+    let answer = http::post(socket, &path, arguments.to_string()).json();
+    let result = &answer["result"];
+    match result["success"].as_bool() {
+        Some(true) => Ok(result["data"].clone()),
+        Some(false) => Err((text(&result["error_code"]), text(&result["error"]))),
+        None => panic!("{answer}"),
+    }
+}
+
+fn over_mcp(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
+    let params = json!({"name": tool, "arguments": arguments});
+    let answer = ask(socket, "tools/call", params);
+    let result = &answer["result"];
+    if result["isError"] != true {
+        assert!(result.is_object(), "{answer}");
+        return Ok(result.clone());
+    }
+    let code = &result["_meta"]["pillion/error_code"];
+    Err((text(code), text(&result["content"][0]["text"])))
+}
+
+fn text(value: &Value) -> String {
+    let text = value.as_str();
+    text.unwrap_or_else(|| panic!("no text: {value}"))
+        .to_owned()
+}
+
+fn entry(label: &str, url: &str, more: &str) -> String {
+    format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{more}\n")
+}
+
+/// A server that is well, and its part of the configuration.
+fn sibling() -> (McpServer, String) {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let entry = entry("well", &server.url, "transport = \"streamable_http\"");
+    (server, entry)
+}
+
+/// The server that is well answers over both doors.
+fn assert_sibling_answers(sidecar: &Sidecar, case: &str) {
+    let arguments = json!({"text": case});
+    for (door, call) in DOORS {
+        let result = call(&sidecar.socket, "well_echo", &arguments);
+        let result = result.unwrap_or_else(|error| panic!("{case}, {door}: {error:?}"));
+        assert_eq!(result["structuredContent"]["echo"], arguments, "{door}");
+    }
+}
+
+/// Answers as a server with sessions does: its tools give their arguments back. `typed` says that
+/// it gives a number `n`.
+fn honest(request: &Recorded) -> Vec<Fault> {
+    let message = request.json();
+    let result = match request.rpc_method().as_str() {
+        "initialize" => json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "faulty", "version": "1"},
+        }),
+        "tools/list" => {
+            let schema = json!({"type": "object"});
+            let number = json!({
+                "type": "object",
+                "properties": {"n": {"type": "integer"}},
+                "required": ["n"],
+            });
+            json!({"tools": [
+                {"name": "echo", "inputSchema": schema},
+                {"name": "typed", "inputSchema": schema, "outputSchema": number},
+            ]})
+        }
+        "tools/call" => {
+            json!({"content": [], "structuredContent": message["params"]["arguments"]})
+        }
+        "ping" => json!({}),
+        _ if message["id"].is_null() => {
+            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+        }
+        _ => {
+            let error = Reply::error(-32601, "Method not found").response(&request.rpc_id());
+            return vec![Fault::answer("200 OK", JSON, error)];
+        }
+    };
+    let response = Reply::result(&result).response(&request.rpc_id());
+    let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
+    vec![Fault::answer_with("200 OK", &headers, response)]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e9_a_server_that_is_restarted_is_met_with_the_next_call() {
+    for (name, arguments) in [
+        ("everything", json!({"message": "hi"})),
+        ("mcp2-http", json!({"text": "hi"})),
+    ] {
+        let Some(mut peer) = Peer::start(name) else {
+            return;
+        };
+        let sidecar = Sidecar::with_config(&entry("far", &peer.url, ""));
+        for (door, call) in DOORS {
+            for kills in [false, true] {
+                let before = call(&sidecar.socket, "far_echo", &arguments);
+                before.unwrap_or_else(|error| panic!("{name}, {door}: {error:?}"));
+                peer = if kills {
+                    peer.kill_and_restart()
+                } else {
+                    peer.restart()
+                };
+                let after = call(&sidecar.socket, "far_echo", &arguments);
+                let after = after.unwrap_or_else(|error| panic!("{name}, {door}: {error:?}"));
+                let said = text(&after["content"][0]["text"]);
+                assert!(said.contains("hi"), "{name}, {door}: {said}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e9_a_session_that_a_server_forgot_is_opened_anew_within_the_call() {
+    for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
+        let server = FakeMcp::start(dialect);
+        let entry = entry("far", &server.url, "transport = \"streamable_http\"");
+        let sidecar = Sidecar::with_config(&entry);
+        for (door, call) in DOORS {
+            call(&sidecar.socket, "far_roll", &json!({})).unwrap();
+            let opened = server.requests.calls("initialize").len();
+            server.forget_sessions();
+            let result = call(&sidecar.socket, "far_roll", &json!({}));
+            assert_eq!(result.unwrap()["total"], 15, "{door}");
+            let again = server.requests.calls("initialize").len();
+            assert_eq!(again, opened + 1, "{door}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c2_a_server_that_hangs_costs_its_calls_their_deadline_and_its_siblings_nothing() {
+    const DEADLINE: Duration = Duration::from_secs(6);
+    let server = FaultServer::start(|request| {
+        if request.json()["params"]["arguments"]["hang"] == true {
+            return vec![Fault::Hang];
+        }
+        honest(request)
+    })
+    .await;
+    let (_well, well) = sibling();
+    let more = format!(
+        "transport = \"streamable_http\"\ntimeout_ms = {}",
+        DEADLINE.as_millis()
+    );
+    let sidecar = Sidecar::with_config(&(entry("hung", &server.url, &more) + &well));
+    // Everybody is known and connected before.
+    for (_, call) in DOORS {
+        call(&sidecar.socket, "hung_echo", &json!({"hang": false})).unwrap();
+    }
+    assert_sibling_answers(&sidecar, "before");
+    let before = server.requests.calls("tools/call").len();
+    thread::scope(|scope| {
+        let calls = DOORS.map(|(door, call)| {
+            let socket = &sidecar.socket;
+            let started = Instant::now();
+            let hung = scope.spawn(move || {
+                let outcome = call(socket, "hung_echo", &json!({"hang": true}));
+                (outcome, started.elapsed())
+            });
+            (door, hung)
+        });
+        eventually("both calls have reached the server", || {
+            server.requests.calls("tools/call").len() == before + 2
+        });
+        assert_sibling_answers(&sidecar, "meanwhile");
+        for (door, hung) in &calls {
+            assert!(!hung.is_finished(), "{door}");
+        }
+        for (door, hung) in calls {
+            let (outcome, elapsed) = hung.join().unwrap();
+            let (code, message) = outcome.unwrap_err();
+            assert_eq!(code, "timeout", "{door}: {message}");
+            assert!(elapsed >= DEADLINE, "{door}: {elapsed:?}");
+            assert!(elapsed < 2 * DEADLINE, "{door}: {elapsed:?}");
+        }
+    });
+    assert_sibling_answers(&sidecar, "afterwards");
+    for (door, call) in DOORS {
+        let result = call(&sidecar.socket, "hung_echo", &json!({"hang": false}));
+        assert_eq!(
+            result.unwrap()["structuredContent"]["hang"],
+            false,
+            "{door}"
+        );
+    }
+}
+
+/// What a server may answer in place of the truth, with the code of the error that comes of it.
+fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
+    let half = Fault::Send(b"data: {\"jsonrpc\":\"2.0\",\"id\":".to_vec());
+    let foreign = Reply::raw_result("{}").response("\"nobody's\"");
+    let event = format!("data: {foreign}\n\n");
+    [
+        (
+            "a foreign id",
+            "internal_error",
+            vec![Fault::answer("200 OK", JSON, foreign)],
+        ),
+        (
+            "a foreign id in a stream",
+            "internal_error",
+            vec![Fault::answer("200 OK", EVENT_STREAM, event)],
+        ),
+        (
+            "garbage",
+            "internal_error",
+            vec![Fault::answer("200 OK", JSON, "{\"jsonrpc\": oh")],
+        ),
+        (
+            "garbage in a stream",
+            "internal_error",
+            vec![Fault::answer("200 OK", EVENT_STREAM, "data: {oh\n\n")],
+        ),
+        (
+            "a stream that ends at once",
+            "internal_error",
+            vec![Fault::head(EVENT_STREAM), Fault::Close],
+        ),
+        (
+            "a stream that ends in an event",
+            "internal_error",
+            vec![Fault::head(EVENT_STREAM), half, Fault::Close],
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c5_a_server_that_lies_gets_a_clear_code_and_takes_nothing_from_its_siblings() {
+    let server = FaultServer::start(|request| {
+        let lie = request.json()["params"]["arguments"]["lie"].clone();
+        let told = lies().into_iter().find(|(name, ..)| lie == *name);
+        told.map_or_else(|| honest(request), |(_, _, faults)| faults)
+    })
+    .await;
+    let (_well, well) = sibling();
+    let entry = entry("liar", &server.url, "transport = \"streamable_http\"");
+    let sidecar = Sidecar::with_config(&(entry + &well));
+    for (lie, code, _) in lies() {
+        for (door, call) in DOORS {
+            let before = server.requests.calls("tools/call").len();
+            let failed = call(&sidecar.socket, "liar_echo", &json!({"lie": lie}));
+            let (told, message) = failed.unwrap_err();
+            assert_eq!(told, code, "{lie}, {door}: {message}");
+            assert!(!message.is_empty(), "{lie}, {door}");
+            // A call that may have run is not sent a second time.
+            let sent = server.requests.calls("tools/call").len();
+            assert_eq!(sent, before + 1, "{lie}, {door}");
+            let honest = call(&sidecar.socket, "liar_echo", &json!({"n": 1}));
+            let honest = honest.unwrap_or_else(|error| panic!("{lie}, {door}: {error:?}"));
+            assert_eq!(honest["structuredContent"], json!({"n": 1}));
+        }
+        assert_sibling_answers(&sidecar, lie);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e10_a_result_that_breaks_its_schema_arrives_with_a_word_on_it() {
+    let server = FaultServer::start(honest).await;
+    let (_well, well) = sibling();
+    let entry = entry("liar", &server.url, "transport = \"streamable_http\"");
+    let sidecar = Sidecar::with_config(&(entry + &well));
+    let broken = json!({"n": "one"});
+    for (door, call) in DOORS {
+        let result = call(&sidecar.socket, "liar_typed", &broken);
+        assert_eq!(result.unwrap()["structuredContent"], broken, "{door}");
+    }
+    let path = "/api/v1/tools/execute/liar_typed";
+    let word = |arguments: &Value| {
+        let answer = http::post(&sidecar.socket, path, arguments.to_string()).json();
+        answer["result"]["metadata"]["output_mismatch"].clone()
+    };
+    assert!(text(&word(&broken)).starts_with("at '/n'"));
+    assert_eq!(word(&json!({"n": 1})), Value::Null);
+    assert_sibling_answers(&sidecar, "afterwards");
+}

@@ -1,0 +1,183 @@
+//! MCP servers that the sidecar runs as programs: killed in the middle of a call, and counted when
+//! many clients have gone without a word.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pillion_client::Client;
+use pillion_testkit::fake_stdio;
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::processes::{command_line, descendants, exists, started_with};
+use crate::program::{Daemon, Guarded, eventually, pillion};
+use crate::routes::mcp::{Session, ask};
+
+const CLIENTS: usize = 20;
+
+/// A sidecar with the misbehaving server `near`, and these tools of it.
+fn sidecar(tools: &str) -> Daemon {
+    let (program, arguments) = fake_stdio(&[&format!("list:{tools}")]);
+    let toml = format!(
+        "[executor]\nmax_concurrent = 64\n[[mcp_servers]]\nlabel = \"near\"\n\
+         command = \"{program}\"\nargs = {}\n",
+        json!(arguments)
+    );
+    Daemon::with_config(&toml, &[])
+}
+
+/// The outcome of a call over REST.
+fn call(daemon: &Daemon, tool: &str) -> Value {
+    let path = format!("/api/v1/tools/execute/near_{tool}");
+    let answer = http::post(&daemon.socket, &path, "{}").json();
+    assert!(answer["result"].is_object(), "{answer}");
+    answer["result"].clone()
+}
+
+fn process_id(daemon: &Daemon) -> u32 {
+    Client::new(&daemon.socket).status().unwrap().pid
+}
+
+/// The server's processes that run below the sidecar.
+fn servers(sidecar: u32) -> Vec<u32> {
+    let mut all = descendants(sidecar);
+    all.retain(|&id| command_line(id).starts_with("python3 "));
+    all
+}
+
+/// The processes of the server: its own, its group's, and three that it starts now.
+fn family(daemon: &Daemon) -> Vec<u64> {
+    let forked = call(daemon, "fork")["data"]["pids"].clone();
+    let state = call(daemon, "state")["data"].clone();
+    let forked = forked.as_array().unwrap().iter();
+    let ids = [&state["pid"], &state["group"]].into_iter().chain(forked);
+    let ids: Vec<_> = ids.map(|id| id.as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), 5);
+    assert!(ids.iter().all(|&id| exists(id)), "{ids:?}");
+    ids
+}
+
+/// How many calls the server's process has seen, this one included.
+fn calls_seen(daemon: &Daemon) -> usize {
+    let seen = call(daemon, "seen")["data"]["seen"].clone();
+    let seen = seen.as_array().unwrap().iter();
+    seen.filter(|method| *method == "tools/call").count()
+}
+
+#[test]
+fn e9_a_program_that_is_killed_in_a_call_fails_it_and_the_next_call_starts_another() {
+    let daemon = sidecar("state,fork,silent,seen");
+    let id = process_id(&daemon);
+    for round in 0..3 {
+        let old = family(&daemon);
+        let before = calls_seen(&daemon);
+        thread::scope(|scope| {
+            let rest = scope.spawn(|| call(&daemon, "silent"));
+            let mcp = scope.spawn(|| {
+                let params = json!({"name": "near_silent", "arguments": {}});
+                ask(&daemon.socket, "tools/call", params)["result"].clone()
+            });
+            let mut asked = 0;
+            eventually("both calls have reached the server", || {
+                asked += 1;
+                calls_seen(&daemon) == before + asked + 2
+            });
+            kill(Pid::from_raw(old[0].try_into().unwrap()), Signal::SIGKILL).unwrap();
+            let rest = rest.join().unwrap();
+            assert_eq!(rest["error_code"], "unavailable", "{rest}");
+            let told = rest["error"].as_str().unwrap();
+            assert!(told.contains("(signal: 9 (SIGKILL))"), "{told}");
+            let mcp = mcp.join().unwrap();
+            assert_eq!(mcp["isError"], true, "{mcp}");
+            assert_eq!(mcp["_meta"]["pillion/error_code"], "unavailable", "{mcp}");
+            assert_eq!(mcp["content"][0]["text"], *told, "{mcp}");
+        });
+        // Another process serves whoever comes next, over either door.
+        if round % 2 == 0 {
+            assert_eq!(call(&daemon, "roll")["data"]["total"], 15);
+        } else {
+            let params = json!({"name": "near_roll", "arguments": {}});
+            let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
+            assert_eq!(result["total"], 15, "{result}");
+        }
+        let new = call(&daemon, "state")["data"]["pid"].as_u64();
+        assert_ne!(new, Some(old[0]));
+        eventually("nothing of the old one is left", || {
+            !old.iter().any(|&id| exists(id))
+        });
+        assert_eq!(servers(id).len(), 1);
+    }
+    // What keeps the server, and the server: nobody has ended without being waited for.
+    eventually("there are two processes", || descendants(id).len() == 2);
+}
+
+/// A client of `pillion mcp-stdio` whose first call has been answered.
+fn stdio_client(daemon: &Daemon) -> Guarded {
+    let mut command: Command = pillion(&["mcp-stdio"]);
+    command.arg("--socket").arg(&daemon.socket);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = Guarded::spawn(piped.stderr(Stdio::null()));
+    let hello = json!({"jsonrpc": "2.0", "id": "h", "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let params = json!({"name": "near_roll", "arguments": {}});
+    let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": params});
+    write!(client.stdin.as_ref().unwrap(), "{hello}\n{call}\n").unwrap();
+    let lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    let answers = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let answer = { answers }.find(|answer| answer["id"] == "c").unwrap();
+    assert_eq!(answer["result"]["total"], 15, "{answer}");
+    client
+}
+
+#[test]
+fn e9_clients_that_go_without_a_word_leave_no_process_behind() {
+    let daemon = sidecar("silent");
+    let id = process_id(&daemon);
+    let params = |tool: &str| json!({"name": tool, "arguments": {}});
+    let silent = json!({"jsonrpc": "2.0", "id": "s", "method": "tools/call",
+        "params": params("near_silent")});
+    for number in 0..CLIENTS {
+        let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+        let result = session.ask("tools/call", params("near_roll"))["result"].clone();
+        assert_eq!(result["total"], 15, "{result}");
+        // Some listen, and go while they do.
+        if number % 2 == 0 {
+            drop(session.listen());
+        }
+    }
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(stdio_client(&daemon));
+    }
+    let socket = daemon.socket.to_str().unwrap();
+    let bridges = || started_with(&["mcp-stdio", socket]);
+    assert_eq!(bridges().len(), CLIENTS);
+    // They speak to the sidecar, and start nothing themselves.
+    for client in &clients {
+        assert!(descendants(client.id()).is_empty());
+    }
+    assert_eq!(servers(id).len(), 1);
+    // Half of them are in the middle of a call.
+    for client in clients.iter().step_by(2) {
+        writeln!(client.stdin.as_ref().unwrap(), "{silent}").unwrap();
+    }
+    let in_flight = || {
+        let running = http::get(&daemon.socket, "/api/v1/tool-calls?status=running").json();
+        running["calls"].as_array().unwrap().len()
+    };
+    eventually("their calls run", || in_flight() == CLIENTS / 2);
+    for client in &mut clients {
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    eventually("their calls have ended with them", || in_flight() == 0);
+    assert!(bridges().is_empty());
+    assert_eq!(servers(id).len(), 1);
+    assert_eq!(descendants(id).len(), 2, "what keeps the server, and it");
+    assert_eq!(call(&daemon, "roll")["data"]["total"], 15);
+}
