@@ -204,7 +204,7 @@ async fn c2_a_server_that_hangs_costs_its_calls_their_deadline_and_its_siblings_
             let (code, message) = outcome.unwrap_err();
             assert_eq!(code, "timeout", "{door}: {message}");
             assert!(elapsed >= DEADLINE, "{door}: {elapsed:?}");
-            assert!(elapsed < 2 * DEADLINE, "{door}: {elapsed:?}");
+            assert!(elapsed < 3 * DEADLINE, "{door}: {elapsed:?}");
         }
     });
     assert_sibling_answers(&sidecar, "afterwards");

@@ -1,7 +1,9 @@
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -59,6 +61,7 @@ impl Peer {
     pub fn restart(self) -> Self {
         let (name, port) = (self.name.clone(), self.port);
         drop(self);
+        wait_until_free(port);
         let started = Self::try_start(&name, port);
         started.unwrap_or_else(|| panic!("'{name}' does not start again"))
     }
@@ -118,6 +121,16 @@ fn is_installed(name: &str) -> bool {
 
 fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers/start")
+}
+
+/// Waits until nobody listens there: a server that was killed goes after the script that started
+/// it, and on a busy machine a good while after.
+fn wait_until_free(port: u16) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        assert!(Instant::now() < deadline, "port {port} stays taken");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn free_port() -> u16 {
