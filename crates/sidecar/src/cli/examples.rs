@@ -183,7 +183,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "tokens create",
-        &["pillion tokens create ci --scope execute --expires-days 90"],
+        &[
+            "pillion tokens create ci --scope execute --expires-days 90",
+            "pillion tokens create bot --scope execute --tools 'get_time,far_*'",
+        ],
     ),
     ("tokens list", &["pillion tokens list"]),
     ("tokens revoke", &["pillion tokens revoke ci"]),

@@ -191,9 +191,9 @@ impl Upstreams {
             let mut known = self.blocked.write();
             known.retain(|_, other| !Arc::ptr_eq(&other.server, server));
             known.extend(blocked.iter().map(|tool| {
-                let name = format!("{}{tool}", server.tool_prefix);
                 let (server, tool) = (Arc::clone(server), tool.clone());
-                (name, Blocked { server, tool })
+                let blocked = Blocked { server, tool };
+                (blocked.name(), blocked)
             }));
         }
         let names = registered.iter().map(|(name, _)| name.clone()).collect();
