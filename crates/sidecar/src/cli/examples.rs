@@ -135,7 +135,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("servers show", &["pillion servers show weather"]),
     (
         "servers update",
-        &["pillion servers update weather --timeout-ms 5000"],
+        &[
+            "pillion servers update weather --timeout-ms 5000",
+            "pillion servers update weather --rate-limit per_minute=10,per_day=500",
+        ],
     ),
     ("servers remove", &["pillion servers remove weather"]),
     ("servers enable", &["pillion servers enable weather"]),
