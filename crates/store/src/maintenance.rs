@@ -35,7 +35,11 @@ impl SqlStore {
         self.database.backup(to).await?;
         let added = add_to(to, &on_the_way).await;
         if added.is_err() {
-            let _ = std::fs::remove_file(to);
+            for companion in ["", "-wal", "-shm"] {
+                let mut path = to.as_os_str().to_owned();
+                path.push(companion);
+                let _ = std::fs::remove_file(path); // Mostly there is none.
+            }
         }
         added
     }

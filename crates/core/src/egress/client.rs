@@ -10,7 +10,7 @@ use super::resolver::{self, CheckingResolver, Lookup};
 use super::{EgressError, EgressPolicy, proxy, redirect};
 
 /// Longest time for one connection attempt; the operation's own deadline may be shorter.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How every request names us.
 pub(super) const PRODUCT: HeaderValue =

@@ -8,8 +8,8 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -25,15 +25,19 @@ use parking_lot::Mutex;
 use reqwest::ResponseBuilderExt;
 use tokio::net::TcpStream;
 use tokio::runtime::{self, Handle};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use url::{Host, Position, Url};
 
-use super::client::{CONNECT_TIMEOUT, PRODUCT};
+use super::client::PRODUCT;
 use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
 use super::{EgressPolicy, HostName, is_this_machine, proxy};
 
-/// How long a connection waits for another request; servers close it sooner or later, too.
+/// How long a connection to this machine may take. What takes longer is left to the usual way.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a connection waits for another request, or twice that at most; servers close it
+/// sooner or later, too.
 const LONGEST_IDLE: Duration = Duration::from_secs(90);
 
 /// What came of a request that took the short way.
@@ -63,7 +67,6 @@ pub(crate) struct Shortcut {
 }
 
 struct Idle {
-    runtime: runtime::Id,
     wire: Wire,
     since: Instant,
 }
@@ -105,7 +108,7 @@ impl Shortcut {
                 return Sent::NotTaken;
             };
             match wire.send(request).await {
-                Ok(response) => return self.answered(response, wire),
+                Ok(response) => return self.answered(response, wire).await,
                 // The connection had ended while nobody looked.
                 Err((_, Some(unsent))) if wire.was_used => request = unsent,
                 Err((_, Some(_))) => return Sent::NotTaken,
@@ -120,12 +123,12 @@ impl Shortcut {
         *request.uri_mut() = self.target.clone();
         let all = request.headers_mut();
         all.clone_from(headers);
-        all.insert(HOST, self.host_header.clone());
+        all.entry(HOST).or_insert_with(|| self.host_header.clone());
         all.entry(USER_AGENT).or_insert(PRODUCT);
         request
     }
 
-    fn answered(self: &Arc<Self>, response: Response<Incoming>, wire: Wire) -> Sent {
+    async fn answered(self: &Arc<Self>, response: Response<Incoming>, mut wire: Wire) -> Sent {
         let (head, incoming) = response.into_parts();
         match Redirect::of(&self.url, head.status, &head.headers) {
             Redirect::None => {}
@@ -135,9 +138,14 @@ impl Shortcut {
                 return Sent::Redirected(url);
             }
         }
+        // Nobody reads a body that there is not.
+        let wire = match incoming.is_end_stream() && wire.turns_out_free().await {
+            true => self.put_back(wire),
+            false => Some(wire),
+        };
         let body = reqwest::Body::wrap(WireBody {
             incoming,
-            wire: Mutex::new(Some(wire)),
+            wire: Mutex::new(wire),
             home: Arc::clone(self),
         });
         // Else it is given an invented URL, which takes long to read.
@@ -152,14 +160,14 @@ impl Shortcut {
     async fn wire(&self) -> Option<Wire> {
         let here = Handle::current().id();
         while let Some(mut wire) = self.take(here) {
-            if poll_fn(|context| Poll::Ready(wire.is_free(context))).await {
+            if wire.turns_out_free().await {
                 return Some(wire);
             }
         }
         for address in self.addresses().await {
-            let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+            let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
             if let Ok(Ok(stream)) = connected {
-                return Wire::new(stream).await;
+                return Wire::new(stream, here).await;
             }
         }
         None
@@ -167,28 +175,38 @@ impl Shortcut {
 
     fn take(&self, runtime: runtime::Id) -> Option<Wire> {
         let mut idle = self.idle.lock();
-        let at = idle.iter().rposition(|idle| idle.runtime == runtime)?;
+        let at = idle.iter().rposition(|idle| idle.wire.runtime == runtime)?;
         Some(idle.remove(at).wire)
     }
 
-    fn put_back(&self, mut wire: Wire) {
-        let Ok(here) = Handle::try_current() else {
-            return;
-        };
+    /// Keeps a connection for the next request; none is left to whoever had it.
+    fn put_back(self: &Arc<Self>, mut wire: Wire) -> Option<Wire> {
         wire.was_used = true;
-        let mut idle = self.idle.lock();
-        while idle
-            .first()
-            .is_some_and(|idle| idle.since.elapsed() > LONGEST_IDLE)
-        {
-            idle.remove(0);
+        let since = Instant::now();
+        let is_first = {
+            let mut idle = self.idle.lock();
+            idle.push(Idle { wire, since });
+            idle.len() == 1
+        };
+        if is_first && let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(Self::close_idle(Arc::downgrade(self)));
         }
-        let (runtime, since) = (here.id(), Instant::now());
-        idle.push(Idle {
-            runtime,
-            wire,
-            since,
-        });
+        None
+    }
+
+    /// Closes connections that have waited for too long, until there is none.
+    async fn close_idle(shortcut: Weak<Self>) {
+        loop {
+            sleep(LONGEST_IDLE).await;
+            let Some(shortcut) = shortcut.upgrade() else {
+                return;
+            };
+            let mut idle = shortcut.idle.lock();
+            idle.retain(|idle| idle.since.elapsed() < LONGEST_IDLE);
+            if idle.is_empty() {
+                return;
+            }
+        }
     }
 
     /// The addresses of the host that may be reached.
@@ -218,6 +236,8 @@ type Unsent = Option<Request<Full<Bytes>>>;
 
 /// One connection. It moves on only while it is polled.
 struct Wire {
+    /// Which opened it.
+    runtime: runtime::Id,
     sender: SendRequest<Full<Bytes>>,
     /// None once it has ended: whoever waits for an answer of it is told by that.
     connection: Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
@@ -225,10 +245,11 @@ struct Wire {
 }
 
 impl Wire {
-    async fn new(stream: TcpStream) -> Option<Self> {
+    async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
         let _ = stream.set_nodelay(true); // It would only be slower.
         let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
         Some(Self {
+            runtime,
             sender,
             connection: Some(connection),
             was_used: false,
@@ -248,6 +269,10 @@ impl Wire {
     fn is_free(&mut self, context: &mut Context<'_>) -> bool {
         self.advance(context);
         self.connection.is_some() && self.sender.is_ready()
+    }
+
+    async fn turns_out_free(&mut self) -> bool {
+        poll_fn(|context| Poll::Ready(self.is_free(context))).await
     }
 
     /// Sends the request; with an error comes the request if the server cannot have seen it.
@@ -298,7 +323,7 @@ impl Body for WireBody {
                 if let Some(mut wire) = this.wire.get_mut().take()
                     && wire.is_free(context)
                 {
-                    this.home.put_back(wire);
+                    *this.wire.get_mut() = this.home.put_back(wire);
                 }
             }
             Poll::Ready(Some(Err(_))) => *this.wire.get_mut() = None,

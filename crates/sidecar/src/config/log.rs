@@ -48,8 +48,11 @@ impl LogFilter {
     /// The filter as a layer. One that names no span needs to know of none, which makes every
     /// step in a span cheaper.
     pub(crate) fn to_layer(&self) -> FilterLayer {
+        // These two read an empty directive or level differently.
+        let is_plain = |part: &str| !part.trim().is_empty() && !part.trim_end().ends_with('=');
+        let is_plain = !self.0.contains('[') && self.0.split(',').all(is_plain);
         match self.0.parse::<Targets>() {
-            Ok(targets) if !self.0.contains('[') => Box::new(targets),
+            Ok(targets) if is_plain => Box::new(targets),
             _ => Box::new(self.to_env_filter()),
         }
     }

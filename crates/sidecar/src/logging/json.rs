@@ -13,6 +13,7 @@ use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
+use tracing_log::NormalizeEvent;
 use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
@@ -63,6 +64,8 @@ where
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         LINE.with(|line| match line.try_borrow_mut() {
             Ok(mut line) => {
+                // Of a line whose value panicked something is left.
+                line.0.clear();
                 self.write(&mut line, event, &context);
                 line.0.clear();
                 line.0.shrink_to(KEPT_BYTES);
@@ -79,7 +82,9 @@ impl<W> JsonLines<W> {
         S: Subscriber + for<'a> LookupSpan<'a>,
         W: for<'a> MakeWriter<'a>,
     {
-        let metadata = event.metadata();
+        // Of a line of the `log` crate: the event's own is the same for all of them.
+        let normalized = event.normalized_metadata();
+        let metadata = normalized.as_ref().unwrap_or_else(|| event.metadata());
         let mut now = String::with_capacity(32);
         // A time that cannot be written leaves its place empty.
         let _ = SystemTime.format_time(&mut Writer::new(&mut now));
@@ -114,6 +119,9 @@ struct Fields(Vec<u8>);
 
 impl Fields {
     fn add(&mut self, name: &str, value: impl Serialize) {
+        if name.starts_with("log.") {
+            return; // In the metadata, for lines of the `log` crate.
+        }
         self.push(",");
         self.value(name);
         self.push(":");

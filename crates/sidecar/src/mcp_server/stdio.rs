@@ -10,8 +10,9 @@ use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
 use pillion_core::tool::CallContext;
 use serde_json::json;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
 use super::message::{self, INVALID_REQUEST, Inbound, Request};
 use super::sessions::Session;
@@ -111,22 +112,33 @@ impl Client {
             out: sender,
             state: Arc::clone(&state),
         };
+        let written = Notify::new();
+        let writing = async {
+            let outcome = write(output, messages).await;
+            written.notify_one();
+            outcome
+        };
         let reading = async {
+            let mut is_unwelcome = false;
             let mut tasks = JoinSet::new();
             let mut streams = JoinSet::new();
             let outcome = tokio::select! {
                 outcome = conversation.read(input, &mut tasks, &mut streams) => outcome,
                 () = unwelcome => {
-                    grace = LAST_CALLS;
-                    drop(conversation.out.send(draining()).await);
+                    (is_unwelcome, grace) = (true, LAST_CALLS);
+                    // It may have more waiting than it reads.
+                    drop(conversation.out.try_send(draining()));
                     Ok(())
                 }
             };
             let answered = async { while tasks.join_next().await.is_some() {} };
             // What takes longer is given up.
-            drop(tokio::time::timeout(grace, answered).await);
+            drop(timeout(grace, answered).await);
             // The writer ends when nobody can say anything any more.
-            drop(conversation);
+            drop((conversation, tasks, streams));
+            if is_unwelcome && timeout(LAST_CALLS, written.notified()).await.is_err() {
+                return Err(std::io::ErrorKind::TimedOut.into());
+            }
             outcome
         };
         let announcing = async {
@@ -137,7 +149,7 @@ impl Client {
             std::future::pending::<()>().await;
         };
         let outcome = tokio::select! {
-            outcome = async { tokio::try_join!(reading, write(output, messages)) } => outcome,
+            outcome = async { tokio::try_join!(reading, writing) } => outcome,
             () = announcing => Ok(((), ())),
         };
         // What the client has left running ends with it.

@@ -16,6 +16,9 @@ use crate::visibility::Visibility;
 /// Longest user or channel, in bytes: the rate limiter keeps them.
 const LONGEST_BYTES: usize = 256;
 
+/// What the time must be that an approval is waited for.
+const WAIT: &str = "a number of milliseconds, 0 or more";
+
 /// On whose behalf the request runs, from its headers. The socket's permissions say who
 /// may connect; whoever does is trusted to name the user. Of a token its grant says for whom it
 /// may act, and which tools there are for it.
@@ -94,8 +97,11 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };
-    let millis = parsed(name, text.as_deref(), "a number of milliseconds, 0 or more")?;
-    Ok(Duration::from_millis(millis.unwrap_or(0)))
+    // Of the format that the interface says: int64.
+    let millis: Option<i64> = parsed(name, text.as_deref(), WAIT)?;
+    let millis = u64::try_from(millis.unwrap_or(0));
+    let millis = millis.map_err(|_| RequestError::parameter(name, WAIT))?;
+    Ok(Duration::from_millis(millis))
 }
 
 /// The header's value; an empty one counts as none.

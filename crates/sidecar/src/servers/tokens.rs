@@ -44,6 +44,8 @@ fn oauth_of(server: &ServerConfig) -> Option<&OAuthConfig> {
 pub(super) struct Place {
     /// As [`VaultTokenStore`] has it.
     pub(super) identity: String,
+    /// Of the user's credential; empty where nobody's is used.
+    pub(super) version: String,
     /// The name of the server.
     pub(super) server: String,
     pub(super) key: TokenKey,

@@ -101,30 +101,40 @@ impl UserCredentials {
     /// Where a client of the server keeps what OAuth obtains for everybody; nowhere without a
     /// vault, or an account.
     pub(super) fn tokens_of_server(&self, server: &ServerConfig) -> Option<Arc<VaultTokenStore>> {
-        self.tokens_of(server, String::new())
+        self.tokens_of(server, String::new(), "")
     }
 
-    /// Where a client keeps what OAuth obtains for a user of the server of that id. One that was
-    /// made with an earlier credential of the user saves nothing from now on.
+    /// Where a client keeps what OAuth obtains for a user of the server of that id, with the
+    /// credential of this version. One that was made with another saves nothing from now on.
     pub(crate) fn tokens_of_user(
         &self,
         server: &ServerConfig,
         id: &str,
         user: &str,
+        version: &str,
     ) -> Option<Arc<VaultTokenStore>> {
-        self.refuse_tokens_of_user(id, user);
-        self.tokens_of(server, identity_of(id, user))
+        self.refuse_tokens_of_user(id, user, Some(version));
+        self.tokens_of(server, identity_of(id, user), version)
     }
 
-    /// Clients that act for a user of the server of that id save no tokens any more.
-    pub(crate) fn refuse_tokens_of_user(&self, id: &str, user: &str) {
+    /// Clients that act for a user of the server of that id save no tokens any more, but for those
+    /// with the credential of the version that is `good`.
+    pub(crate) fn refuse_tokens_of_user(&self, id: &str, user: &str, good: Option<&str>) {
         let identity = identity_of(id, user);
-        self.tokens.refuse(|place| place.identity == identity);
+        let is_good = |place: &Place| Some(place.version.as_str()) == good;
+        self.tokens
+            .refuse(|place| place.identity == identity && !is_good(place));
     }
 
-    fn tokens_of(&self, server: &ServerConfig, identity: String) -> Option<Arc<VaultTokenStore>> {
+    fn tokens_of(
+        &self,
+        server: &ServerConfig,
+        identity: String,
+        version: &str,
+    ) -> Option<Arc<VaultTokenStore>> {
         let place = Place {
             identity,
+            version: version.to_owned(),
             server: server.label.clone(),
             key: Account::of(server)?.key,
         };

@@ -186,16 +186,18 @@ impl Upstreams {
         }
         let offer = Offer { server };
         let refresh_after = self.times.refresh_after;
+        let now_blocked = blocked.iter().map(|tool| {
+            let (server, tool) = (Arc::clone(server), tool.clone());
+            let blocked = Blocked { server, tool };
+            (blocked.name(), blocked)
+        });
+        let now_blocked: IndexMap<String, Blocked> = now_blocked.collect();
+        // At every moment a tool is registered or blocked, so that nobody takes it for unknown.
+        self.blocked.write().extend(now_blocked.clone());
         let registered = offer.register(tools, blocked, &state.tools, &self.registry);
-        {
-            let mut known = self.blocked.write();
-            known.retain(|_, other| !Arc::ptr_eq(&other.server, server));
-            known.extend(blocked.iter().map(|tool| {
-                let (server, tool) = (Arc::clone(server), tool.clone());
-                let blocked = Blocked { server, tool };
-                (blocked.name(), blocked)
-            }));
-        }
+        self.blocked.write().retain(|name, other| {
+            !Arc::ptr_eq(&other.server, server) || now_blocked.contains_key(name)
+        });
         let names = registered.iter().map(|(name, _)| name.clone()).collect();
         self.tell_changes(server, &registered);
         {

@@ -190,7 +190,7 @@ impl Upstreams {
     pub(crate) fn forget_user(&self, label: &str, user: &str) {
         let mut servers = self.latest().servers.iter();
         if let Some(server) = servers.find(|server| server.label == label) {
-            server.users.forget(user);
+            server.users.forget(&server.id, user, None);
         }
     }
 }

@@ -71,8 +71,10 @@ impl Users {
         }
     }
 
-    /// Gives the user's connection up; calls on it go on to their end.
-    pub(super) fn forget(&self, user: &str) {
+    /// Gives the user's connection with the server of that id up; calls on it go on to their end.
+    /// `good` is the version of the credential that another may be made with.
+    pub(super) fn forget(&self, server: &str, user: &str, good: Option<&str>) {
+        self.credentials.refuse_tokens_of_user(server, user, good);
         if let Some(kept) = self.lines.lock().by_user.remove(user) {
             give_up(kept.line);
         }
@@ -91,18 +93,21 @@ impl Users {
         for (user, version) in kept {
             match self.credentials.get(server, &user).await {
                 Ok(Some(credential)) if credential.version == version => {}
-                Ok(_) => self.forget_version(server, &user, &version),
+                Ok(now) => {
+                    let good = now.map(|credential| credential.version);
+                    self.forget_version(server, &user, &version, good.as_deref());
+                }
                 // Whoever calls next is told.
                 Err(error) => tracing::debug!(%error, "Cannot look at the credential of a user"),
             }
         }
     }
 
-    fn forget_version(&self, server: &str, user: &str, version: &str) {
+    fn forget_version(&self, server: &str, user: &str, version: &str, good: Option<&str>) {
         let mut lines = self.lines.lock();
         let is_it = |kept: &Kept| kept.version == version;
         if lines.by_user.get(user).is_some_and(is_it) {
-            self.credentials.refuse_tokens_of_user(server, user);
+            self.credentials.refuse_tokens_of_user(server, user, good);
             if let Some(kept) = lines.by_user.remove(user) {
                 give_up(kept.line);
             }
@@ -279,15 +284,16 @@ impl Server {
             Some(credential) if place.as_ref() == Some(&credential.place) => {
                 Ok(Acting::User(user, Box::new(credential)))
             }
-            Some(_) => {
-                self.users.forget(user);
+            Some(credential) => {
+                let good = Some(credential.version.as_str());
+                self.users.forget(&self.id, user, good);
                 without(format!(
                     "that of '{user}' was given for another address; give it again with `pillion \
                      servers credentials set`"
                 ))
             }
             None => {
-                self.users.forget(user);
+                self.users.forget(&self.id, user, None);
                 without(format!(
                     "'{user}' has none (see `pillion servers credentials set`)"
                 ))
@@ -311,7 +317,7 @@ impl Server {
         let mut server = self.section.server.clone();
         if credential.is_oauth() {
             let credentials = &self.users.credentials;
-            let tokens = credentials.tokens_of_user(&server, &self.id, user);
+            let tokens = credentials.tokens_of_user(&server, &self.id, user, &credential.version);
             server.authorization.token_store = Some(tokens.ok_or_else(unusable)?);
         } else {
             server.authentication = credential.authentication().map_err(|_| unusable())?;

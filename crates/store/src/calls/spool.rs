@@ -34,8 +34,8 @@ const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 type Calls = IndexMap<CallId, ToolCallRecord>;
 
-/// Takes records at once, and sees to it that they come into the database. Nobody else writes
-/// of these calls.
+/// Takes records at once, and sees to it that they come into the database. What others write of
+/// these calls stands in its files.
 #[derive(Debug)]
 pub(crate) struct CallSpool {
     shared: Arc<Shared>,
@@ -259,9 +259,12 @@ impl Spooler {
     }
 
     async fn write_batch(&mut self) -> Result<(), StoreError> {
-        if let Err(error) = write(&self.database, &self.statements, &self.batch).await {
-            self.shared.gathered.lock().is_stuck = true;
-            return Err(error);
+        match write(&self.database, &self.statements, &self.batch).await {
+            Ok(late) => tell_of_late(late),
+            Err(error) => {
+                self.shared.gathered.lock().is_stuck = true;
+                return Err(error);
+            }
         }
         self.batch.clear();
         self.shared.gathered.lock().written();
@@ -284,7 +287,7 @@ pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), Stor
         let mut calls = Calls::new();
         let is_known = read(&left.read().map_err(unreadable)?, &mut calls);
         let calls: Vec<_> = calls.into_values().collect();
-        write(database, &Statements::new(database), &calls).await?;
+        tell_of_late(write(database, &Statements::new(database), &calls).await?);
         if is_known {
             left.remove();
         } else {
@@ -318,7 +321,9 @@ impl RecordsOnTheWay {
 
     /// Writes into the database those that it has not, or has as they were before.
     pub(crate) async fn write_into(&self, database: &Database) -> Result<(), StoreError> {
-        write(database, &Statements::new(database), &self.0).await
+        // Whoever has a file may have written the end of a call that it has the beginning of.
+        let written = write(database, &Statements::new(database), &self.0).await;
+        written.map(drop)
     }
 }
 
@@ -353,22 +358,17 @@ fn unreadable(path: &Path, error: io::Error) -> StoreError {
 }
 
 /// Writes the records in as few statements as may be. One that the database refuses by itself
-/// is left out, and said.
+/// is left out, and said. How many were of calls that the database knows to have ended.
 async fn write(
     database: &Database,
     statements: &Statements,
     mut calls: &[ToolCallRecord],
-) -> Result<(), StoreError> {
+) -> Result<usize, StoreError> {
+    let mut late = 0;
     while !calls.is_empty() {
         let (batch, rest) = calls.split_at(fitting(calls.iter()));
         match statements.write(database, batch.iter()).await {
-            Ok(written) if written < batch.len() => {
-                tracing::warn!(
-                    calls = batch.len() - written,
-                    "Calls had been marked as ended before their end was recorded"
-                );
-            }
-            Ok(_) => {}
+            Ok(written) => late += batch.len().saturating_sub(written),
             Err(error) if error.is_unavailable() || error.is_corrupt() => return Err(error),
             Err(error) if batch.len() == 1 => tracing::error!(
                 call.record = %batch[0].id, %error,
@@ -376,11 +376,21 @@ async fn write(
             ),
             Err(_) => {
                 for call in batch {
-                    Box::pin(write(database, statements, std::slice::from_ref(call))).await?;
+                    let call = std::slice::from_ref(call);
+                    late += Box::pin(write(database, statements, call)).await?;
                 }
             }
         }
         calls = rest;
     }
-    Ok(())
+    Ok(late)
+}
+
+fn tell_of_late(calls: usize) {
+    if calls > 0 {
+        tracing::warn!(
+            calls,
+            "Calls had been marked as ended before their end was recorded"
+        );
+    }
 }

@@ -186,22 +186,13 @@ async fn a_connection_that_ended_meanwhile_is_replaced() {
     for _ in 0..3 {
         assert_eq!(text(&shortcut).await, "{}");
         // The end of the connection has to arrive here.
-        let (runtime, wire) = (
-            Handle::current().id(),
-            shortcut.take(Handle::current().id()),
-        );
-        if let Some(mut wire) = wire {
+        if let Some(mut wire) = shortcut.take(Handle::current().id()) {
             poll_fn(|context| match wire.is_free(context) {
                 true => Poll::Pending,
                 false => Poll::Ready(()),
             })
             .await;
-            let since = Instant::now();
-            shortcut.idle.lock().push(Idle {
-                runtime,
-                wire,
-                since,
-            });
+            assert!(shortcut.put_back(wire).is_none());
         }
     }
     assert_eq!(server.connections(), 3);
@@ -214,6 +205,48 @@ async fn an_answer_that_is_left_takes_its_connection_along() {
     drop(post(&shortcut).await);
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_gives_its_connection_back_at_once() {
+    let server = Server::with(&[EMPTY, PLAIN]).await;
+    let shortcut = server.shortcut();
+    drop(post(&shortcut).await);
+    assert_eq!(text(&shortcut).await, "{}");
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_wants_is_closed_after_a_while() {
+    let server = Server::with(&[PLAIN, PLAIN]).await;
+    let shortcut = server.shortcut();
+    assert_eq!(text(&shortcut).await, "{}");
+    assert_eq!(shortcut.idle.lock().len(), 1);
+    shortcut.idle.lock()[0].since -= LONGEST_IDLE;
+    sleep(LONGEST_IDLE * 2).await;
+    assert!(shortcut.idle.lock().is_empty());
+    assert_eq!(text(&shortcut).await, "{}");
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_host_that_is_configured_is_the_host_of_the_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let shortcut = url(&format!("http://127.0.0.1:{port}/"));
+    let shortcut = Shortcut::to(&shortcut, &EgressPolicy::default()).unwrap();
+    let headers = [(HOST, HeaderValue::from_static("mcp.local"))];
+    let headers: HeaderMap = headers.into_iter().collect();
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let request = read_request(&mut stream).await;
+        stream.write_all(PLAIN.as_bytes()).await.unwrap();
+        request.to_lowercase()
+    };
+    let (request, sent) = tokio::join!(serve, shortcut.post(&headers, Bytes::from("{}")));
+    assert!(matches!(sent, Sent::Answered(_)));
+    assert!(request.contains("\r\nhost: mcp.local\r\n"), "{request}");
+    assert!(!request.contains("127.0.0.1"), "{request}");
 }
 
 #[tokio::test]

@@ -34,12 +34,10 @@ impl Logout {
                 }
                 tell_of_user(client)?;
             }
-            None => {
-                tell(client, &self.server)?;
-                // What the sidecar has renewed until it was told.
-                clear()?;
-            }
+            None => tell(client, &self.server)?,
         }
+        // What the sidecar has renewed until it was told.
+        clear()?;
         print(&format!("{}: forgotten", self.server))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -106,10 +106,15 @@ pub(super) fn contents(database: &Path) -> io::Result<Vec<Vec<u8>>> {
         match fs::read(&path) {
             Ok(bytes) => contents.push(bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => is_anothers(&path),
             Err(error) => return Err(error),
         }
     }
     Ok(contents)
+}
+
+fn is_anothers(path: &Path) {
+    tracing::warn!(path = %path.display(), "Recorded calls are another user's");
 }
 
 /// Waits for whoever reads what was left behind: until then its lock on a file says nothing.
@@ -131,7 +136,7 @@ pub(super) fn left_behind(database: &Path) -> io::Result<Vec<SpoolFile>> {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                tracing::warn!(path = %path.display(), "Recorded calls are another user's");
+                is_anothers(&path);
                 continue;
             }
             Err(error) => return Err(error),
