@@ -1,3 +1,5 @@
+mod allowed_tools;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -11,9 +13,10 @@ const READER: &str = "reader-reader-reader-1";
 const RUNNER: &str = "runner-runner-runner-1";
 const HERS: &str = "hers-hers-hers-hers-1";
 const APP: &str = "application-application-1";
+const FEW: &str = "few-few-few-few-few-1";
 
 /// A daemon that listens on a free port of this machine, with a token to read and one to run, one
-/// that is alice's, and one of an application that has any user.
+/// that is alice's, one of an application that has any user, and one that has a few tools.
 struct Server {
     daemon: Daemon,
     address: SocketAddr,
@@ -25,7 +28,7 @@ impl Server {
         let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
         let tokens = format!(
             "watch read {READER}; ci execute {RUNNER}; hers execute {HERS} user=alice; \
-             app execute {APP} any-user"
+             app execute {APP} any-user; few execute {FEW} tools=calc*,get_time,far_r*"
         );
         let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
         Self { daemon, address }

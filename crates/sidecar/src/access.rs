@@ -1,5 +1,6 @@
 //! Who may do what: the rules of the Unix socket, and the tokens of TCP.
 
+mod allowed_tools;
 mod grant;
 mod peer;
 mod rules;
@@ -9,6 +10,7 @@ mod token_list;
 
 use std::sync::Arc;
 
+pub use allowed_tools::{AllowedTools, BadToolPattern};
 pub use grant::{Grant, Holder, Scope, Users};
 pub use peer::Peer;
 pub use rules::{PeerRules, RuleError};

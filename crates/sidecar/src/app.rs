@@ -24,6 +24,7 @@ use crate::servers::{Servers, UserCredentials};
 use crate::state::State;
 use crate::telemetry::Telemetry;
 use crate::upstream::{Listeners, Own, ServerReport, Upstreams};
+use crate::visibility::Visibility;
 use crate::workers::Workers;
 
 /// How long the sessions with MCP servers may take to end.
@@ -302,21 +303,38 @@ impl App {
         self.shared.upstreams.discover().await
     }
 
-    /// Asks the MCP servers if a name is unknown, for it may be one of theirs, and names
-    /// those that failed.
-    pub(crate) async fn look_for(&self, names: &[&str]) -> Vec<UnavailableServer> {
-        if names.iter().all(|name| self.registry().contains(name)) {
+    /// Asks the MCP servers if a name is unknown to who sees that much, for it may be one of
+    /// theirs, and names those that failed.
+    pub(crate) async fn look_for(
+        &self,
+        names: &[&str],
+        visibility: &Visibility,
+    ) -> Vec<UnavailableServer> {
+        if self.has_all(names, visibility) {
             return Vec::new();
         }
         self.discover().await
     }
 
     /// The tools that this caller alone has, if one of the names may be among them.
-    pub(crate) async fn own_tools(&self, context: &CallContext, names: &[&str]) -> Own {
-        if names.iter().all(|name| self.registry().contains(name)) {
+    pub(crate) async fn own_tools(
+        &self,
+        context: &CallContext,
+        names: &[&str],
+        visibility: &Visibility,
+    ) -> Own {
+        if self.has_all(names, visibility) {
             return Own::default();
         }
         self.shared.upstreams.own(context).await
+    }
+
+    /// Whether each name is that of a tool that is there for everybody who sees that much.
+    fn has_all(&self, names: &[&str], visibility: &Visibility) -> bool {
+        names.iter().all(|name| {
+            let tool = self.registry().get(name);
+            tool.is_some_and(|tool| visibility.admits(&tool, name))
+        })
     }
 
     /// What stands before the names of the tools of the MCP server with that label.

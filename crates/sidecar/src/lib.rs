@@ -54,4 +54,5 @@ pub mod tcp;
 mod telemetry;
 pub mod tools;
 mod upstream;
+mod visibility;
 mod workers;

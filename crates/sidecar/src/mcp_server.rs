@@ -25,7 +25,6 @@ pub(crate) mod stdio;
 mod subscriptions;
 mod template;
 mod tools;
-mod visibility;
 
 use std::sync::Arc;
 
@@ -37,11 +36,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::app::App;
+use crate::visibility::Visibility;
 use catalog::Catalog;
 use held::Held;
 use listening::Listening;
 use sessions::Sessions;
-use visibility::Visibility;
 
 /// What the MCP server keeps between requests.
 #[derive(Debug)]
@@ -96,15 +95,19 @@ impl McpServer {
         async move { drop(stopping.wait_for(|stopping| *stopping).await) }
     }
 
-    /// What a client that names a model (or none) may see.
-    fn visibility(&self, model: Option<&str>) -> Result<Visibility, RpcError> {
+    /// What of it a client may see that names a model (or none).
+    fn narrowed(
+        &self,
+        visibility: Visibility,
+        model: Option<&str>,
+    ) -> Result<Visibility, RpcError> {
         let Some(id) = model else {
-            return Ok(Visibility::default());
+            return Ok(visibility);
         };
         let models = self.models.read();
         let model = models.iter().find(|model| model.id == id).cloned();
         let model = model.ok_or_else(|| message::unknown("model", id))?;
-        Ok(Visibility::for_model(model))
+        Ok(visibility.for_model(model))
     }
 }
 
@@ -124,9 +127,10 @@ impl Caller {
     pub(crate) fn new(
         app: &App,
         context: CallContext,
+        visibility: Visibility,
         model: Option<&str>,
     ) -> Result<Self, RpcError> {
-        let visibility = app.mcp().visibility(model)?;
+        let visibility = app.mcp().narrowed(visibility, model)?;
         let context = CallContext {
             caller: Some("mcp".to_owned()),
             ..context

@@ -90,6 +90,11 @@ impl Blocked {
         )
     }
 
+    /// The name that it would be registered under.
+    pub(crate) fn name(&self) -> String {
+        format!("{}{}", self.server.tool_prefix, self.tool)
+    }
+
     /// Where it comes from.
     pub(crate) fn origin(&self) -> ToolOrigin {
         self.server.origin()

@@ -51,8 +51,9 @@ pub use health::Health;
 pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 pub use servers::{
-    ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRemoved, ServerTrial,
-    UserCredentialAnswer, UserCredentialEntry, UserCredentialInput, UserCredentialList,
+    ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRateLimit,
+    ServerRemoved, ServerTrial, UserCredentialAnswer, UserCredentialEntry, UserCredentialInput,
+    UserCredentialList,
 };
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,

@@ -44,6 +44,10 @@ pub struct ServerEntry {
     /// says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
+    /// How many calls of all its tools together one user may make, beside the limit of each;
+    /// absent for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<ServerRateLimit>,
     /// Whose credential its calls go out with: `shared`, `per_user` or `user_or_shared`.
     #[serde(default)]
     pub credential: String,
@@ -65,6 +69,25 @@ pub struct ServerEntry {
     /// When it was changed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
+}
+
+/// At most so many calls in any minute, hour and day (C7). An absent number is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ServerRateLimit {
+    /// Calls in any 60 seconds.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_minute: Option<u32>,
+    /// Calls in any 60 minutes.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_hour: Option<u32>,
+    /// Calls in any 24 hours.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_day: Option<u32>,
 }
 
 /// Calls of a server's tools that have ended.
@@ -181,6 +204,10 @@ pub struct ServerInput {
     /// unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
+    /// How many calls of all its tools together one user may make, beside the limit of each; any
+    /// number unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<ServerRateLimit>,
     /// Whose credential its calls go out with: `shared` (its own, the default), `per_user` (that
     /// of the user on whose behalf the call is made), or `user_or_shared` (the user's where there
     /// is one).

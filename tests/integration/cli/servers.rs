@@ -66,6 +66,30 @@ fn with_key() -> (tempfile::TempDir, Daemon) {
 }
 
 #[test]
+fn c7_the_limit_of_a_server_is_set_shown_and_taken_away() {
+    let far = echo();
+    let daemon = Daemon::start();
+    let add = ["servers", "add", "far", "--url", &far.url];
+    let limit = ["--rate-limit", "per_minute=2,per_hour=5"];
+    well(&daemon, &[&add[..], &limit].concat());
+    let shown = || {
+        let shown = well(&daemon, &["servers", "show", "far"]);
+        let line = shown.lines().find(|line| line.starts_with("rate limit"));
+        line.unwrap()["rate limit".len()..].trim().to_owned()
+    };
+    assert_eq!(shown(), "2 per minute, 5 per hour");
+    let update = |limit: &'static str| ["servers", "update", "far", "--rate-limit", limit];
+    well(&daemon, &update("per_day=7"));
+    assert_eq!(shown(), "7 per day");
+    well(&daemon, &update("none"));
+    assert_eq!(shown(), "-");
+    for wrong in ["", "7", "per_day=0", "per_week=1", "per_day=1, per_hour=1"] {
+        let said = badly(&daemon, &update(wrong), 2);
+        assert!(said.contains("expected per_minute=N"), "{said}");
+    }
+}
+
+#[test]
 fn f2_servers_are_added_shown_changed_tried_and_removed() {
     let far = echo();
     let daemon = Daemon::start();

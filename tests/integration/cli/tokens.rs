@@ -33,6 +33,12 @@ fn well(daemon: &Daemon, arguments: &[&str]) -> String {
 
 /// The status of a request with that token.
 fn status(address: SocketAddr, token: &str, request: &str) -> u16 {
+    let answer = answer(address, token, request);
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// The whole answer to a request with that token.
+fn answer(address: SocketAddr, token: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -43,7 +49,7 @@ fn status(address: SocketAddr, token: &str, request: &str) -> u16 {
     stream.write_all(text.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
+    answer
 }
 
 fn daemon() -> (Daemon, SocketAddr) {
@@ -111,6 +117,44 @@ fn l3_a_token_lets_in_within_its_scope_until_it_is_revoked() {
         daemon.log().contains("Reloaded the configuration")
     });
     assert_eq!(all(&admin), [200, 200, 200]);
+}
+
+#[test]
+fn l3_a_token_may_have_a_list_of_tools() {
+    let (daemon, address) = daemon();
+    let create = |name: &str, more: &[&str]| {
+        let arguments = [&["create", name, "--scope", "execute"], more].concat();
+        well(&daemon, &arguments).trim().to_owned()
+    };
+    let all = create("all", &[]);
+    let few = create("few", &["--tools", "get_time,calc*", "--user", "alice"]);
+    let listed: Value = serde_json::from_str(&well(&daemon, &["list", "--json"])).unwrap();
+    let words = |place: usize| listed["tokens"][place]["scopes"].clone();
+    assert_eq!(words(0), json!(["execute"]));
+    let of_few = ["execute", "user=alice", "tools=get_time,calc*"];
+    assert_eq!(words(1), json!(of_few));
+    assert!(well(&daemon, &["list"]).contains(&of_few.join(" ")));
+    let sees = |token: &str| {
+        let list = answer(address, token, LIST);
+        ["calculator", "get_time", "roll_dice"].map(|name| list.contains(&format!("{name:?}")))
+    };
+    assert_eq!(sees(&all), [true; 3]);
+    assert_eq!(sees(&few), [true, true, false]);
+    let ran = |token: &str, name: &str| {
+        let request = format!("POST /api/v1/tools/execute/{name}");
+        !answer(address, token, &request).contains(&format!("Tool '{name}' not found"))
+    };
+    assert_eq!([ran(&all, "roll_dice"), ran(&few, "get_time")], [true; 2]);
+    assert!(!ran(&few, "roll_dice"));
+    for bad in ["", "get_time, calculator", "*_time", "a/b"] {
+        let output = run(
+            &daemon,
+            &["create", "bad", "--scope", "execute", "--tools", bad],
+        );
+        assert_eq!(output.status.code(), Some(2), "{bad}");
+        let said = stderr(&output);
+        assert!(said.contains("divided by commas alone"), "{said}");
+    }
 }
 
 #[test]

@@ -67,6 +67,46 @@ fn g2_a_server_that_was_added_has_a_policy_of_its_own() {
 }
 
 #[test]
+fn c7_a_server_that_was_added_has_a_limit_of_its_own() {
+    let far = McpServer::start(tool("Says it"));
+    let mut daemon = Daemon::start();
+    let limit = json!({"perMinute": 1, "perDay": 3});
+    let server = json!({"name": "far", "url": far.url, "rateLimit": limit});
+    assert_eq!(add(&daemon, &server)["rateLimit"], limit);
+    let limited = |daemon: &Daemon| {
+        let result = execute(daemon)["result"].clone();
+        assert!(result["success"] == true || result["error_code"] == "rate_limited");
+        result["success"] == false
+    };
+    assert!(!limited(&daemon));
+    assert!(limited(&daemon));
+    daemon.kill();
+    let daemon = daemon.again();
+    assert!(limited(&daemon), "it counts on");
+    let shown = change(
+        &daemon,
+        "PATCH",
+        "/far",
+        &json!({"rateLimit": {"perMinute": null}}),
+    );
+    assert_eq!(shown["rateLimit"], json!({"perDay": 3}));
+    assert_eq!([(); 3].map(|()| limited(&daemon)), [false, false, true]);
+    let shown = change(&daemon, "PATCH", "/far", &json!({"rateLimit": null}));
+    assert!(shown.get("rateLimit").is_none(), "{shown}");
+    assert!(!limited(&daemon));
+    for (wrong, key) in [
+        (json!({"perDay": 0}), "rateLimit.perDay"),
+        (json!({"per_day": 1}), "rateLimit"),
+        (json!({"perHour": "many"}), "rateLimit.perHour"),
+        (json!(5), "rateLimit"),
+    ] {
+        let (status, code, error) = refusal(&daemon, "PATCH", "/far", &json!({"rateLimit": wrong}));
+        assert_eq!((status, code.as_str()), (400, "invalid_input"));
+        assert!(error.starts_with(key), "{error}");
+    }
+}
+
+#[test]
 fn g3_an_approval_does_not_pass_to_another_server_of_the_same_name() {
     let (far, other) = (
         McpServer::start(tool("Says it")),

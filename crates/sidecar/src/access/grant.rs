@@ -2,6 +2,8 @@ use std::fmt;
 
 use axum::http::Method;
 
+use super::AllowedTools;
+
 /// What somebody may do. Each includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -82,6 +84,8 @@ pub struct Grant {
     pub scope: Scope,
     /// For whom it may act.
     pub users: Users,
+    /// The tools that are there for it.
+    pub tools: AllowedTools,
 }
 
 /// On whose behalf somebody may use what is the users' own, such as their credentials for MCP
@@ -213,6 +217,7 @@ mod tests {
             holder: Holder::StoredToken,
             scope,
             users: Users::parse(word).unwrap_or_default(),
+            tools: AllowedTools::default(),
         };
         assert!(!grant(Scope::Approve, "").vouches_for("alice"));
         assert!(grant(Scope::Admin, "").vouches_for("alice"));
@@ -248,6 +253,7 @@ mod tests {
                 holder,
                 scope,
                 users: Users::Nobody,
+                tools: AllowedTools::default(),
             };
             grant.principal()
         };
@@ -269,6 +275,7 @@ mod tests {
             holder: Holder::LocalUser,
             scope,
             users: Users::Nobody,
+            tools: AllowedTools::default(),
         };
         assert!(grant(Scope::Admin).allows(Scope::Read));
         assert!(grant(Scope::Execute).allows(Scope::Execute));

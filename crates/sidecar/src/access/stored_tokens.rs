@@ -10,7 +10,9 @@ use pillion_core::store::{AccessTokenStore, Timestamp};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{CheckFuture, Grant, Holder, Scope, TokenCheck, TokenCheckError, TokenList, Users};
+use super::{
+    AllowedTools, CheckFuture, Grant, Holder, Scope, TokenCheck, TokenCheckError, TokenList, Users,
+};
 
 /// How often it is written down that a token was used.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
@@ -72,8 +74,13 @@ impl StoredTokens {
             return Ok(None);
         };
         let users = found.scopes.iter().find_map(|word| Users::parse(word));
+        let tools = found
+            .scopes
+            .iter()
+            .find_map(|word| AllowedTools::parse(word));
         let scopes = found.scopes.iter().filter_map(|name| Scope::parse(name));
-        let Some(scope) = scopes.max() else {
+        // A list that nobody understands lets nobody in, rather than to every tool.
+        let (Some(scope), Ok(tools)) = (scopes.max(), tools.transpose()) else {
             return Ok(None);
         };
         if self.is_to_be_noted(&hash, now)
@@ -86,6 +93,7 @@ impl StoredTokens {
             holder: Holder::StoredToken,
             scope,
             users: users.unwrap_or_default(),
+            tools: tools.unwrap_or_default(),
         }))
     }
 

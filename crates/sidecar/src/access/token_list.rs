@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{CheckFuture, Grant, Holder, Scope, TokenCheck, Users};
+use super::{AllowedTools, CheckFuture, Grant, Holder, Scope, TokenCheck, Users};
 use crate::config::TcpSection;
 
 /// Shortest token that may stand in the environment, in bytes: nobody guesses it.
@@ -15,8 +15,9 @@ const SHORTEST_BYTES: usize = 20;
 const HASHED: &str = "sha256:";
 
 /// Tokens from the configuration: an entry each, `NAME SCOPE sha256:HEX`, perhaps with
-/// `user=NAME` or `any-user` (see [`Users`]) after it, with `#` for comments. In a file entries stand on lines and tokens are always hashed; in a variable they
-/// may be divided by `;`, and a token may stand there as it is.
+/// `user=NAME` or `any-user` (see [`Users`]) and `tools=NAME,PREFIX*` (see [`AllowedTools`])
+/// after it, with `#` for comments. In a file entries stand on lines and tokens are always
+/// hashed; in a variable they may be divided by `;`, and a token may stand there as it is.
 ///
 /// ```
 /// use pillion::access::{Scope, TokenList, TokenCheck};
@@ -187,14 +188,28 @@ fn without_comment(text: &str) -> &str {
 
 fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     let words: Vec<_> = text.split_whitespace().collect();
-    let (name, scope, token, users) = match words[..] {
-        [name, scope, token] => (name, scope, token, Users::Nobody),
-        [name, scope, token, users] => {
-            let users = Users::parse(users).ok_or("the fourth word is user=NAME or any-user")?;
-            (name, scope, token, users)
-        }
-        _ => return Err("there are not three words, or four"),
+    let [name, scope, token, ref more @ ..] = words[..] else {
+        return Err("there are not three words");
     };
+    let (mut users, mut tools) = (None, None);
+    for word in more {
+        let is_first = match (Users::parse(word), AllowedTools::parse(word)) {
+            (Some(named), _) => users.replace(named).is_none(),
+            (None, Some(listed)) => {
+                let listed = listed.map_err(|_| {
+                    "after tools= come names of tools, or beginnings of names with a '*' after \
+                     them, divided by commas alone"
+                })?;
+                tools.replace(listed).is_none()
+            }
+            (None, None) => {
+                return Err("after the token comes user=NAME or any-user, and tools=NAME,PREFIX*");
+            }
+        };
+        if !is_first {
+            return Err("one user, or any, and one list of tools");
+        }
+    }
     let scope = Scope::parse(scope).ok_or("the scope is read, execute, approve or admin")?;
     let hash = match token.strip_prefix(HASHED) {
         Some(hex) => hash_of(hex).ok_or("a SHA-256 is 64 hexadecimal digits")?,
@@ -206,7 +221,8 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
         name: name.to_owned(),
         holder: Holder::ConfiguredToken,
         scope,
-        users,
+        users: users.unwrap_or_default(),
+        tools: tools.unwrap_or_default(),
     };
     Ok(Entry { hash, grant })
 }
@@ -245,11 +261,30 @@ mod tests {
     }
 
     #[test]
+    fn l3_an_entry_may_list_the_tools_of_its_token() {
+        let list = |more: &str| {
+            let text = format!("t execute sha256:{}{more}", "0".repeat(64));
+            let list = TokenList::from_file(&text, "tokens").unwrap();
+            list.entries[0].grant.clone()
+        };
+        let few = AllowedTools::listed("get_time,far_*").unwrap();
+        for more in [
+            " user=alice tools=get_time,far_*",
+            " tools=get_time,far_* user=alice # hers",
+        ] {
+            let grant = list(more);
+            assert_eq!((&grant.tools, grant.calls_of()), (&few, Some("alice")));
+        }
+        assert_eq!(list(" tools=get_time,far_*").users, Users::Nobody);
+        assert_eq!(list("").tools, AllowedTools::default());
+    }
+
+    #[test]
     fn l3_a_bad_entry_is_named_by_its_place_and_never_repeated() {
         for (text, expected) in [
             (
                 "ci execute",
-                "tokens:1: expected NAME SCOPE TOKEN: there are not three words, or four",
+                "tokens:1: expected NAME SCOPE TOKEN: there are not three words",
             ),
             (
                 "\nci all sha256:00",
@@ -260,7 +295,13 @@ mod tests {
                 "in a file a token is sha256:",
             ),
             ("ci read sha256:00", "64 hexadecimal digits"),
-            ("ci read sha256:00 alice", "the fourth word is user=NAME"),
+            ("ci read sha256:00 alice", "after the token comes user=NAME"),
+            (
+                "ci read sha256:00 tools=secret-tool,",
+                "beginnings of names",
+            ),
+            ("ci read sha256:00 user=a any-user", "one user, or any"),
+            ("ci read sha256:00 tools=a tools=b", "one list of tools"),
             ("# nothing", "tokens has no token in it"),
         ] {
             let error = TokenList::from_file(text, "tokens")

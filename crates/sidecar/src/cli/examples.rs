@@ -135,7 +135,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("servers show", &["pillion servers show weather"]),
     (
         "servers update",
-        &["pillion servers update weather --timeout-ms 5000"],
+        &[
+            "pillion servers update weather --timeout-ms 5000",
+            "pillion servers update weather --rate-limit per_minute=10,per_day=500",
+        ],
     ),
     ("servers remove", &["pillion servers remove weather"]),
     ("servers enable", &["pillion servers enable weather"]),
@@ -183,7 +186,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "tokens create",
-        &["pillion tokens create ci --scope execute --expires-days 90"],
+        &[
+            "pillion tokens create ci --scope execute --expires-days 90",
+            "pillion tokens create bot --scope execute --tools 'get_time,far_*'",
+        ],
     ),
     ("tokens list", &["pillion tokens list"]),
     ("tokens revoke", &["pillion tokens revoke ci"]),

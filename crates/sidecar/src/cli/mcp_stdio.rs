@@ -16,6 +16,7 @@ use crate::logging;
 use crate::mcp_server::stdio::{Client, Endings};
 use crate::reload::Source;
 use crate::state::State;
+use crate::visibility::Visibility;
 
 /// `pillion mcp-stdio`
 #[derive(Debug, Args)]
@@ -96,7 +97,7 @@ impl McpStdio {
             },
             ..CallContext::default()
         };
-        let client = Client::new(live.clone(), context, self.model)
+        let client = Client::new(live.clone(), context, Visibility::default(), self.model)
             .map_err(|error| CliError::Model(error.message))?;
         let input = BufReader::new(tokio::io::stdin());
         let output = tokio::io::stdout();

@@ -18,6 +18,7 @@ tcp.tokens_store = true in the configuration, the sidecar lets in whoever brings
 
 Examples:
   pillion tokens create ci --scope execute --expires-days 90
+  pillion tokens create bot --scope execute --tools 'get_time,far_*'
   pillion tokens list
   pillion tokens revoke ci")]
 pub(super) struct Tokens {

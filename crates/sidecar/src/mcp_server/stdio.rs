@@ -21,6 +21,7 @@ use super::stateless::{self, Step};
 use super::{Caller, stateful};
 use crate::app::App;
 use crate::live::Live;
+use crate::visibility::Visibility;
 
 /// What a connection to the sidecar changes to that carries these messages.
 pub(crate) const PROTOCOL: &str = "pillion-mcp";
@@ -53,22 +54,26 @@ pub(crate) struct Endings<A, U> {
 pub(crate) struct Client {
     live: Live,
     context: CallContext,
+    visibility: Visibility,
     model: Option<String>,
 }
 
 impl Client {
-    /// A client on whose behalf calls run in `context`, and who may see what `model` may.
+    /// A client on whose behalf calls run in `context`, and who may see of `visibility` what
+    /// `model` may.
     ///
     /// # Errors
     /// There is no such model.
     pub(crate) fn new(
         live: Live,
         context: CallContext,
+        visibility: Visibility,
         model: Option<String>,
     ) -> Result<Self, RpcError> {
         let client = Self {
             live,
             context,
+            visibility,
             model,
         };
         client.now()?;
@@ -78,7 +83,8 @@ impl Client {
     /// The state of this moment, and what the client may do in it.
     fn now(&self) -> Result<(App, Caller), RpcError> {
         let app = self.live.app();
-        let caller = Caller::new(&app, self.context.clone(), self.model.as_deref())?;
+        let (context, visibility) = (self.context.clone(), self.visibility.clone());
+        let caller = Caller::new(&app, context, visibility, self.model.as_deref())?;
         Ok((app, caller))
     }
 
@@ -392,7 +398,8 @@ mod tests {
     async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
         let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
         let live = Live::new(app.clone());
-        let client = Client::new(live, CallContext::default(), None).unwrap();
+        let client =
+            Client::new(live, CallContext::default(), Visibility::default(), None).unwrap();
         let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let endings = Endings {

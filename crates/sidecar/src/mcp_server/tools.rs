@@ -62,8 +62,7 @@ pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, Rp
     let own = app.upstreams().own(&caller.context).await;
     let mut tools = Vec::new();
     for Exposed { name, tool, listed } in exposed(app, &own) {
-        let names = [tool.name().as_str(), &name];
-        if !caller.visibility.admits(names, tool.origin()) {
+        if !caller.visibility.admits(&tool, &name) {
             continue;
         }
         let entry = match listed {
@@ -93,7 +92,7 @@ fn native(name: &str, tool: &RegisteredTool) -> Value {
     entry
 }
 
-/// The tool that a client means, if it may see it (H2), with what this client alone has. One
+/// The tool that a client means, if it may see it (H2, L3), with what this client alone has. One
 /// that it may not see is not there.
 async fn find(
     app: &App,
@@ -119,26 +118,25 @@ async fn find(
         let named = own.tools.get(name).cloned();
         tool = named.or_else(|| own.only_named(name));
     }
-    let tool = tool.filter(|tool| {
-        let names = [tool.name().as_str(), name];
-        caller.visibility.admits(names, tool.origin())
-    });
+    let tool = tool.filter(|tool| caller.visibility.admits(tool, name));
     (tool.ok_or_else(|| message::unknown("tool", name)), own)
 }
 
 /// What a call of a tool ends with that is blocked, or that would be one of a server that the
 /// caller has no credential for, if the client could see it otherwise.
 fn blocked(app: &App, caller: &Caller, own: &Own, name: &str) -> Option<Box<RawValue>> {
-    let (origin, text) = match own.refusal(name) {
-        Some(refused) => (refused.origin.clone(), refused.failure.message.clone()),
+    let visibility = &caller.visibility;
+    let text = match own.refusal(name) {
+        Some(refused) => visibility
+            .admits_named(name, name, &refused.origin)
+            .then(|| refused.failure.message.clone()),
         None => {
             let blocked = app.upstreams().blocked(name)?;
-            (blocked.origin(), blocked.reason(name))
+            visibility
+                .admits_named(&blocked.name(), name, &blocked.origin())
+                .then(|| blocked.reason(name))
         }
-    };
-    if !caller.visibility.admits([name, name], &origin) {
-        return None;
-    }
+    }?;
     let result = json!({
         "content": [{"type": "text", "text": text}],
         "isError": true,

@@ -11,6 +11,7 @@ use super::parameters::{Parameters, parsed};
 use crate::access::{Grant, Scope, Users};
 use crate::app::App;
 use crate::config::AskClients;
+use crate::visibility::Visibility;
 
 /// Longest user or channel, in bytes: the rate limiter keeps them.
 const LONGEST_BYTES: usize = 256;
@@ -20,8 +21,12 @@ const WAIT: &str = "a number of milliseconds, 0 or more";
 
 /// On whose behalf the request runs, from its headers. The socket's permissions say who
 /// may connect; whoever does is trusted to name the user. Of a token its grant says for whom it
-/// may act.
-pub(super) struct Caller(pub(super) CallContext);
+/// may act, and which tools there are for it.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    pub(super) context: CallContext,
+    pub(super) visibility: Visibility,
+}
 
 impl FromRequestParts<App> for Caller {
     type Rejection = RequestError;
@@ -33,16 +38,22 @@ impl FromRequestParts<App> for Caller {
             decider: decider_of(parts, app),
         };
         let (user, is_user_vouched) = user_of(parts)?;
-        Ok(Self(CallContext {
+        let grant = parts.extensions.get::<Grant>();
+        let context = CallContext {
             user,
             is_user_vouched,
             channel: text_of(parts, CHANNEL_HEADER)?,
-            principal: parts.extensions.get().map(Grant::principal),
+            principal: grant.map(Grant::principal),
             caller: Some("rest".to_owned()),
             approval,
             trace: parts.extensions.get().cloned(),
             ..CallContext::default()
-        }))
+        };
+        let allowed = grant.map(|grant| grant.tools.clone());
+        Ok(Self {
+            context,
+            visibility: Visibility::of(allowed.unwrap_or_default()),
+        })
     }
 }
 

@@ -2,7 +2,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::{Grant, Holder, Peer, Scope, Users};
+use crate::access::{AllowedTools, Grant, Holder, Peer, Scope, Users};
 use crate::app::App;
 use crate::tcp::Refusal;
 
@@ -26,6 +26,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             holder: Holder::LocalUser,
             scope: Scope::Admin,
             users: Users::Anybody,
+            tools: AllowedTools::default(),
         }),
         // Only code that has the router in its hands, such as a test, comes this way.
         None => Some(Grant {
@@ -33,6 +34,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             holder: Holder::LocalUser,
             scope: Scope::Admin,
             users: Users::Anybody,
+            tools: AllowedTools::default(),
         }),
     };
     if let Some(grant) = grant {

@@ -72,7 +72,10 @@ pub(super) async fn delete(
 pub(super) async fn stdio(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
-    Caller(context): Caller,
+    Caller {
+        context,
+        visibility,
+    }: Caller,
     Parameters(Asked { model }): Parameters<Asked>,
     mut request: Request,
 ) -> Result<Response, RequestError> {
@@ -92,7 +95,7 @@ pub(super) async fn stdio(
     if process.clients.len() >= app.http().max_connections.get() {
         return Err(RequestError::TooManyStreams);
     }
-    let client = stdio::Client::new(Live::of(&app), context, model)
+    let client = stdio::Client::new(Live::of(&app), context, visibility, model)
         .map_err(|error| RequestError::UnknownModel(error.message))?;
     let upgraded = hyper::upgrade::on(&mut request);
     let draining = process.draining();
@@ -126,10 +129,13 @@ pub(super) async fn stdio(
 fn exchange<'a>(
     app: &'a App,
     headers: &'a HeaderMap,
-    Caller(context): Caller,
+    Caller {
+        context,
+        visibility,
+    }: Caller,
     asked: &Asked,
 ) -> Result<Exchange<'a>, Box<Response>> {
-    let caller = mcp_server::Caller::new(app, context, asked.model.as_deref());
+    let caller = mcp_server::Caller::new(app, context, visibility, asked.model.as_deref());
     caller
         .map(|caller| Exchange {
             app,

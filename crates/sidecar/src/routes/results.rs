@@ -44,7 +44,7 @@ pub(super) async fn fetch(
     State(app): State<App>,
     grant: Option<Extension<Grant>>,
     path: Result<Path<String>, PathRejection>,
-    Caller(context): Caller,
+    Caller { context, .. }: Caller,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
     let Path(id) = path.map_err(|_| RequestError::UnknownResult)?;

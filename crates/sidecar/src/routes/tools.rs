@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::{CallContext, ToolName};
+use pillion_core::tool::ToolName;
 use pillion_wire::UnavailableServer;
 use serde::Deserialize;
 
+use super::caller::Caller;
 use crate::app::App;
 use crate::upstream::UpstreamTool;
 
@@ -30,13 +31,14 @@ pub(super) struct Filter {
 impl Filter {
     /// The tools that there are for this caller. MCP servers that have not been asked for theirs
     /// are asked now.
-    async fn listed(&self, app: &App, context: &CallContext) -> Listed {
+    async fn listed(&self, app: &App, caller: &Caller) -> Listed {
         let mut unavailable_servers = app.discover().await;
-        let own = app.upstreams().own(context).await;
+        let own = app.upstreams().own(&caller.context).await;
         unavailable_servers.extend(own.unavailable);
         let mut tools = app.registry().tools(self.category.as_deref());
         let of_caller = own.tools.values().filter(|tool| self.takes(tool));
         tools.extend(of_caller.cloned());
+        tools.retain(|tool| caller.visibility.admits(tool, tool.name().as_str()));
         Listed {
             tools,
             of_caller: own.listed,

@@ -94,6 +94,7 @@ impl Catalog {
         let prefix = definition.tool_prefix();
         let retries = definition.retry_attempts;
         let mut section = McpServerSection::of_store(server, prefix, retries, &said);
+        section.rate_limit = definition.rate_limit();
         section.require_approval = definition.require_approval;
         section.pin = definition.pin;
         section.credential = definition.credential;

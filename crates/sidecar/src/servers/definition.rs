@@ -1,5 +1,6 @@
 //! What F1 says of a server, in two parts: one that anybody may see, and its credentials.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use pillion_core::executor::ApprovalPolicy;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
-use crate::config::{CredentialPolicy, PinPolicy};
+use crate::config::{CredentialPolicy, PinPolicy, RateLimitSection};
 
 /// The keys whose values may be secrets, all of them together in one place of the vault.
 pub(super) const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
@@ -47,8 +48,23 @@ pub(crate) struct Definition {
     pub(crate) require_approval: Option<ApprovalPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<PinPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate_limit: Option<RateLimit>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) credential: CredentialPolicy,
+}
+
+/// How many calls of all a server's tools together one user may make (C7): [`RateLimitSection`]
+/// with the keys of the API.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct RateLimit {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_minute: Option<NonZeroU32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_hour: Option<NonZeroU32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_day: Option<NonZeroU32>,
 }
 
 fn is_default(credential: &CredentialPolicy) -> bool {
@@ -247,6 +263,15 @@ impl Definition {
 
     pub(super) fn tool_prefix(&self) -> Option<String> {
         self.tool_prefix.clone()
+    }
+
+    pub(super) fn rate_limit(&self) -> Option<RateLimitSection> {
+        let limit = self.rate_limit?;
+        Some(RateLimitSection {
+            per_minute: limit.per_minute,
+            per_hour: limit.per_hour,
+            per_day: limit.per_day,
+        })
     }
 
     /// The server of that name as the client wants it. Whether it may be spoken to is checked

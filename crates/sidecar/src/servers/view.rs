@@ -1,13 +1,14 @@
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
-use pillion_wire::{ServerCalls, ServerEntry};
+use pillion_wire::{ServerCalls, ServerEntry, ServerRateLimit};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::definition::{kind_of, place_of};
 use super::{Known, Server};
 use crate::app::App;
-use crate::config::McpServerSection;
+use crate::config::{McpServerSection, RateLimitSection};
 use crate::connections::ConnectionStatus;
 use crate::moment::text_of;
 use crate::upstream::ServerReport;
@@ -95,6 +96,7 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
         tool_prefix: section.tool_prefix(),
         require_approval: section.require_approval.as_ref().map(name_of),
         pin: section.pin.as_ref().map(name_of),
+        rate_limit: section.rate_limit.and_then(limit_of),
         credential: name_of(&section.credential),
         status: ConnectionStatus::Disconnected.as_str().to_owned(),
         ..ServerEntry::default()
@@ -130,6 +132,16 @@ fn of_known(known: &Known, id: String) -> ServerEntry {
     entry.created_at = Some(text_of(record.created_at));
     entry.updated_at = Some(text_of(record.updated_at));
     entry
+}
+
+/// A limit with no number in it is none.
+fn limit_of(section: RateLimitSection) -> Option<ServerRateLimit> {
+    let limit = ServerRateLimit {
+        per_minute: section.per_minute.map(NonZeroU32::get),
+        per_hour: section.per_hour.map(NonZeroU32::get),
+        per_day: section.per_day.map(NonZeroU32::get),
+    };
+    (limit != ServerRateLimit::default()).then_some(limit)
 }
 
 /// The name that something has as JSON.

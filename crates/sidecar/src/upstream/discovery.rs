@@ -187,9 +187,9 @@ impl Upstreams {
         let offer = Offer { server };
         let refresh_after = self.times.refresh_after;
         let now_blocked = blocked.iter().map(|tool| {
-            let name = format!("{}{tool}", server.tool_prefix);
             let (server, tool) = (Arc::clone(server), tool.clone());
-            (name, Blocked { server, tool })
+            let blocked = Blocked { server, tool };
+            (blocked.name(), blocked)
         });
         let now_blocked: IndexMap<String, Blocked> = now_blocked.collect();
         // At every moment a tool is registered or blocked, so that nobody takes it for unknown.

@@ -1,3 +1,4 @@
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -70,6 +71,11 @@ pub(super) struct Given {
     /// the configuration
     #[arg(long, value_name = "POLICY")]
     pin: Option<String>,
+    /// How many calls of all its tools together one user may make, as in
+    /// per_minute=10,per_hour=100,per_day=500, of which any may be left out; or none, for any
+    /// number
+    #[arg(long, value_name = "LIMIT", value_parser = rate_limit)]
+    rate_limit: Option<Value>,
     /// Whose credential calls go out with: shared (the server's own), per_user, user_or_shared
     #[arg(long, value_name = "WHOSE")]
     credential: Option<String>,
@@ -104,6 +110,7 @@ impl Given {
         insert("toolPrefix", self.tool_prefix.map(Into::into));
         insert("requireApproval", self.require_approval.map(policy));
         insert("pin", self.pin.map(policy));
+        insert("rateLimit", self.rate_limit);
         insert("credential", self.credential.map(Into::into));
         Ok(keys)
     }
@@ -156,6 +163,29 @@ fn policy(name: String) -> Value {
         "default" => Value::Null,
         _ => name.into(),
     }
+}
+
+/// A rate limit as it is in a request. A window that is left out is null, so that a change takes it
+/// away.
+fn rate_limit(text: &str) -> Result<Value, &'static str> {
+    const EXPECTED: &str = "expected per_minute=N, per_hour=N and per_day=N, of which any may be left \
+                            out, divided by commas, with numbers of 1 or more; or none";
+    if text == "none" {
+        return Ok(Value::Null);
+    }
+    let mut limit = json!({"perMinute": null, "perHour": null, "perDay": null});
+    for window in text.split(',') {
+        let (name, calls) = window.split_once('=').ok_or(EXPECTED)?;
+        let key = match name {
+            "per_minute" => "perMinute",
+            "per_hour" => "perHour",
+            "per_day" => "perDay",
+            _ => return Err(EXPECTED),
+        };
+        let calls: NonZeroU32 = calls.parse().map_err(|_| EXPECTED)?;
+        limit[key] = calls.get().into();
+    }
+    Ok(limit)
 }
 
 /// Never repeats the text: it may be a secret.

@@ -1,6 +1,6 @@
 use std::process::ExitCode;
 
-use pillion_wire::ServerEntry;
+use pillion_wire::{ServerEntry, ServerRateLimit};
 
 use super::super::{CliError, print};
 use super::Context;
@@ -36,6 +36,7 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("tool prefix", server.tool_prefix.clone()),
         ("approval", policy(&server.require_approval)),
         ("pin", policy(&server.pin)),
+        ("rate limit", server.rate_limit.map_or_else(none, limit)),
         ("enabled", server.enabled.to_string()),
         ("status", server.status.clone()),
         ("error", text(&server.error)),
@@ -54,6 +55,18 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         .collect();
     print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A rate limit in words.
+fn limit(limit: ServerRateLimit) -> String {
+    let windows = [
+        (limit.per_minute, "minute"),
+        (limit.per_hour, "hour"),
+        (limit.per_day, "day"),
+    ];
+    let windows = windows.into_iter();
+    let words = windows.filter_map(|(calls, window)| Some(format!("{} per {window}", calls?)));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// A server in a line.

@@ -6,7 +6,7 @@ use pillion_core::store::{AccessToken, Timestamp};
 use serde_json::json;
 
 use super::{CliError, Operator, print};
-use crate::access::{NewToken, Scope, TokenList, Users};
+use crate::access::{AllowedTools, BadToolPattern, NewToken, Scope, TokenList, Users};
 
 /// A day.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -28,6 +28,10 @@ pub(super) struct Create {
     /// users
     #[arg(long)]
     any_user: bool,
+    /// The only tools that are there for it, divided by commas: names, or beginnings of names with
+    /// a '*' after them, as in 'get_time,far_*' [default: every tool]
+    #[arg(long, value_name = "TOOLS", value_parser = tools)]
+    tools: Option<AllowedTools>,
     /// After how many days it is no longer good [default: never]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     expires_days: Option<u32>,
@@ -39,6 +43,10 @@ fn name(text: &str) -> Result<String, String> {
     is_good
         .then(|| text.to_owned())
         .ok_or_else(|| "a name has 1 to 100 characters and no white space".to_owned())
+}
+
+fn tools(text: &str) -> Result<AllowedTools, BadToolPattern> {
+    AllowedTools::listed(text)
 }
 
 fn user(text: &str) -> Result<String, String> {
@@ -66,6 +74,7 @@ impl Create {
         };
         let mut scopes = vec![scope.as_str().to_owned()];
         scopes.extend(users.word());
+        scopes.extend(self.tools.unwrap_or_default().word());
         let new = NewToken::generate();
         let now = Timestamp::now();
         let token = AccessToken {

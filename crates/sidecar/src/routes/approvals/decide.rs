@@ -43,7 +43,7 @@ pub(in crate::routes) async fn approve(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
     decider: Decider,
-    Caller(context): Caller,
+    Caller { context, .. }: Caller,
     Body(body): Body,
 ) -> Result<Json<ApprovalAnswer>, RequestError> {
     decide(&app, path, &decider, context.user, &body, Verdict::Approved).await
@@ -73,7 +73,7 @@ pub(in crate::routes) async fn deny(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
     decider: Decider,
-    Caller(context): Caller,
+    Caller { context, .. }: Caller,
     Body(body): Body,
 ) -> Result<Json<ApprovalAnswer>, RequestError> {
     decide(&app, path, &decider, context.user, &body, Verdict::Denied).await

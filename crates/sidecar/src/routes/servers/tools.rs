@@ -29,7 +29,10 @@ use crate::servers::ServerError;
 pub(in crate::routes) async fn tools(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-    Caller(context): Caller,
+    Caller {
+        context,
+        visibility,
+    }: Caller,
 ) -> Result<Json<ToolList>, RequestError> {
     let servers = servers_of(&app)?;
     let (_, place) = servers.find(&key)?;
@@ -54,16 +57,15 @@ pub(in crate::routes) async fn tools(
         .tools()
         .into_iter()
         .filter(|(_, tool)| tool.server().label == entry.name)
-        .filter_map(|(name, _)| {
-            let tool = app.registry().get(name.as_str())?;
-            Some(summary(&app, &tool))
-        })
+        .filter_map(|(name, _)| app.registry().get(name.as_str()))
         .chain(
             own.listed
                 .iter()
                 .filter(|(_, tool)| tool.server().label == entry.name)
-                .filter_map(|(name, _)| Some(summary(&app, own.tools.get(name)?))),
+                .filter_map(|(name, _)| own.tools.get(name).cloned()),
         )
+        .filter(|tool| visibility.admits(tool, tool.name().as_str()))
+        .map(|tool| summary(&app, &tool))
         .collect();
     Ok(Json(ToolList {
         success: true,

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::echo::shortened;
 use crate::upstream::Own;
+use crate::visibility::Visibility;
 
 /// What the API says of a tool that ran (I1, I2).
 pub(super) fn ran(result: ToolResult) -> Answer {
@@ -28,25 +29,36 @@ pub(super) fn ran(result: ToolResult) -> Answer {
     })
 }
 
-/// Whether there is a tool of that name for a caller who has these of their own.
-pub(super) fn is_known(app: &App, own: &Own, name: &str) -> bool {
-    app.registry().contains(name) || own.tools.contains_key(name)
+/// Whether there is a tool of that name for a caller who sees that much, and has these of their
+/// own.
+pub(super) fn is_known(app: &App, visibility: &Visibility, own: &Own, name: &str) -> bool {
+    let tool = app.registry().get(name);
+    let tool = tool.or_else(|| own.tools.get(name).cloned());
+    tool.is_some_and(|tool| visibility.admits(&tool, name))
 }
 
 /// What the API says of a tool that is not there (B5). It may be one of a server that is
-/// unavailable, or that the caller has no credential for.
+/// unavailable, or that the caller has no credential for; nothing is said of one that the caller
+/// may not see (L3).
 pub(super) fn unknown(
     app: &App,
+    visibility: &Visibility,
     own: &Own,
     name: &str,
     unavailable: &[UnavailableServer],
 ) -> Answer {
-    if let Some(refused) = own.refusal(name) {
+    let refused = own.refusal(name);
+    let refused = refused.filter(|refused| visibility.admits_named(name, name, &refused.origin));
+    if let Some(refused) = refused {
         let ToolFailure { code, message, .. } = &refused.failure;
         let failure = Failure::new(code.as_str(), message.clone());
         return Answer::Refused(failure.for_tool(shortened(name)));
     }
-    if let Some(blocked) = app.upstreams().blocked(name) {
+    let blocked = app.upstreams().blocked(name).filter(|blocked| {
+        let (registered_as, origin) = (blocked.name(), blocked.origin());
+        visibility.admits_named(&registered_as, name, &origin)
+    });
+    if let Some(blocked) = blocked {
         let name = shortened(name);
         let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
         return Answer::Refused(failure.for_tool(name));
@@ -56,11 +68,14 @@ pub(super) fn unknown(
         ErrorCode::NotFound.as_str(),
         format!("Tool '{name}' not found"),
     );
-    let mut available = app.registry().names();
-    available.extend(own.tools.keys().cloned());
-    let available = json!(available);
+    let mut available = app.registry().tools(None);
+    available.extend(own.tools.values().cloned());
+    available.retain(|tool| visibility.admits(tool, tool.name().as_str()));
+    let available: Vec<_> = available.iter().map(|tool| tool.name()).collect();
     let unavailable: Vec<_> = unavailable.iter().chain(&own.unavailable).collect();
-    let mut failure = failure.for_tool(name).detail("available_tools", available);
+    let mut failure = failure
+        .for_tool(name)
+        .detail("available_tools", json!(available));
     if !unavailable.is_empty() {
         failure = failure.detail("unavailable_servers", json!(unavailable));
     }

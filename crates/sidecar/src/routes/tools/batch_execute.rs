@@ -44,15 +44,15 @@ use crate::routes::error::RequestError;
 pub(in crate::routes) async fn batch_execute(
     State(app): State<App>,
     key: Option<Key>,
-    Caller(context): Caller,
+    caller: Caller,
     Body(body): Body,
 ) -> Result<Response, RequestError> {
     let batch = parse(&app, &body)?;
     match key {
-        Some(key) => once::run(app, key, batch, context).await,
+        Some(key) => once::run(app, key, batch, caller).await,
         None => {
-            let contexts = repeat_n(context.clone(), batch.calls.len());
-            let ran = run(&app, batch, &context, contexts).await;
+            let contexts = repeat_n(caller.context.clone(), batch.calls.len());
+            let ran = run(&app, batch, &caller, contexts).await;
             Ok(Json(ran.answer).into_response())
         }
     }
@@ -62,12 +62,16 @@ pub(in crate::routes) async fn batch_execute(
 async fn run(
     app: &App,
     batch: BatchRequest,
-    caller: &CallContext,
+    caller: &Caller,
     contexts: impl Iterator<Item = CallContext> + Send,
 ) -> Ran<BatchAnswer> {
+    let Caller {
+        context,
+        visibility,
+    } = caller;
     let names: Vec<_> = batch.calls.iter().map(|call| call.name.as_str()).collect();
-    let unavailable = app.look_for(&names).await;
-    let own = app.own_tools(caller, &names).await;
+    let unavailable = app.look_for(&names, visibility).await;
+    let own = app.own_tools(context, &names, visibility).await;
 
     // Calls of tools that are not there are answered here; the executor sees the others.
     let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
@@ -75,8 +79,8 @@ async fn run(
         .calls
         .iter()
         .map(|call| {
-            let is_known = answer::is_known(app, &own, &call.name);
-            (!is_known).then(|| answer::unknown(app, &own, &call.name, &unavailable))
+            let is_known = answer::is_known(app, visibility, &own, &call.name);
+            (!is_known).then(|| answer::unknown(app, visibility, &own, &call.name, &unavailable))
         })
         .collect();
     let calls = batch.calls.into_iter().map(to_core).zip(contexts);
@@ -135,14 +139,14 @@ impl Request for BatchRequest {
     async fn run(
         self,
         app: App,
-        context: CallContext,
+        caller: Caller,
         records: impl Iterator<Item = CallId> + Send,
     ) -> Ran<BatchAnswer> {
         let contexts = records.map(|id| CallContext {
             record: Some(id),
-            ..context.clone()
+            ..caller.context.clone()
         });
-        run(&app, self, &context, contexts).await
+        run(&app, self, &caller, contexts).await
     }
 
     fn cut_off(self, begun: Vec<Option<CallId>>) -> BatchAnswer {

@@ -3,7 +3,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use pillion_core::store::CallId;
-use pillion_core::tool::{CallContext, ToolCall};
+use pillion_core::tool::ToolCall;
 use pillion_wire::Answer;
 use serde_json::{Value, json};
 
@@ -50,24 +50,28 @@ pub(in crate::routes) async fn execute(
     Extension(RequestId(id)): Extension<RequestId>,
     path: Result<Path<String>, PathRejection>,
     key: Option<Key>,
-    Caller(context): Caller,
+    caller: Caller,
     Arguments(arguments): Arguments,
 ) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
     tracing::Span::current().record("tool_name", shortened(&name));
     let call = ToolCall::new(&*id, name, arguments);
     match key {
-        Some(key) => once::run(app, key, call, context).await,
-        None => Ok(Json(run(&app, call, &context).await.answer).into_response()),
+        Some(key) => once::run(app, key, call, caller).await,
+        None => Ok(Json(run(&app, call, &caller).await.answer).into_response()),
     }
 }
 
-async fn run(app: &App, call: ToolCall, context: &CallContext) -> Ran<Answer> {
-    let unavailable = app.look_for(&[&call.name]).await;
-    let own = app.own_tools(context, &[&call.name]).await;
-    if !answer::is_known(app, &own, &call.name) {
+async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<Answer> {
+    let Caller {
+        context,
+        visibility,
+    } = caller;
+    let unavailable = app.look_for(&[&call.name], visibility).await;
+    let own = app.own_tools(context, &[&call.name], visibility).await;
+    if !answer::is_known(app, visibility, &own, &call.name) {
         return Ran {
-            answer: answer::unknown(app, &own, &call.name, &unavailable),
+            answer: answer::unknown(app, visibility, &own, &call.name, &unavailable),
             is_final: false,
         };
     }
@@ -93,11 +97,11 @@ impl Request for ToolCall {
     async fn run(
         self,
         app: App,
-        context: CallContext,
+        mut caller: Caller,
         mut records: impl Iterator<Item = CallId> + Send,
     ) -> Ran<Answer> {
-        let record = records.next();
-        run(&app, self, &CallContext { record, ..context }).await
+        caller.context.record = records.next();
+        run(&app, self, &caller).await
     }
 
     fn cut_off(self, begun: Vec<Option<CallId>>) -> Answer {

@@ -26,9 +26,9 @@ use crate::routes::parameters::Parameters;
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     Parameters(filter): Parameters<Filter>,
-    Caller(context): Caller,
+    caller: Caller,
 ) -> Json<ToolList> {
-    let listed = filter.listed(&app, &context).await;
+    let listed = filter.listed(&app, &caller).await;
     let mut of_servers = app.upstreams().tools();
     of_servers.extend(listed.of_caller);
     let tools: Vec<_> = listed

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use pillion_core::digest::sha256_hex;
 use pillion_core::store::{CallId, IdempotencyKey};
-use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
 use pillion_wire::{Answer, IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use tracing::Instrument;
 use super::answer;
 use crate::app::App;
 use crate::idempotency::Claim;
+use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
 /// The longest key as it is sent, in bytes.
@@ -85,11 +86,11 @@ pub(super) trait Request: Send + 'static {
     /// How many calls it has.
     fn calls(&self) -> usize;
 
-    /// Runs it. The call log knows its calls by the `records`, in their order.
+    /// Runs it for `caller`. The call log knows its calls by the `records`, in their order.
     fn run(
         self,
         app: App,
-        context: CallContext,
+        caller: Caller,
         records: impl Iterator<Item = CallId> + Send,
     ) -> impl Future<Output = Ran<Self::Answer>> + Send;
 
@@ -112,11 +113,11 @@ pub(super) async fn run<R: Request>(
     app: App,
     Key(key): Key,
     request: R,
-    context: CallContext,
+    caller: Caller,
 ) -> Result<Response, RequestError> {
     let state = app.state().ok_or(RequestError::NoStore)?;
     let key = IdempotencyKey {
-        scope: json!([context.principal, context.user]).to_string(),
+        scope: json!([caller.context.principal, caller.context.user]).to_string(),
         key,
     };
     let content = fingerprint(request.content());
@@ -136,7 +137,7 @@ pub(super) async fn run<R: Request>(
     };
     let process = std::sync::Arc::clone(app.process());
     let task = async move {
-        let Ran { answer, is_final } = request.run(app, context, held.calls()).await;
+        let Ran { answer, is_final } = request.run(app, caller, held.calls()).await;
         let text = serde_json::to_string(&answer);
         match text {
             Ok(text) if is_final => held.ran(&text).await,

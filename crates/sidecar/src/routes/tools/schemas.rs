@@ -24,9 +24,9 @@ use crate::routes::parameters::Parameters;
 pub(in crate::routes) async fn schemas(
     State(app): State<App>,
     Parameters(filter): Parameters<Filter>,
-    Caller(context): Caller,
+    caller: Caller,
 ) -> Json<SchemaList> {
-    let listed = filter.listed(&app, &context).await;
+    let listed = filter.listed(&app, &caller).await;
     let tools = listed.tools.iter();
     let schemas: Vec<_> = tools.map(|tool| tool.definition().to_schema()).collect();
     Json(SchemaList {

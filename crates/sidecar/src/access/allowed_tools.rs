@@ -1,0 +1,127 @@
+use std::fmt;
+use std::sync::Arc;
+
+use pillion_core::tool::ToolName;
+
+/// The tools that a token may see and call, by the names that the sidecar knows them by; every
+/// tool by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllowedTools(Option<Arc<[Pattern]>>);
+
+/// A tool's name, or what names begin with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Pattern {
+    Exactly(ToolName),
+    Beginning(String),
+}
+
+/// What stands after `tools=` is no list of tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "tools are names of tools, or beginnings of names with a '*' after them, divided by commas alone"
+)]
+pub struct BadToolPattern;
+
+impl AllowedTools {
+    const WORD: &'static str = "tools=";
+
+    /// What a word of a token's entry says, `tools=` and a list; none if it is another word.
+    ///
+    /// # Errors
+    /// [`BadToolPattern`].
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Result<Self, BadToolPattern>> {
+        word.strip_prefix(Self::WORD).map(Self::listed)
+    }
+
+    /// A list such as `get_time,far_*`.
+    ///
+    /// # Errors
+    /// [`BadToolPattern`].
+    pub fn listed(list: &str) -> Result<Self, BadToolPattern> {
+        let patterns = list.split(',').map(Pattern::parse);
+        let patterns: Option<Vec<_>> = patterns.collect();
+        let patterns = patterns.ok_or(BadToolPattern)?;
+        Ok(Self(Some(patterns.into())))
+    }
+
+    /// The word; none for every tool.
+    #[must_use]
+    pub fn word(&self) -> Option<String> {
+        let patterns = self.0.as_ref()?.iter();
+        let patterns: Vec<_> = patterns.map(Pattern::to_string).collect();
+        Some(format!("{}{}", Self::WORD, patterns.join(",")))
+    }
+
+    /// Whether the tool that is registered under that name is one of them.
+    #[must_use]
+    pub fn admit(&self, name: &str) -> bool {
+        let Some(patterns) = &self.0 else {
+            return true;
+        };
+        patterns.iter().any(|pattern| match pattern {
+            Pattern::Exactly(tool) => tool.as_str() == name,
+            Pattern::Beginning(beginning) => name.starts_with(beginning),
+        })
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Option<Self> {
+        match text.strip_suffix('*') {
+            Some("") => Some(Self::Beginning(String::new())),
+            Some(beginning) => {
+                // The beginning of a name is one itself.
+                ToolName::new(beginning).ok()?;
+                Some(Self::Beginning(beginning.to_owned()))
+            }
+            None => ToolName::new(text).ok().map(Self::Exactly),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exactly(name) => write!(f, "{name}"),
+            Self::Beginning(beginning) => write!(f, "{beginning}*"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l3_a_list_admits_names_and_what_begins_as_it_says() {
+        let few = AllowedTools::listed("get_time,far_*").unwrap();
+        let admitted = [
+            "get_time",
+            "far_roll",
+            "far_",
+            "get_times",
+            "far",
+            "Far_x",
+            "",
+        ]
+        .map(|name| few.admit(name));
+        assert_eq!(admitted, [true, true, true, false, false, false, false]);
+        assert!(AllowedTools::default().admit("anything"));
+        assert!(AllowedTools::listed("*").unwrap().admit("anything"));
+        let word = few.word().unwrap();
+        assert_eq!(word, "tools=get_time,far_*");
+        assert_eq!(AllowedTools::parse(&word), Some(Ok(few)));
+        assert_eq!(AllowedTools::parse("user=alice"), None);
+        assert_eq!(AllowedTools::default().word(), None);
+    }
+
+    #[test]
+    fn l3_what_is_no_list_of_tools_is_refused() {
+        for list in [
+            "", ",", "a,", "a, b", "a*b", "*a", "**", "9x", "far/*", "ä*",
+        ] {
+            assert_eq!(AllowedTools::listed(list), Err(BadToolPattern), "{list}");
+        }
+    }
+}
