@@ -41,6 +41,7 @@ use error::RequestError;
 
 /// The whole API over `app`.
 pub fn router(app: App) -> Router {
+    let tool = format!("{}{{tool_name}}", route::TOOLS);
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
     let result = format!("{}{{id}}", route::RESULTS);
@@ -51,6 +52,7 @@ pub fn router(app: App) -> Router {
     let routes: Vec<(&str, MethodRouter<App>)> = vec![
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
+        (&tool, get(tools::show::show)),
         (&execute, post(tools::execute::execute)),
         (
             route::BATCH_EXECUTE,

@@ -48,7 +48,7 @@ pub use caller::{
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;
-pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
+pub use listing::{Parameter, SchemaList, ToolAnswer, ToolList, ToolSummary, UnavailableServer};
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 pub use servers::{
     ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRemoved, ServerTrial,

@@ -1,6 +1,7 @@
 //! The paths of the API. Each also works with its trailing slash added or left out.
 
-/// `GET`: every tool with its parameters, as a [`ToolList`](crate::ToolList).
+/// `GET`: every tool with its parameters, as a [`ToolList`](crate::ToolList). With a tool's name
+/// (percent-encoded) appended: that tool, as a [`ToolAnswer`](crate::ToolAnswer).
 pub const TOOLS: &str = "/api/v1/tools/";
 
 /// `GET`: every tool's schema in OpenAI's form, as a [`SchemaList`](crate::SchemaList).

@@ -18,6 +18,7 @@ fn i5_the_document_describes_every_route() {
     for (path, method) in [
         ("/api/v1/tools/", "get"),
         ("/api/v1/tools/schemas", "get"),
+        ("/api/v1/tools/{tool_name}", "get"),
         ("/api/v1/tools/execute/{tool_name}", "post"),
         ("/api/v1/tools/batch-execute", "post"),
         ("/api/v1/servers/", "get"),

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
+use pillion_wire::Failure;
 
 use crate::echo::shortened;
 use crate::problem::Problem;
@@ -50,6 +51,8 @@ pub(super) enum RequestError {
     },
     #[error("This token is for another user than the one that the header x-pillion-user names")]
     NotThatUser,
+    #[error("{}", .0.error)]
+    UnknownTool(Box<Failure>),
     #[error("There is no recorded call with this id")]
     UnknownCall,
     #[error("Only a process of this host, on the Unix socket, can be a worker")]
@@ -143,6 +146,7 @@ impl RequestError {
             }
             Self::NoUpgrade { .. } => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
             Self::UnknownRoute { .. }
+            | Self::UnknownTool(_)
             | Self::UnknownCall
             | Self::UnknownApproval
             | Self::UnknownPin
@@ -166,7 +170,11 @@ fn status_of(error: &StoreError) -> StatusCode {
 impl IntoResponse for RequestError {
     fn into_response(self) -> Response {
         let (status, code) = self.translate();
-        let mut response = Problem::new(status, code, self.to_string()).into_response();
+        let mut problem = Problem::new(status, code, self.to_string());
+        if let Self::UnknownTool(failure) = &self {
+            problem = problem.about(failure);
+        }
+        let mut response = problem.into_response();
         if matches!(self, Self::KeyInProgress) {
             let soon = HeaderValue::from_static("1");
             response.headers_mut().insert(RETRY_AFTER, soon);

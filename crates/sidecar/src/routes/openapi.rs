@@ -24,6 +24,7 @@ use crate::problem::Problem;
     paths(
         tools::list::list,
         tools::schemas::schemas,
+        tools::show::show,
         tools::execute::execute,
         tools::batch_execute::batch_execute,
         tool_calls::list::list,

@@ -40,16 +40,16 @@ pub(super) fn unknown(
     own: &Own,
     name: &str,
     unavailable: &[UnavailableServer],
-) -> Answer {
+) -> Failure {
     if let Some(refused) = own.refusal(name) {
         let ToolFailure { code, message, .. } = &refused.failure;
         let failure = Failure::new(code.as_str(), message.clone());
-        return Answer::Refused(failure.for_tool(shortened(name)));
+        return failure.for_tool(shortened(name));
     }
     if let Some(blocked) = app.upstreams().blocked(name) {
         let name = shortened(name);
         let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
-        return Answer::Refused(failure.for_tool(name));
+        return failure.for_tool(name);
     }
     let name = shortened(name);
     let failure = Failure::new(
@@ -64,5 +64,5 @@ pub(super) fn unknown(
     if !unavailable.is_empty() {
         failure = failure.detail("unavailable_servers", json!(unavailable));
     }
-    Answer::Refused(failure)
+    failure
 }

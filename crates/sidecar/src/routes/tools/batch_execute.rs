@@ -76,7 +76,8 @@ async fn run(
         .iter()
         .map(|call| {
             let is_known = answer::is_known(app, &own, &call.name);
-            (!is_known).then(|| answer::unknown(app, &own, &call.name, &unavailable))
+            (!is_known)
+                .then(|| Answer::Refused(answer::unknown(app, &own, &call.name, &unavailable)))
         })
         .collect();
     let calls = batch.calls.into_iter().map(to_core).zip(contexts);

@@ -67,7 +67,7 @@ async fn run(app: &App, call: ToolCall, context: &CallContext) -> Ran<Answer> {
     let own = app.own_tools(context, &[&call.name]).await;
     if !answer::is_known(app, &own, &call.name) {
         return Ran {
-            answer: answer::unknown(app, &own, &call.name, &unavailable),
+            answer: Answer::Refused(answer::unknown(app, &own, &call.name, &unavailable)),
             is_final: false,
         };
     }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use pillion_core::registry::RegisteredTool;
@@ -8,6 +10,7 @@ use super::{Filter, parameters};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::parameters::Parameters;
+use crate::upstream::UpstreamTool;
 
 /// Lists every tool with its parameters (I1). MCP servers that have not been asked for
 /// their tools are asked now; one that cannot be asked is named in the answer.
@@ -29,27 +32,30 @@ pub(in crate::routes) async fn list(
     Caller(context): Caller,
 ) -> Json<ToolList> {
     let listed = filter.listed(&app, &context).await;
-    let mut of_servers = app.upstreams().tools();
-    of_servers.extend(listed.of_caller);
-    let tools: Vec<_> = listed
-        .tools
-        .iter()
-        .map(|tool| {
-            let warnings = of_servers
-                .get(tool.name())
-                .map(|tool| tool.warnings().to_vec());
-            ToolSummary {
-                warnings: warnings.unwrap_or_default(),
-                ..summary(&app, tool)
-            }
-        })
+    let of_servers = listed.of_servers(&app);
+    let tools = listed.tools.iter();
+    let tools: Vec<_> = tools
+        .map(|tool| with_warnings(&app, tool, of_servers.get(tool.name())))
         .collect();
     Json(ToolList {
         success: true,
         total: tools.len(),
         tools,
-        unavailable_servers: listed.unavailable_servers,
+        unavailable_servers: listed.unavailable(),
     })
+}
+
+/// A tool as the API shows it, with what is hidden in its definition where a server listed it.
+pub(super) fn with_warnings(
+    app: &App,
+    tool: &RegisteredTool,
+    of_server: Option<&Arc<UpstreamTool>>,
+) -> ToolSummary {
+    let warnings = of_server.map(|tool| tool.warnings().to_vec());
+    ToolSummary {
+        warnings: warnings.unwrap_or_default(),
+        ..summary(app, tool)
+    }
 }
 
 /// A tool as the API shows it.

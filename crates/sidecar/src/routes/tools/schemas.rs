@@ -33,6 +33,6 @@ pub(in crate::routes) async fn schemas(
         success: true,
         total: schemas.len(),
         schemas,
-        unavailable_servers: listed.unavailable_servers,
+        unavailable_servers: listed.unavailable(),
     })
 }
