@@ -18,6 +18,7 @@ mod request_log;
 mod results;
 mod servers;
 mod status;
+mod tagged;
 mod tool_calls;
 mod tools;
 mod upgrade;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
 use pillion_wire::{ToolList, ToolSummary};
@@ -9,7 +9,9 @@ use pillion_wire::{ToolList, ToolSummary};
 use super::{Filter, parameters};
 use crate::app::App;
 use crate::routes::caller::Caller;
+use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
+use crate::routes::tagged::Known;
 use crate::upstream::UpstreamTool;
 
 /// Lists every tool with its parameters (I1). MCP servers that have not been asked for
@@ -22,22 +24,27 @@ use crate::upstream::UpstreamTool;
     description = "MCP servers that have not been asked for their tools are asked now; one that cannot be asked is named in the answer.",
     params(
         Filter,
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well")
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well"),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")
     ),
-    responses((status = 200, description = "The tools", body = ToolList))
+    responses(
+        (status = 200, description = "The tools", body = ToolList),
+        (status = 304, description = "The list is the same"),
+    )
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     Parameters(filter): Parameters<Filter>,
     Caller(context): Caller,
-) -> Json<ToolList> {
+    known: Known,
+) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &context).await;
     let of_servers = listed.of_servers(&app);
     let tools = listed.tools.iter();
     let tools: Vec<_> = tools
         .map(|tool| with_warnings(&app, tool, of_servers.get(tool.name())))
         .collect();
-    Json(ToolList {
+    known.or(&ToolList {
         success: true,
         total: tools.len(),
         tools,
