@@ -33,6 +33,7 @@ mod failure;
 mod health;
 mod listing;
 mod pins;
+mod resources;
 pub mod route;
 mod servers;
 mod status;
@@ -50,6 +51,7 @@ pub use failure::Failure;
 pub use health::Health;
 pub use listing::{Parameter, SchemaList, ToolAnswer, ToolList, ToolSummary, UnavailableServer};
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
+pub use resources::{ResourceAnswer, ResourceList};
 pub use servers::{
     ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRemoved, ServerTrial,
     UserCredentialAnswer, UserCredentialEntry, UserCredentialInput, UserCredentialList,

@@ -69,7 +69,8 @@ pub const PINS: &str = "/api/v1/pins/";
 
 /// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the one of a
 /// [`ServerInput`](crate::ServerInput). With an id or a name appended: `GET`, `PUT`, `PATCH`
-/// and `DELETE` of that server; and after it `/enable`, `/disable`, `/tools`, `/test`.
+/// and `DELETE` of that server; and after it `/enable`, `/disable`, `/connect`, `/disconnect`,
+/// `/reconnect`, `/tools`, `/resources`, `/resources/read`, `/test`.
 pub const SERVERS: &str = "/api/v1/servers/";
 
 /// `POST`: asks the server of a [`ServerInput`](crate::ServerInput) for its tools without

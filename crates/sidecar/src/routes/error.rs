@@ -3,7 +3,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::store::{StoreError, StoreErrorKind};
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
 
 use crate::echo::shortened;
@@ -87,6 +87,8 @@ pub(super) enum RequestError {
     Store(#[source] StoreError),
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error("{}", .0.message)]
+    Upstream(ToolFailure),
     #[error("There is no route {}", shortened(path))]
     UnknownRoute { path: String },
     #[error("The method {method} is not allowed here")]
@@ -128,6 +130,7 @@ impl RequestError {
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Server(error) => error.translate(),
             Self::Store(error) => (status_of(error), error.code()),
+            Self::Upstream(failure) => (status_of_upstream(failure.code), failure.code),
             Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
             Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),
             Self::NoStore
@@ -154,6 +157,18 @@ impl RequestError {
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }
+    }
+}
+
+/// What has become of a request that an MCP server was asked for.
+fn status_of_upstream(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::NotFound => StatusCode::NOT_FOUND,
+        ErrorCode::Denied => StatusCode::FORBIDDEN,
+        ErrorCode::InvalidInput => StatusCode::BAD_REQUEST,
+        ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::BAD_GATEWAY,
     }
 }
 
