@@ -213,6 +213,20 @@ fn answer(method: &str, params: &Value, tools: &Value) -> Value {
             ],
             "structuredContent": {"echo": params["arguments"]},
         }}),
+        "resources/list" => json!({"result": {"resources": [
+            {"uri": "memo://one", "name": "one", "mimeType": "text/plain"},
+            {"uri": "memo://bytes", "name": "bytes"},
+        ]}}),
+        "resources/read" => match params["uri"].as_str() {
+            Some("memo://one") => json!({"result": {"contents": [
+                {"uri": "memo://one", "mimeType": "text/plain", "text": "milk & honey"},
+                {"uri": "memo://one/more", "text": "more"},
+            ]}}),
+            Some("memo://bytes") => json!({"result": {"contents": [
+                {"uri": "memo://bytes", "blob": "AA=="},
+            ]}}),
+            _ => json!({"error": {"code": -32002, "message": "Resource not found"}}),
+        },
         _ => json!({"error": {"code": -32601, "message": "Method not found"}}),
     }
 }

@@ -4,4 +4,5 @@ mod health;
 pub mod mcp;
 mod openapi;
 mod operations;
+mod tagged;
 mod tools;

@@ -2,9 +2,11 @@
 
 mod changes;
 mod configuration;
+mod connections;
 mod credentials;
 mod policies;
 mod races;
+mod resources;
 mod users;
 
 use pillion_client::{Caller, Client};

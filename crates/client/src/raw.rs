@@ -74,6 +74,18 @@ impl<'a> Raw<'a> {
         body_of(status, body)
     }
 
+    /// `GET /api/v1/tools/{tool}`, as a [`ToolAnswer`](pillion_wire::ToolAnswer): a tool as the
+    /// list for this caller has it.
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where the list does not have it.
+    pub fn tool(&self, tool: &str, caller: &Caller) -> Result<Vec<u8>, ClientError> {
+        let tool = utf8_percent_encode(tool, SEGMENT);
+        let path = format!("{}{tool}", route::TOOLS);
+        let (status, body) = self.client.send(&path, None, caller)?;
+        body_of(status, body)
+    }
+
     /// `GET /api/v1/tools/schemas`, of one category if it is named.
     ///
     /// # Errors

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn m2_a_life_is_found_once_it_has_ended_and_not_before() {
+    fn f4_a_life_is_found_once_it_has_ended_and_not_before() {
         let directory = tempfile::tempdir().unwrap();
         let lives = Lives {
             directory: directory.path().join("lives"),

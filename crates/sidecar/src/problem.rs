@@ -38,6 +38,14 @@ impl Problem {
             detail,
         }
     }
+
+    /// The same, with the tool and the details of a failure.
+    #[must_use]
+    pub(crate) fn about(mut self, failure: &Failure) -> Self {
+        self.failure.tool.clone_from(&failure.tool);
+        self.failure.details.clone_from(&failure.details);
+        self
+    }
 }
 
 impl IntoResponse for Problem {

@@ -18,6 +18,7 @@ mod request_log;
 mod results;
 mod servers;
 mod status;
+mod tagged;
 mod tool_calls;
 mod tools;
 mod upgrade;
@@ -41,6 +42,25 @@ use error::RequestError;
 
 /// The whole API over `app`.
 pub fn router(app: App) -> Router {
+    let mut router = Router::new();
+    for (path, methods) in table() {
+        let path = path.trim_end_matches('/');
+        router = router
+            .route(path, methods.clone())
+            .route(&format!("{path}/"), methods);
+    }
+    let body_limit = DefaultBodyLimit::max(app.http().max_body_bytes.get());
+    let router = router
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app.clone())
+        .layer(body_limit);
+    layered(router, app)
+}
+
+/// Every path and what can be done there.
+fn table() -> Vec<(String, MethodRouter<App>)> {
+    let tool = format!("{}{{tool_name}}", route::TOOLS);
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
     let call = format!("{}{{id}}", route::TOOL_CALLS);
     let result = format!("{}{{id}}", route::RESULTS);
@@ -51,6 +71,7 @@ pub fn router(app: App) -> Router {
     let routes: Vec<(&str, MethodRouter<App>)> = vec![
         (route::TOOLS, get(tools::list::list)),
         (route::SCHEMAS, get(tools::schemas::schemas)),
+        (&tool, get(tools::show::show)),
         (&execute, post(tools::execute::execute)),
         (
             route::BATCH_EXECUTE,
@@ -83,23 +104,9 @@ pub fn router(app: App) -> Router {
         (route::WORKERS, post(workers::connect).get(workers::list)),
         (route::OPENAPI, get(openapi::openapi)),
     ];
-    let mut router = Router::new();
-    let routes = routes
-        .into_iter()
-        .map(|(path, methods)| (path.to_owned(), methods));
-    for (path, methods) in routes.into_iter().chain(servers::routes()) {
-        let path = path.trim_end_matches('/');
-        router = router
-            .route(path, methods.clone())
-            .route(&format!("{path}/"), methods);
-    }
-    let body_limit = DefaultBodyLimit::max(app.http().max_body_bytes.get());
-    let router = router
-        .fallback(unknown_route)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(app.clone())
-        .layer(body_limit);
-    layered(router, app)
+    let routes = routes.into_iter();
+    let routes = routes.map(|(path, methods)| (path.to_owned(), methods));
+    routes.chain(servers::routes()).collect()
 }
 
 /// What stands around every route: each request is counted and logged, a panic is an answer,
@@ -134,17 +141,59 @@ fn panicked(_payload: Box<dyn Any + Send>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use axum::body::Body;
-    use axum::http::{Request, StatusCode};
+    use axum::http::{Request, StatusCode, header};
     use pillion_wire::{Failure, REQUEST_ID_HEADER};
+    use serde_json::Value;
     use tower::ServiceExt;
+
+    /// What is described elsewhere: the Model Context Protocol's, and the document itself.
+    const UNDESCRIBED: [&str; 3] = [route::MCP, route::MCP_STDIO, route::OPENAPI];
+
+    fn app() -> App {
+        crate::config::Config::default().build(crate::tools::registry().unwrap(), None)
+    }
+
+    #[tokio::test]
+    async fn i5_the_document_describes_every_route_and_no_other() {
+        let router = router(app());
+        let ask = async |method: &str, path: &str| {
+            let request = Request::builder().method(method).uri(path);
+            let request = request.body(Body::empty()).unwrap();
+            router.clone().oneshot(request).await.unwrap()
+        };
+        let mut routes = BTreeSet::new();
+        for (path, _) in table() {
+            if UNDESCRIBED.contains(&path.as_str()) {
+                continue;
+            }
+            // No route has this method, so that the answer names those that it has.
+            let refusal = ask("TRACE", &path.replace(['{', '}'], "")).await;
+            assert_eq!(refusal.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
+            let allowed = refusal.headers()[header::ALLOW].to_str().unwrap();
+            let methods = allowed.split(',').filter(|method| *method != "HEAD");
+            let path = path.trim_end_matches('/');
+            routes.extend(methods.map(|method| format!("{method} {path}")));
+        }
+        let document = ask("GET", route::OPENAPI).await.into_body();
+        let document = axum::body::to_bytes(document, 1 << 20).await.unwrap();
+        let document: Value = serde_json::from_slice(&document).unwrap();
+        let mut described = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            let path = path.trim_end_matches('/');
+            let methods = methods.as_object().unwrap().keys();
+            described.extend(methods.map(|it| format!("{} {path}", it.to_uppercase())));
+        }
+        assert_eq!(routes, described);
+    }
 
     #[tokio::test]
     async fn a_panic_is_an_answer_that_gives_nothing_away() {
         let broken = get(async || -> &'static str { panic!("with a secret inside") });
-        let app = crate::config::Config::default().build(crate::tools::registry().unwrap(), None);
-        let router = layered(Router::new().route("/broken", broken), app);
+        let router = layered(Router::new().route("/broken", broken), app());
         let request = Request::get("/broken").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);

@@ -5,11 +5,13 @@
 //! deadline; whoever comes meanwhile waits for the same answers. A server that fails is
 //! left alone for a while; it takes nothing from the others, and the tools it had stay.
 
+mod connecting;
 mod desk;
 mod discovery;
 mod line;
 mod offer;
 mod own;
+mod resources;
 mod server;
 pub(crate) mod tool;
 mod users;
@@ -35,6 +37,7 @@ use crate::telemetry::Telemetry;
 use discovery::State;
 pub(crate) use line::Line;
 pub(crate) use own::Own;
+pub(crate) use resources::Reading;
 pub(crate) use server::{Server, ServerReport};
 pub(crate) use tool::UpstreamTool;
 pub(crate) use users::SWEEP_EVERY;
@@ -252,7 +255,7 @@ impl Upstreams {
         }
         let was_tried = servers_now
             .iter()
-            .all(|server| server.report().was_asked || !server.lists_for_all());
+            .all(|server| server.report().was_asked || !server.is_asked_for_all());
         let successor = Arc::new(Self {
             was_tried: AtomicBool::new(was_tried),
             states: Mutex::new(states),

@@ -33,6 +33,7 @@ mod failure;
 mod health;
 mod listing;
 mod pins;
+mod resources;
 pub mod route;
 mod servers;
 mod status;
@@ -48,8 +49,9 @@ pub use caller::{
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;
-pub use listing::{Parameter, SchemaList, ToolList, ToolSummary, UnavailableServer};
+pub use listing::{Parameter, SchemaList, ToolAnswer, ToolList, ToolSummary, UnavailableServer};
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
+pub use resources::{ResourceAnswer, ResourceList};
 pub use servers::{
     ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRateLimit,
     ServerRemoved, ServerTrial, UserCredentialAnswer, UserCredentialEntry, UserCredentialInput,

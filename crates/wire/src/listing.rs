@@ -44,6 +44,16 @@ pub struct ToolSummary {
     pub warnings: Vec<String>,
 }
 
+/// The answer of `GET /api/v1/tools/{name}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ToolAnswer {
+    /// Always true.
+    pub success: bool,
+    /// The tool.
+    pub tool: ToolSummary,
+}
+
 /// One argument of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

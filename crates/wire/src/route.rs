@@ -1,6 +1,7 @@
 //! The paths of the API. Each also works with its trailing slash added or left out.
 
-/// `GET`: every tool with its parameters, as a [`ToolList`](crate::ToolList).
+/// `GET`: every tool with its parameters, as a [`ToolList`](crate::ToolList). With a tool's name
+/// (percent-encoded) appended: that tool, as a [`ToolAnswer`](crate::ToolAnswer).
 pub const TOOLS: &str = "/api/v1/tools/";
 
 /// `GET`: every tool's schema in OpenAI's form, as a [`SchemaList`](crate::SchemaList).
@@ -68,7 +69,8 @@ pub const PINS: &str = "/api/v1/pins/";
 
 /// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the one of a
 /// [`ServerInput`](crate::ServerInput). With an id or a name appended: `GET`, `PUT`, `PATCH`
-/// and `DELETE` of that server; and after it `/enable`, `/disable`, `/tools`, `/test`.
+/// and `DELETE` of that server; and after it `/enable`, `/disable`, `/connect`, `/disconnect`,
+/// `/reconnect`, `/tools`, `/resources`, `/resources/read`, `/test`.
 pub const SERVERS: &str = "/api/v1/servers/";
 
 /// `POST`: asks the server of a [`ServerInput`](crate::ServerInput) for its tools without

@@ -33,6 +33,27 @@ fn list_prints_a_line_a_tool() {
 }
 
 #[test]
+fn i4_show_prints_one_tool_or_says_that_there_is_none() {
+    let daemon = Daemon::start();
+    let text = stdout(&tools(&daemon, &["show", "calculator"]));
+    assert!(text.contains("name        calculator\n"), "{text}");
+    assert!(
+        text.contains("parameter   expression STRING, required: "),
+        "{text}"
+    );
+    let json = stdout(&tools(&daemon, &["show", "calculator", "--json"]));
+    let answer: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(answer["tool"]["category"], "math");
+    let output = tools(&daemon, &["show", "nope"]);
+    assert_ne!(output.status.code(), Some(0));
+    assert!(
+        stderr(&output).contains("Tool 'nope' not found"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn schemas_are_json() {
     let daemon = Daemon::start();
     let output = tools(&daemon, &["schemas"]);

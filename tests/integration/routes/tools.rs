@@ -2,3 +2,4 @@ mod batch_execute;
 mod execute;
 mod list;
 mod schemas;
+mod show;

@@ -144,6 +144,15 @@ fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
     let available = others["details"]["available_tools"].to_string();
     assert!(available.contains("far_files_of_bob"), "{others}");
     assert!(!available.contains("of_alice"), "{others}");
+    let shown = |user: Option<&str>| {
+        let target = "/api/v1/tools/far_files_of_alice";
+        http::send(&daemon.socket, "GET", target, &of_user(user), b"").status
+    };
+    assert_eq!(
+        ["alice", "bob", "carol"].map(|user| shown(Some(user))),
+        [200, 404, 404]
+    );
+    assert_eq!(shown(None), 404);
     assert!(tools_of(&daemon, None).is_empty());
     assert!(tools_of(&daemon, Some("carol")).is_empty());
     let error = denied(&daemon, &far, None);

@@ -1,7 +1,7 @@
 use percent_encoding::utf8_percent_encode;
 use pillion_wire::route;
 
-use super::{Raw, SEGMENT, body_of};
+use super::{Raw, SEGMENT, body_of, with_query};
 use crate::{Caller, ClientError};
 
 /// The MCP servers of the sidecar, and its vault.
@@ -55,6 +55,53 @@ impl Raw<'_> {
     /// As for [`server`](Self::server).
     pub fn reconnect_server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
         self.ask("POST", &path_of(id, "/reconnect"), Some(b""))
+    }
+
+    /// `POST /api/v1/servers/{id}/connect`, as a
+    /// [`ServerAnswer`](pillion_wire::ServerAnswer), whose `status` says how it went.
+    ///
+    /// # Errors
+    /// As for [`server`](Self::server), and `unavailable` where it is not in use.
+    pub fn connect_server(&self, id: &str, caller: &Caller) -> Result<Vec<u8>, ClientError> {
+        self.post(&path_of(id, "/connect"), b"", caller)
+    }
+
+    /// `POST /api/v1/servers/{id}/disconnect`, as a
+    /// [`ServerAnswer`](pillion_wire::ServerAnswer).
+    ///
+    /// # Errors
+    /// As for [`connect_server`](Self::connect_server).
+    pub fn disconnect_server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
+        self.ask("POST", &path_of(id, "/disconnect"), Some(b""))
+    }
+
+    /// `GET /api/v1/servers/{id}/resources`, as a
+    /// [`ResourceList`](pillion_wire::ResourceList).
+    ///
+    /// # Errors
+    /// As for [`connect_server`](Self::connect_server).
+    pub fn server_resources(&self, id: &str, caller: &Caller) -> Result<Vec<u8>, ClientError> {
+        let path = path_of(id, "/resources");
+        let (status, body) = self.client.send_as("GET", &path, None, caller)?;
+        body_of(status, body)
+    }
+
+    /// `GET /api/v1/servers/{id}/resources/read`, as a
+    /// [`ResourceAnswer`](pillion_wire::ResourceAnswer).
+    ///
+    /// # Errors
+    /// As for [`connect_server`](Self::connect_server); `not_found` also where the server has no
+    /// such resource.
+    pub fn read_server_resource(
+        &self,
+        id: &str,
+        uri: &str,
+        caller: &Caller,
+    ) -> Result<Vec<u8>, ClientError> {
+        let path = path_of(id, "/resources/read");
+        let path = with_query(&path, &[("uri", uri.to_owned())]);
+        let (status, body) = self.client.send_as("GET", &path, None, caller)?;
+        body_of(status, body)
     }
 
     /// `GET /api/v1/servers/{id}/tools`, as a [`ToolList`](pillion_wire::ToolList).

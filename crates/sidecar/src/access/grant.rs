@@ -10,7 +10,7 @@ use super::AllowedTools;
 pub enum Scope {
     /// Look: lists, records, status.
     Read,
-    /// Call tools, through any door.
+    /// Call tools and read what MCP servers hold, through any door.
     Execute,
     /// Decide on calls that need approval.
     Approve,
@@ -51,10 +51,12 @@ impl Scope {
             || path == "/mcp/stdio"
             || path == "/api/v1/tools/batch-execute"
             || path.starts_with("/api/v1/tools/execute/");
+        let reads_resource =
+            path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
         let is_of_users = path.starts_with("/api/v1/servers/") && path.contains("/credentials");
         if is_of_users {
             Self::Admin
-        } else if calls_tools {
+        } else if calls_tools || reads_resource {
             Self::Execute
         } else if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
             Self::Read
@@ -204,6 +206,12 @@ mod tests {
             Scope::Execute
         );
         assert_eq!(needed(Method::POST, "/api/v1/servers"), Scope::Admin);
+        let connect = "/api/v1/servers/far/connect";
+        assert_eq!(needed(Method::POST, connect), Scope::Admin);
+        let resources = "/api/v1/servers/far/resources";
+        assert_eq!(needed(Method::GET, resources), Scope::Read);
+        let read = "/api/v1/servers/far/resources/read/";
+        assert_eq!(needed(Method::GET, read), Scope::Execute);
         let approve = "/api/v1/approvals/1/approve";
         assert_eq!(needed(Method::POST, approve), Scope::Approve);
         assert_eq!(needed(Method::GET, "/api/v1/approvals/1"), Scope::Read);

@@ -33,6 +33,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "tools show",
+        &[
+            "pillion tools show calculator",
+            "pillion tools show calculator --json",
+        ],
+    ),
+    (
         "tools schemas",
         &[
             "pillion tools schemas",

@@ -1,6 +1,7 @@
 mod call;
 mod list;
 mod schemas;
+mod show;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(super) struct Tools {
 enum Command {
     /// Lists the tools
     List(list::List),
+    /// Shows one tool with its parameters
+    Show(show::Show),
     /// Prints the tools' schemas in OpenAI's form, as JSON
     Schemas(schemas::Schemas),
     /// Calls a tool and prints its result
@@ -41,6 +44,7 @@ impl Tools {
         let client = self.socket.client(timeout.saturating_add(waiting));
         match self.command {
             Command::List(list) => list.apply(&client),
+            Command::Show(show) => show.apply(&client),
             Command::Schemas(schemas) => schemas.apply(&client),
             Command::Call(call) => call.apply(&client),
         }

@@ -3,7 +3,8 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::store::{StoreError, StoreErrorKind};
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_wire::Failure;
 
 use crate::echo::shortened;
 use crate::problem::Problem;
@@ -50,6 +51,8 @@ pub(super) enum RequestError {
     },
     #[error("This token is for another user than the one that the header x-pillion-user names")]
     NotThatUser,
+    #[error("{}", .0.error)]
+    UnknownTool(Box<Failure>),
     #[error("There is no recorded call with this id")]
     UnknownCall,
     #[error("Only a process of this host, on the Unix socket, can be a worker")]
@@ -84,6 +87,8 @@ pub(super) enum RequestError {
     Store(#[source] StoreError),
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error("{}", .0.message)]
+    Upstream(ToolFailure),
     #[error("There is no route {}", shortened(path))]
     UnknownRoute { path: String },
     #[error("The method {method} is not allowed here")]
@@ -125,6 +130,7 @@ impl RequestError {
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Server(error) => error.translate(),
             Self::Store(error) => (status_of(error), error.code()),
+            Self::Upstream(failure) => (status_of_upstream(failure.code), failure.code),
             Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
             Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),
             Self::NoStore
@@ -143,6 +149,7 @@ impl RequestError {
             }
             Self::NoUpgrade { .. } => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
             Self::UnknownRoute { .. }
+            | Self::UnknownTool(_)
             | Self::UnknownCall
             | Self::UnknownApproval
             | Self::UnknownPin
@@ -150,6 +157,18 @@ impl RequestError {
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }
+    }
+}
+
+/// What has become of a request that an MCP server was asked for.
+fn status_of_upstream(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::NotFound => StatusCode::NOT_FOUND,
+        ErrorCode::Denied => StatusCode::FORBIDDEN,
+        ErrorCode::InvalidInput => StatusCode::BAD_REQUEST,
+        ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::BAD_GATEWAY,
     }
 }
 
@@ -166,7 +185,11 @@ fn status_of(error: &StoreError) -> StatusCode {
 impl IntoResponse for RequestError {
     fn into_response(self) -> Response {
         let (status, code) = self.translate();
-        let mut response = Problem::new(status, code, self.to_string()).into_response();
+        let mut problem = Problem::new(status, code, self.to_string());
+        if let Self::UnknownTool(failure) = &self {
+            problem = problem.about(failure);
+        }
+        let mut response = problem.into_response();
         if matches!(self, Self::KeyInProgress) {
             let soon = HeaderValue::from_static("1");
             response.headers_mut().insert(RETRY_AFTER, soon);

@@ -2,6 +2,7 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::response::Response;
 use axum::{Extension, Json};
 use pillion_core::store::{PinOwner, Store, ToolPin};
 use pillion_wire::{AcceptPin, PinAnswer, PinEntry, PinList};
@@ -12,6 +13,7 @@ use super::body::Body;
 use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
 use super::store_of;
+use super::tagged::Known;
 use crate::access::Grant;
 use crate::app::App;
 use crate::moment::text_of;
@@ -60,9 +62,13 @@ fn may_see(grant: &Grant, user: Option<&str>) -> bool {
     tag = "pins",
     summary = "List what the tools of MCP servers are accepted to be",
     description = "What a server lists for one user alone is there for whoever may act for that user.",
-    params(Wanted),
+    params(
+        Wanted,
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")
+    ),
     responses(
         (status = 200, description = "The pins", body = PinList),
+        (status = 304, description = "The list is the same"),
         (status = 400, description = "A parameter is not what it can be"),
         (status = 503, description = "The store cannot be read"),
     )
@@ -71,7 +77,8 @@ pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
     Parameters(wanted): Parameters<Wanted>,
-) -> Result<Json<PinList>, RequestError> {
+    known: Known,
+) -> Result<Response, RequestError> {
     let changed = parsed("changed", wanted.changed.as_deref(), "true or false")?;
     let only_changed = changed.unwrap_or(false);
     let store = store_of(&app)?;
@@ -97,10 +104,10 @@ pub(super) async fn list(
         });
         listed.extend(pins.map(|pin| entry(&pin)));
     }
-    Ok(Json(PinList {
+    known.or(&PinList {
         success: true,
         pins: listed,
-    }))
+    })
 }
 
 /// Shows one, with what is otherwise in what its server offers now.

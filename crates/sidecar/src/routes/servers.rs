@@ -2,10 +2,12 @@
 
 pub(super) mod add;
 pub(super) mod change;
+pub(super) mod connection;
 pub(super) mod credentials;
 pub(super) mod list;
 pub(super) mod refresh;
 pub(super) mod remove;
+pub(super) mod resources;
 pub(super) mod show;
 pub(super) mod test;
 pub(super) mod tools;
@@ -25,6 +27,7 @@ use super::error::RequestError;
 use crate::app::App;
 use crate::live::Live;
 use crate::servers::{ServerError, Servers};
+use crate::upstream;
 
 /// The routes, with their paths.
 pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {
@@ -44,12 +47,16 @@ pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {
         (format!("{one}/enable"), post(change::enable)),
         (format!("{one}/disable"), post(change::disable)),
         (format!("{one}/reconnect"), post(change::reconnect)),
+        (format!("{one}/connect"), post(connection::connect)),
+        (format!("{one}/disconnect"), post(connection::disconnect)),
         (format!("{one}/credentials"), get(credentials::list)),
         (
             format!("{one}/credentials/{{user}}"),
             put(credentials::set).delete(credentials::remove),
         ),
         (format!("{one}/tools"), get(tools::tools)),
+        (format!("{one}/resources"), get(resources::list)),
+        (format!("{one}/resources/read"), get(resources::read)),
         (format!("{one}/test"), post(test::test)),
     ]
 }
@@ -90,6 +97,23 @@ impl FromRequestParts<App> for ServerKey {
 
 fn servers_of(app: &App) -> Result<Arc<Servers>, ServerError> {
     app.servers().cloned().ok_or(ServerError::NoStore)
+}
+
+/// The server of that id or name, which is in use.
+///
+/// # Errors
+/// [`ServerError::NotFound`], [`ServerError::NotInUse`].
+fn in_use(app: &App, servers: &Servers, key: &str) -> Result<Arc<upstream::Server>, ServerError> {
+    let (_, place) = servers.find(key)?;
+    let entry = servers.entries(app).into_iter().nth(place);
+    let entry = entry.ok_or(ServerError::NotFound)?;
+    let server = app.upstreams().server(&entry.name);
+    server.ok_or_else(|| {
+        let why = entry.error.filter(|_| entry.enabled);
+        let why = why.unwrap_or_else(|| "it is disabled".to_owned());
+        let name = entry.name;
+        ServerError::NotInUse { name, why }
+    })
 }
 
 /// Makes a change to its end, whether or not the client waits for it.

@@ -7,6 +7,7 @@ pub(super) mod list;
 mod once;
 mod parameters;
 pub(super) mod schemas;
+pub(super) mod show;
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use serde::Deserialize;
 
 use super::caller::Caller;
 use crate::app::App;
-use crate::upstream::UpstreamTool;
+use crate::upstream::{Own, UpstreamTool};
 
 /// The query of the two lists.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Filter {
     /// Only the tools of this category.
@@ -32,16 +33,15 @@ impl Filter {
     /// The tools that there are for this caller. MCP servers that have not been asked for theirs
     /// are asked now.
     async fn listed(&self, app: &App, caller: &Caller) -> Listed {
-        let mut unavailable_servers = app.discover().await;
+        let unavailable_servers = app.discover().await;
         let own = app.upstreams().own(&caller.context).await;
-        unavailable_servers.extend(own.unavailable);
         let mut tools = app.registry().tools(self.category.as_deref());
         let of_caller = own.tools.values().filter(|tool| self.takes(tool));
         tools.extend(of_caller.cloned());
         tools.retain(|tool| caller.visibility.admits(tool, tool.name().as_str()));
         Listed {
             tools,
-            of_caller: own.listed,
+            own,
             unavailable_servers,
         }
     }
@@ -56,7 +56,25 @@ impl Filter {
 /// What the two lists have in common.
 struct Listed {
     tools: Vec<Arc<RegisteredTool>>,
-    /// Those that the caller alone has, as their servers listed them.
-    of_caller: IndexMap<ToolName, Arc<UpstreamTool>>,
+    /// What of it the caller alone has.
+    own: Own,
+    /// The servers that could not be asked, but for those that were asked for the caller alone.
     unavailable_servers: Vec<UnavailableServer>,
+}
+
+impl Listed {
+    /// Every server that could not be asked.
+    fn unavailable(self) -> Vec<UnavailableServer> {
+        let mut unavailable = self.unavailable_servers;
+        unavailable.extend(self.own.unavailable);
+        unavailable
+    }
+
+    /// The tools as their servers listed them, for those that are of servers.
+    fn of_servers(&self, app: &App) -> IndexMap<ToolName, Arc<UpstreamTool>> {
+        let mut of_servers = app.upstreams().tools();
+        let of_caller = self.own.listed.iter();
+        of_servers.extend(of_caller.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
+        of_servers
+    }
 }

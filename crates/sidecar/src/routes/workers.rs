@@ -1,12 +1,13 @@
+use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::HeaderValue;
 use axum::response::Response;
-use axum::{Extension, Json};
 use hyper_util::rt::TokioIo;
 use pillion_wire::{WorkerEntry, WorkerList};
 
 use super::body::Body;
 use super::error::RequestError;
+use super::tagged::Known;
 use super::upgrade;
 use crate::access::Peer;
 use crate::app::App;
@@ -77,9 +78,13 @@ pub(super) async fn connect(
     path = "/api/v1/workers/",
     tag = "workers",
     summary = "List the workers that are connected",
-    responses((status = 200, description = "The workers, the oldest first", body = WorkerList))
+    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")),
+    responses(
+        (status = 200, description = "The workers, the oldest first", body = WorkerList),
+        (status = 304, description = "The list is the same"),
+    )
 )]
-pub(super) async fn list(State(app): State<App>) -> Json<WorkerList> {
+pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Response, RequestError> {
     let reports = app.workers().reports().into_iter();
     let workers = reports.map(|worker| WorkerEntry {
         id: worker.id,
@@ -89,7 +94,7 @@ pub(super) async fn list(State(app): State<App>) -> Json<WorkerList> {
         busy: worker.is_busy,
         calls: worker.calls,
     });
-    Json(WorkerList {
+    known.or(&WorkerList {
         success: true,
         workers: workers.collect(),
     })

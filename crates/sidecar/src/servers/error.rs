@@ -44,6 +44,8 @@ pub(crate) enum ServerError {
          \"user_or_shared\" first"
     )]
     NotOfUsers { name: String },
+    #[error("'{name}' is not in use: {why}")]
+    NotInUse { name: String, why: String },
     #[error("This sidecar keeps no servers: it has no store")]
     NoStore,
     #[error("The vault's next key: {0}")]
@@ -80,6 +82,7 @@ impl ServerError {
             Self::NotFound | Self::NoUserCredential => (StatusCode::NOT_FOUND, NotFound),
             Self::NameTaken { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::NotOfUsers { .. } => (StatusCode::CONFLICT, InvalidInput),
+            Self::NotInUse { .. } => (StatusCode::CONFLICT, Unavailable),
             Self::OfTheFile { .. } | Self::NextKey(_) | Self::NoKeyFile => {
                 (StatusCode::CONFLICT, Denied)
             }

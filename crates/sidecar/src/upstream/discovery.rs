@@ -12,6 +12,7 @@ use pillion_wire::UnavailableServer;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
+use super::connecting::NOT_CONNECTED;
 use super::offer::{Offer, RawTool};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
@@ -69,7 +70,7 @@ impl Upstreams {
         let asked = self.servers.iter().zip(&*states).map(|(server, state)| {
             let limit = self.times.discovery_timeout;
             async move {
-                if !server.lists_for_all() {
+                if !server.is_asked_for_all() {
                     return None;
                 }
                 if server.takes_stale() || state.is_due() {
@@ -87,6 +88,8 @@ impl Upstreams {
         let known = self.servers.iter().zip(states.iter_mut());
         for ((server, state), answer) in known.zip(answers) {
             match answer {
+                // It was disconnected meanwhile.
+                Some(_) if server.is_closed() => {}
                 Some(Ok(tools)) => {
                     let policy = server.section.pin.unwrap_or(self.times.pin);
                     match self.pins.blocked(server.pinned(None), policy, &tools).await {
@@ -99,12 +102,14 @@ impl Upstreams {
             }
         }
         self.was_tried.store(true, Ordering::Release);
-        let reports = self.servers.iter().map(|server| server.report());
-        reports
-            .filter_map(|report| {
+        let servers = self.servers.iter();
+        servers
+            .filter_map(|server| {
+                let closed = server.is_closed().then(|| NOT_CONNECTED.to_owned());
+                let report = server.report();
                 Some(UnavailableServer {
                     label: report.label,
-                    error: report.error?,
+                    error: closed.or(report.error)?,
                 })
             })
             .collect()

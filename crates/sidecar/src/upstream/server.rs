@@ -38,6 +38,8 @@ pub(crate) struct Server {
     pub(super) users: Users,
     /// It said that its list has changed.
     is_stale: AtomicBool,
+    /// Nobody may use it until it is connected again.
+    is_closed: AtomicBool,
     /// How often its lists became old at once.
     pub(super) epoch: AtomicU64,
     pub(super) section: McpServerSection,
@@ -88,6 +90,7 @@ impl Server {
             shared: Arc::new(Line::to(section.server.clone())),
             users: Users::new(credentials),
             is_stale: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
             report: RwLock::new(ServerReport {
                 label: section.label().to_owned(),
@@ -173,6 +176,26 @@ impl Server {
         let mut report = self.report.write();
         report.was_asked = true;
         report.error = Some(error);
+    }
+
+    /// Whether it was disconnected, and not connected since.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// From now on nobody uses it, and as far as others know nobody has; whether that is news.
+    pub(super) fn close(&self) -> bool {
+        let was_closed = self.is_closed.swap(true, Ordering::AcqRel);
+        let mut report = self.report.write();
+        report.was_asked = false;
+        report.error = None;
+        !was_closed
+    }
+
+    /// It may be used again.
+    pub(super) fn open(&self) {
+        self.shared.client.reopen();
+        self.is_closed.store(false, Ordering::Release);
     }
 
     /// Ends the sessions with it.

@@ -10,6 +10,7 @@ use pillion_core::tool::{ActsAs, CallContext, ErrorCode, ToolFailure};
 use tokio::time::{Instant, sleep};
 
 use super::Server;
+use super::connecting::not_connected;
 use super::line::Line;
 use crate::config::CredentialPolicy;
 use crate::servers::{UserCredential, UserCredentials, place_of_url};
@@ -188,9 +189,12 @@ impl Server {
     /// The connection that a call of this caller goes over.
     ///
     /// # Errors
-    /// Why there is none: the call names no user, or one that it may not act for, or who has no
+    /// Why there is none: the server was disconnected; the call names no user, or one that it may not act for, or who has no
     /// credential; or it was let in, and perhaps approved of, in another name.
     pub(crate) async fn line_for(&self, context: &CallContext) -> Result<Arc<Line>, ToolFailure> {
+        if self.is_closed() {
+            return Err(not_connected());
+        }
         let acting = self.acting(context).await?;
         self.check_identity(context, &acting)?;
         match acting {
@@ -334,6 +338,11 @@ impl Server {
             Authentication::None | Authentication::OAuth(_)
         );
         self.section.credential != CredentialPolicy::PerUser || has_own
+    }
+
+    /// Whether it is asked for what it lists for everybody.
+    pub(super) fn is_asked_for_all(&self) -> bool {
+        self.lists_for_all() && !self.is_closed()
     }
 
     /// Whether calls may go out with the credentials of users.

@@ -71,7 +71,7 @@ fn f1_f4_stored_servers_are_there_and_calls_are_in_the_call_log() {
 }
 
 #[test]
-fn m2_many_share_a_store_and_only_what_died_is_interrupted() {
+fn f4_many_share_a_store_and_only_what_died_is_interrupted() {
     let (place, server) = (Place::new(), echo());
     place.add(&server);
     let mut long = place.client();
@@ -95,7 +95,7 @@ fn m2_many_share_a_store_and_only_what_died_is_interrupted() {
 }
 
 #[test]
-fn m2_what_its_end_cuts_off_is_recorded_as_that() {
+fn f4_what_its_end_cuts_off_is_recorded_as_that() {
     let (place, server) = (Place::new(), echo());
     place.add(&server);
     let mut client = place.client();

@@ -1,5 +1,6 @@
+use axum::Extension;
 use axum::extract::State;
-use axum::{Extension, Json};
+use axum::response::Response;
 use pillion_core::store::{ApprovalFilter, Timestamp, Verdict};
 use pillion_wire::ApprovalList;
 use serde::Deserialize;
@@ -11,6 +12,7 @@ use crate::routes::error::RequestError;
 use crate::routes::page::WantedPage;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
+use crate::routes::tagged::Known;
 use crate::routes::tool_calls::only_of;
 
 /// Arguments that a list shows, as JSON, in bytes.
@@ -71,9 +73,14 @@ impl Wanted {
     tag = "approvals",
     summary = "List the calls that wait, or waited, for approval, the newest first",
     description = "A token that was made for one user sees that user's, unless it may decide.",
-    params(Wanted, WantedPage),
+    params(
+        Wanted,
+        WantedPage,
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the page that the client has")
+    ),
     responses(
         (status = 200, description = "A page of approvals", body = ApprovalList),
+        (status = 304, description = "The page is the same"),
         (status = 400, description = "A parameter is not what it can be"),
         (status = 403, description = "The token is another user's"),
         (status = 503, description = "The store cannot be read"),
@@ -84,7 +91,8 @@ pub(in crate::routes) async fn list(
     Extension(grant): Extension<Grant>,
     Parameters(wanted): Parameters<Wanted>,
     Parameters(page): Parameters<WantedPage>,
-) -> Result<Json<ApprovalList>, RequestError> {
+    known: Known,
+) -> Result<Response, RequestError> {
     let filter = wanted.filter(&grant)?;
     let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
     let approvals = page.items.into_iter().map(|record| {
@@ -95,9 +103,9 @@ pub(in crate::routes) async fn list(
         }
         entry
     });
-    Ok(Json(ApprovalList {
+    known.or(&ApprovalList {
         success: true,
         approvals: approvals.collect(),
         next: page.next.map(|cursor| cursor.to_string()),
-    }))
+    })
 }

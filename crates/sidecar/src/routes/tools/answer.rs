@@ -46,13 +46,13 @@ pub(super) fn unknown(
     own: &Own,
     name: &str,
     unavailable: &[UnavailableServer],
-) -> Answer {
+) -> Failure {
     let refused = own.refusal(name);
     let refused = refused.filter(|refused| visibility.admits_named(name, name, &refused.origin));
     if let Some(refused) = refused {
         let ToolFailure { code, message, .. } = &refused.failure;
         let failure = Failure::new(code.as_str(), message.clone());
-        return Answer::Refused(failure.for_tool(shortened(name)));
+        return failure.for_tool(shortened(name));
     }
     let blocked = app.upstreams().blocked(name).filter(|blocked| {
         let (registered_as, origin) = (blocked.name(), blocked.origin());
@@ -61,7 +61,7 @@ pub(super) fn unknown(
     if let Some(blocked) = blocked {
         let name = shortened(name);
         let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
-        return Answer::Refused(failure.for_tool(name));
+        return failure.for_tool(name);
     }
     let name = shortened(name);
     let failure = Failure::new(
@@ -79,5 +79,5 @@ pub(super) fn unknown(
     if !unavailable.is_empty() {
         failure = failure.detail("unavailable_servers", json!(unavailable));
     }
-    Answer::Refused(failure)
+    failure
 }

@@ -80,7 +80,8 @@ async fn run(
         .iter()
         .map(|call| {
             let is_known = answer::is_known(app, visibility, &own, &call.name);
-            (!is_known).then(|| answer::unknown(app, visibility, &own, &call.name, &unavailable))
+            let unknown = || answer::unknown(app, visibility, &own, &call.name, &unavailable);
+            (!is_known).then(|| Answer::Refused(unknown()))
         })
         .collect();
     let calls = batch.calls.into_iter().map(to_core).zip(contexts);

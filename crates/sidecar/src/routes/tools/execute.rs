@@ -71,7 +71,13 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<Answer> {
     let own = app.own_tools(context, &[&call.name], visibility).await;
     if !answer::is_known(app, visibility, &own, &call.name) {
         return Ran {
-            answer: answer::unknown(app, visibility, &own, &call.name, &unavailable),
+            answer: Answer::Refused(answer::unknown(
+                app,
+                visibility,
+                &own,
+                &call.name,
+                &unavailable,
+            )),
             is_final: false,
         };
     }

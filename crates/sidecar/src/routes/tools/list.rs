@@ -1,5 +1,7 @@
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
+use axum::response::Response;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
 use pillion_wire::{ToolList, ToolSummary};
@@ -7,7 +9,10 @@ use pillion_wire::{ToolList, ToolSummary};
 use super::{Filter, parameters};
 use crate::app::App;
 use crate::routes::caller::Caller;
+use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
+use crate::routes::tagged::Known;
+use crate::upstream::UpstreamTool;
 
 /// Lists every tool with its parameters (I1). MCP servers that have not been asked for
 /// their tools are asked now; one that cannot be asked is named in the answer.
@@ -19,37 +24,45 @@ use crate::routes::parameters::Parameters;
     description = "MCP servers that have not been asked for their tools are asked now; one that cannot be asked is named in the answer.",
     params(
         Filter,
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well")
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well"),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")
     ),
-    responses((status = 200, description = "The tools", body = ToolList))
+    responses(
+        (status = 200, description = "The tools", body = ToolList),
+        (status = 304, description = "The list is the same"),
+    )
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     Parameters(filter): Parameters<Filter>,
     caller: Caller,
-) -> Json<ToolList> {
+    known: Known,
+) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &caller).await;
-    let mut of_servers = app.upstreams().tools();
-    of_servers.extend(listed.of_caller);
-    let tools: Vec<_> = listed
-        .tools
-        .iter()
-        .map(|tool| {
-            let warnings = of_servers
-                .get(tool.name())
-                .map(|tool| tool.warnings().to_vec());
-            ToolSummary {
-                warnings: warnings.unwrap_or_default(),
-                ..summary(&app, tool)
-            }
-        })
+    let of_servers = listed.of_servers(&app);
+    let tools = listed.tools.iter();
+    let tools: Vec<_> = tools
+        .map(|tool| with_warnings(&app, tool, of_servers.get(tool.name())))
         .collect();
-    Json(ToolList {
+    known.or(&ToolList {
         success: true,
         total: tools.len(),
         tools,
-        unavailable_servers: listed.unavailable_servers,
+        unavailable_servers: listed.unavailable(),
     })
+}
+
+/// A tool as the API shows it, with what is hidden in its definition where a server listed it.
+pub(super) fn with_warnings(
+    app: &App,
+    tool: &RegisteredTool,
+    of_server: Option<&Arc<UpstreamTool>>,
+) -> ToolSummary {
+    let warnings = of_server.map(|tool| tool.warnings().to_vec());
+    ToolSummary {
+        warnings: warnings.unwrap_or_default(),
+        ..summary(app, tool)
+    }
 }
 
 /// A tool as the API shows it.

@@ -1,11 +1,13 @@
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use pillion_wire::SchemaList;
 
 use super::Filter;
 use crate::app::App;
 use crate::routes::caller::Caller;
+use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
+use crate::routes::tagged::Known;
 
 /// Lists every tool's schema in OpenAI's form (I1, A3). Asks MCP servers as the list of
 /// tools does.
@@ -17,22 +19,27 @@ use crate::routes::parameters::Parameters;
     description = "MCP servers are asked as for the list of tools.",
     params(
         Filter,
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well")
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well"),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")
     ),
-    responses((status = 200, description = "The schemas", body = SchemaList))
+    responses(
+        (status = 200, description = "The schemas", body = SchemaList),
+        (status = 304, description = "The list is the same"),
+    )
 )]
 pub(in crate::routes) async fn schemas(
     State(app): State<App>,
     Parameters(filter): Parameters<Filter>,
     caller: Caller,
-) -> Json<SchemaList> {
+    known: Known,
+) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &caller).await;
     let tools = listed.tools.iter();
     let schemas: Vec<_> = tools.map(|tool| tool.definition().to_schema()).collect();
-    Json(SchemaList {
+    known.or(&SchemaList {
         success: true,
         total: schemas.len(),
         schemas,
-        unavailable_servers: listed.unavailable_servers,
+        unavailable_servers: listed.unavailable(),
     })
 }

@@ -1,0 +1,85 @@
+//! Lists that are polled: each answer has an `ETag`, and who knows it is told that nothing has
+//! changed.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::error::RequestError;
+use crate::app::App;
+
+/// What the client has already, by its `If-None-Match`.
+pub(super) struct Known(Vec<HeaderValue>);
+
+impl FromRequestParts<App> for Known {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, Infallible> {
+        let values = parts.headers.get_all(IF_NONE_MATCH).iter();
+        Ok(Self(values.cloned().collect()))
+    }
+}
+
+impl Known {
+    /// The answer with its `ETag`; 304 without a body where the client has the same.
+    ///
+    /// # Errors
+    /// [`RequestError::Panicked`] where the answer cannot be written, which none of ours is.
+    pub(super) fn or(&self, answer: &impl Serialize) -> Result<Response, RequestError> {
+        let body = serde_json::to_vec(answer).map_err(|error| {
+            tracing::error!(%error, "Cannot write an answer");
+            RequestError::Panicked
+        })?;
+        let tag = tag_of(&body);
+        let mut response = if self.has(&tag) {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            let kind = HeaderValue::from_static("application/json");
+            ([(CONTENT_TYPE, kind)], body).into_response()
+        };
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            response.headers_mut().insert(ETAG, tag);
+        }
+        Ok(response)
+    }
+
+    fn has(&self, tag: &str) -> bool {
+        let values = self.0.iter().filter_map(|value| value.to_str().ok());
+        let mut tags = values.flat_map(|value| value.split(',').map(str::trim));
+        tags.any(|one| one == "*" || one.trim_start_matches("W/") == tag)
+    }
+}
+
+/// The same for the same bytes.
+fn tag_of(body: &[u8]) -> String {
+    let hash = Sha256::digest(body);
+    let hash: String = hash[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("\"{hash}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i4_a_tag_is_known_among_others_and_as_a_weak_one() {
+        let tag = tag_of(b"[]");
+        let known = |values: &[&str]| {
+            let values = values.iter().map(|value| value.parse().unwrap());
+            Known(values.collect()).has(&tag)
+        };
+        assert!(known(&["*"]));
+        assert!(known(&["\"other\"", &format!("\"a\" , W/{tag}")]));
+        assert!(!known(&[]));
+        assert!(!known(&["\"other\"", tag.trim_matches('"')]));
+    }
+}

@@ -1,0 +1,49 @@
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use pillion_wire::ToolAnswer;
+
+use super::list::with_warnings;
+use super::{Filter, answer};
+use crate::app::App;
+use crate::routes::caller::Caller;
+use crate::routes::error::RequestError;
+
+/// Shows one tool as the list has it (I4): whatever is in the list of this caller is here, and
+/// nothing else.
+#[utoipa::path(
+    get,
+    path = "/api/v1/tools/{tool_name}",
+    tag = "tools",
+    summary = "Show one tool with its parameters",
+    description = "As the list of tools has it. MCP servers are asked as for the list.",
+    params(
+        ("tool_name" = String, Path, description = "The tool's name or an alias of it", example = "calculator"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools count as well")
+    ),
+    responses(
+        (status = 200, description = "The tool", body = ToolAnswer),
+        (status = 404, description = "There is no such tool for this caller"),
+    )
+)]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    caller: Caller,
+) -> Result<Json<ToolAnswer>, RequestError> {
+    let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
+    let listed = Filter::default().listed(&app, &caller).await;
+    let own = || listed.own.tools.get(name.as_str()).cloned();
+    let tool = app.registry().get(&name).or_else(own);
+    let visibility = &caller.visibility;
+    let Some(tool) = tool.filter(|tool| visibility.admits(tool, &name)) else {
+        let unavailable = &listed.unavailable_servers;
+        let failure = answer::unknown(&app, visibility, &listed.own, &name, unavailable);
+        return Err(RequestError::UnknownTool(Box::new(failure)));
+    };
+    let of_server = listed.of_servers(&app).swap_remove(tool.name());
+    Ok(Json(ToolAnswer {
+        success: true,
+        tool: with_warnings(&app, &tool, of_server.as_ref()),
+    }))
+}

@@ -1,0 +1,75 @@
+//! The resources of one server, for whoever asks by its name (F2).
+
+use pillion_core::mcp::{McpError, RequestOptions, RpcError};
+use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::Server;
+use crate::mcp_server::message::INTERNAL_ERROR;
+
+/// How servers say that there is no such resource, or no resources at all.
+const NOT_THERE: [i64; 3] = [-32601, -32602, -32002];
+
+/// What a server gave when a resource was read.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Reading {
+    /// As the server wrote them: each has a `text`, or as base64 a `blob`.
+    pub(crate) contents: Vec<Map<String, Value>>,
+}
+
+impl Server {
+    /// Its resources, as it wrote them; none where it knows no resources.
+    ///
+    /// # Errors
+    /// As for [`line_for`](Self::line_for), or what went wrong at the server.
+    pub(crate) async fn resources(
+        &self,
+        context: &CallContext,
+    ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
+        let line = self.line_for(context).await?;
+        let listed = line.client.list_resources().await;
+        listed.map_err(|error| self.failure(error.code(), &error))
+    }
+
+    /// What a resource holds.
+    ///
+    /// # Errors
+    /// As for [`line_for`](Self::line_for), or what went wrong at the server: `not_found` where
+    /// it has no such resource.
+    pub(crate) async fn read(
+        &self,
+        uri: &str,
+        context: &CallContext,
+    ) -> Result<Reading, ToolFailure> {
+        const METHOD: &str = "resources/read";
+        let line = self.line_for(context).await?;
+        let (span, trace) = self.span(METHOD, None, context.trace.as_ref());
+        let mut options = RequestOptions::default();
+        options.meta = trace.map(|trace| trace.to_meta()).unwrap_or_default();
+        let params = json!({ "uri": uri });
+        let outcome = line.client.request_with(METHOD, &params, &options).await;
+        if let Some(span) = span {
+            let failed = |error: &McpError| match error.rpc_error() {
+                Some(error) => error.clone(),
+                None => RpcError::new(INTERNAL_ERROR, error.to_string()),
+            };
+            span.end_of_request(&outcome.as_ref().map_err(failed));
+        }
+        let result = outcome.map_err(|error| {
+            let rpc = error.rpc_error();
+            let code = match rpc.is_some_and(|error| NOT_THERE.contains(&error.code)) {
+                true => ErrorCode::NotFound,
+                false => error.code(),
+            };
+            self.failure(code, &error)
+        })?;
+        serde_json::from_str(result.get())
+            .map_err(|error| self.failure(ErrorCode::InternalError, &error))
+    }
+
+    fn failure(&self, code: ErrorCode, error: &dyn std::fmt::Display) -> ToolFailure {
+        ToolFailure::new(code, format!("MCP server '{}': {error}", self.label))
+    }
+}

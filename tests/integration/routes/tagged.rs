@@ -1,0 +1,58 @@
+use crate::http::{self, Reply};
+use crate::program::Daemon;
+
+/// The lists that somebody may look at again and again.
+const LISTS: [&str; 6] = [
+    "/api/v1/tools",
+    "/api/v1/tools/schemas?category=math",
+    "/api/v1/servers",
+    "/api/v1/pins",
+    "/api/v1/approvals?limit=5",
+    "/api/v1/workers",
+];
+
+fn again(daemon: &Daemon, list: &str, tag: &str) -> Reply {
+    let known = format!("if-none-match: {tag}\r\n");
+    http::send(&daemon.socket, "GET", list, &known, b"")
+}
+
+fn tag_of(reply: &Reply) -> String {
+    let line = reply
+        .head
+        .lines()
+        .find_map(|line| line.strip_prefix("etag: "));
+    line.unwrap().to_owned()
+}
+
+#[test]
+fn i4_a_list_that_has_not_changed_is_not_sent_again() {
+    let daemon = Daemon::start();
+    for list in LISTS {
+        let first = http::get(&daemon.socket, list);
+        assert_eq!(first.status, 200, "{list}");
+        assert!(
+            first.head.contains("content-type: application/json"),
+            "{}",
+            first.head
+        );
+        let tag = tag_of(&first);
+        let second = again(&daemon, list, &tag);
+        assert_eq!((second.status, second.body.len()), (304, 0), "{list}");
+        assert_eq!(tag_of(&second), tag, "{list}");
+        let other = again(&daemon, list, "\"other\"");
+        assert_eq!((other.status, &other.body), (200, &first.body), "{list}");
+    }
+}
+
+#[test]
+fn i4_a_list_that_has_changed_is_sent_again() {
+    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
+    let list = "/api/v1/approvals";
+    let before = tag_of(&http::get(&daemon.socket, list));
+    let asked = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", "{}");
+    assert_eq!(asked.json()["result"]["error_code"], "approval_required");
+    let after = again(&daemon, list, &before);
+    assert_eq!(after.status, 200);
+    assert_eq!(after.json()["approvals"][0]["tool"], "get_time");
+    assert_ne!(tag_of(&after), before);
+}

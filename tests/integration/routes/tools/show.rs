@@ -1,0 +1,51 @@
+use pillion_client::Caller;
+use pillion_client::wire::ToolAnswer;
+
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::sidecar::Sidecar;
+use serde_json::json;
+
+fn show(sidecar: &Sidecar, name: &str) -> ToolAnswer {
+    let body = sidecar.client().raw().tool(name, &Caller::default());
+    serde_json::from_slice(&body.unwrap()).unwrap()
+}
+
+#[test]
+fn i4_a_tool_is_shown_as_the_list_has_it() {
+    let far = McpServer::start(json!([
+        {"name": "echo", "description": "hid\u{200b}den", "inputSchema": {"type": "object"}},
+    ]));
+    let sidecar = Sidecar::with_config(&format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+        far.url
+    ));
+    // Nobody has asked for the list before.
+    assert!(!show(&sidecar, "far_echo").tool.warnings.is_empty());
+    let list = sidecar.client().list_tools(None).unwrap();
+    assert!(list.total > 4);
+    for tool in list.tools {
+        assert_eq!(show(&sidecar, &tool.name).tool, tool);
+        let path = format!("/api/v1/tools/{}/", tool.name);
+        assert_eq!(http::get(&sidecar.socket, &path).status, 200);
+    }
+}
+
+#[test]
+fn i4_a_tool_that_is_not_in_the_list_is_a_problem() {
+    let sidecar = Sidecar::start();
+    let reply = http::get(&sidecar.socket, "/api/v1/tools/nope");
+    assert_eq!(reply.status, 404);
+    assert!(
+        reply.head.contains("application/problem+json"),
+        "{}",
+        reply.head
+    );
+    let problem = reply.json();
+    assert_eq!(problem["error_code"], "not_found");
+    assert_eq!(problem["detail"], "Tool 'nope' not found");
+    assert_eq!(problem["tool"], "nope");
+    let available = problem["details"]["available_tools"].as_array().unwrap();
+    assert!(available.contains(&json!("calculator")), "{problem}");
+    assert_eq!(http::get(&sidecar.socket, "/api/v1/tools/%FF").status, 400);
+}
