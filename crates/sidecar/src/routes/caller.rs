@@ -83,8 +83,11 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };
-    let millis = parsed(name, text.as_deref(), "a number of milliseconds, 0 or more")?;
-    Ok(Duration::from_millis(millis.unwrap_or(0)))
+    let wanted = "a number of milliseconds, 0 or more";
+    // As the document has it: a number of 64 bits with a sign.
+    let millis: i64 = parsed(name, text.as_deref(), wanted)?.unwrap_or(0);
+    let millis = u64::try_from(millis).map_err(|_| RequestError::parameter(name, wanted))?;
+    Ok(Duration::from_millis(millis))
 }
 
 /// The header's value; an empty one counts as none.
