@@ -71,6 +71,7 @@ fn a_parameter_that_is_not_what_it_can_be_is_named() {
         ),
         ("tools?wait_ms=soon", milliseconds),
         ("tools?wait_ms=-1", milliseconds),
+        ("tools?wait_ms=9223372036854775808", milliseconds),
         ("pins?changed=perhaps", "'changed' must be true or false"),
         ("events?types=x", "'types' must be some of call.started, "),
         (

@@ -97,10 +97,9 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };
-    // Of the format that the interface says: int64.
-    let millis: Option<i64> = parsed(name, text.as_deref(), WAIT)?;
-    let millis = u64::try_from(millis.unwrap_or(0));
-    let millis = millis.map_err(|_| RequestError::parameter(name, WAIT))?;
+    // As the document has it: a number of 64 bits with a sign.
+    let millis: i64 = parsed(name, text.as_deref(), WAIT)?.unwrap_or(0);
+    let millis = u64::try_from(millis).map_err(|_| RequestError::parameter(name, WAIT))?;
     Ok(Duration::from_millis(millis))
 }
 

@@ -83,7 +83,11 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
             tracing::$level!(%method, route, status, duration_ms, "Request finished")
         };
     }
-    if status >= 500 && route != route::READY {
+    // An MCP server has failed, and not we.
+    let is_of_upstream = matches!(status, 502 | 504);
+    if is_of_upstream {
+        finished!(warn);
+    } else if status >= 500 && route != route::READY {
         finished!(error);
     } else if is_watched {
         finished!(debug);
