@@ -26,6 +26,7 @@ use reqwest::ResponseBuilderExt;
 use tokio::net::TcpStream;
 use tokio::runtime::{self, Handle};
 use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 use url::{Host, Position, Url};
 
 use super::client::PRODUCT;
@@ -61,9 +62,17 @@ pub(crate) struct Shortcut {
     url: Url,
     target: Uri,
     host_header: HeaderValue,
-    idle: Mutex<Vec<Idle>>,
+    waiting: Mutex<Waiting>,
     /// The server sends requests elsewhere: the usual way is shorter.
     redirects: AtomicBool,
+}
+
+/// What waits for the next request.
+#[derive(Default)]
+struct Waiting {
+    idle: Vec<Idle>,
+    /// Closes what has waited for too long; ends with the shortcut.
+    closing: Option<AbortOnDropHandle<()>>,
 }
 
 struct Idle {
@@ -92,7 +101,7 @@ impl Shortcut {
                 .parse()
                 .ok()?,
             host_header: HeaderValue::from_str(authority).ok()?,
-            idle: Mutex::default(),
+            waiting: Mutex::default(),
             redirects: AtomicBool::new(false),
         }))
     }
@@ -174,7 +183,7 @@ impl Shortcut {
     }
 
     fn take(&self, runtime: runtime::Id) -> Option<Wire> {
-        let mut idle = self.idle.lock();
+        let idle = &mut self.waiting.lock().idle;
         let at = idle.iter().rposition(|idle| idle.wire.runtime == runtime)?;
         Some(idle.remove(at).wire)
     }
@@ -183,13 +192,14 @@ impl Shortcut {
     fn put_back(self: &Arc<Self>, mut wire: Wire) -> Option<Wire> {
         wire.was_used = true;
         let since = Instant::now();
-        let is_first = {
-            let mut idle = self.idle.lock();
-            idle.push(Idle { wire, since });
-            idle.len() == 1
-        };
-        if is_first && let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(Self::close_idle(Arc::downgrade(self)));
+        let mut waiting = self.waiting.lock();
+        waiting.idle.push(Idle { wire, since });
+        let closing = waiting.closing.as_ref();
+        if closing.is_none_or(AbortOnDropHandle::is_finished)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let closing = runtime.spawn(Self::close_idle(Arc::downgrade(self)));
+            waiting.closing = Some(AbortOnDropHandle::new(closing));
         }
         None
     }
@@ -201,7 +211,7 @@ impl Shortcut {
             let Some(shortcut) = shortcut.upgrade() else {
                 return;
             };
-            let mut idle = shortcut.idle.lock();
+            let idle = &mut shortcut.waiting.lock().idle;
             idle.retain(|idle| idle.since.elapsed() < LONGEST_IDLE);
             if idle.is_empty() {
                 return;

@@ -221,12 +221,31 @@ async fn a_connection_that_nobody_wants_is_closed_after_a_while() {
     let server = Server::with(&[PLAIN, PLAIN]).await;
     let shortcut = server.shortcut();
     assert_eq!(text(&shortcut).await, "{}");
-    assert_eq!(shortcut.idle.lock().len(), 1);
-    shortcut.idle.lock()[0].since -= LONGEST_IDLE;
+    assert_eq!(shortcut.waiting.lock().idle.len(), 1);
+    shortcut.waiting.lock().idle[0].since -= LONGEST_IDLE;
     sleep(LONGEST_IDLE * 2).await;
-    assert!(shortcut.idle.lock().is_empty());
+    assert!(shortcut.waiting.lock().idle.is_empty());
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn many_requests_leave_one_task_and_the_end_leaves_none() {
+    let server = Server::with(&[PLAIN; 100]).await;
+    let shortcut = server.shortcut();
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    assert_eq!(text(&shortcut).await, "{}");
+    let after_one = tasks();
+    for _ in 0..99 {
+        assert_eq!(text(&shortcut).await, "{}");
+    }
+    // The server's task for the connection has ended by now, or will.
+    assert!(tasks() <= after_one, "{} of {after_one}", tasks());
+    drop(shortcut);
+    while tasks() > 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
