@@ -77,15 +77,15 @@ pub struct ServerEntry {
 #[serde(rename_all = "camelCase")]
 pub struct ServerRateLimit {
     /// Calls in any 60 seconds.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4_294_967_295_i64, format = Int64))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_minute: Option<u32>,
     /// Calls in any 60 minutes.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4_294_967_295_i64, format = Int64))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_hour: Option<u32>,
     /// Calls in any 24 hours.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4_294_967_295_i64, format = Int64))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_day: Option<u32>,
 }
