@@ -7,7 +7,9 @@ use pillion_core::executor::ApprovalPolicy;
 use pillion_core::mcp::{Authentication, Endpoint, ServerConfig, StdioCommand, TransportKind};
 use pillion_core::tool::ToolName;
 use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
@@ -48,7 +50,11 @@ pub(crate) struct Definition {
     pub(crate) require_approval: Option<ApprovalPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<PinPolicy>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "object_or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     rate_limit: Option<RateLimit>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) credential: CredentialPolicy,
@@ -65,6 +71,27 @@ struct RateLimit {
     per_hour: Option<NonZeroU32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     per_day: Option<NonZeroU32>,
+}
+
+/// Reads an object and nothing else: of itself a struct would be read from an array, too.
+fn object_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RateLimit>, D::Error> {
+    struct ObjectOrNull;
+    impl<'de> Visitor<'de> for ObjectOrNull {
+        type Value = Option<RateLimit>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            RateLimit::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+    from.deserialize_any(ObjectOrNull)
 }
 
 fn is_default(credential: &CredentialPolicy) -> bool {
