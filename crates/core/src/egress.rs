@@ -21,6 +21,7 @@ mod client;
 mod courier;
 mod error;
 mod host_name;
+mod http_client;
 mod network;
 mod proxy;
 mod redirect;
@@ -39,6 +40,7 @@ pub use courier::{Courier, CourierError};
 pub use error::EgressError;
 pub(crate) use error::root_cause;
 pub use host_name::{HostName, InvalidHostName};
+pub use http_client::{HttpAnswer, HttpClient, HttpError, HttpRequest};
 pub use network::{InvalidNetwork, Network};
 pub(crate) use shortcut::{Sent, Shortcut};
 

@@ -1,0 +1,215 @@
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, StatusCode};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::{EgressClient, EgressError, EgressPolicy, Purpose, Trust, root_cause};
+
+/// The HTTP client of tools and of language models: it asks nothing that its policy refuses,
+/// waits no longer than it is told and reads no more. Cheap to clone; clones share the
+/// connections.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use pillion_core::egress::{EgressPolicy, HttpClient, HttpRequest};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = HttpClient::new(&EgressPolicy::default())?;
+/// let request = HttpRequest::get("https://api.example.com/v1/now".parse()?);
+/// let answer = client.send(request, Duration::from_secs(10)).await?;
+/// assert!(answer.status().is_success());
+/// let body = answer.bytes(64 * 1024).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct HttpClient {
+    client: EgressClient,
+}
+
+/// One request. Its `Debug` shows neither URL, headers nor body: each may hold a credential.
+#[derive(Clone)]
+pub struct HttpRequest {
+    /// The method.
+    pub method: Method,
+    /// Where it goes.
+    pub url: Url,
+    /// Its headers; `User-Agent` is set where it is absent.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// An answer whose body has not been read yet. The deadline of the request holds for it too.
+pub struct HttpAnswer {
+    answer: reqwest::Response,
+    deadline: Instant,
+}
+
+/// Why there is no answer, or not all of it. No text holds more of the URL than its host.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// The request may not leave.
+    #[error(transparent)]
+    Refused(#[from] EgressError),
+    /// The system's certificates cannot be read.
+    #[error("no HTTP client: {0}")]
+    Client(String),
+    /// The deadline passed.
+    #[error("no answer in time")]
+    Timeout,
+    /// Nobody could be connected to: nothing of the request has left.
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    /// The request failed, or its answer broke off.
+    #[error("{0}")]
+    Failed(String),
+    /// The body is longer than it may be.
+    #[error("the answer is longer than {limit} bytes")]
+    TooLong {
+        /// What it may be, in bytes.
+        limit: usize,
+    },
+}
+
+impl HttpClient {
+    /// A client under `policy`. Redirects are followed within the origin alone, and where they
+    /// keep the method. Does no I/O but for reading the system's certificates.
+    ///
+    /// # Errors
+    /// [`HttpError::Client`].
+    pub fn new(policy: &EgressPolicy) -> Result<Self, HttpError> {
+        let client = EgressClient::new(policy, Purpose::server(Trust::System))
+            .map_err(|error| HttpError::Client(root_cause(&error)))?;
+        Ok(Self { client })
+    }
+
+    /// Sends a request, and returns as soon as the head of its answer is there. That and all of
+    /// the body have to arrive within `timeout`.
+    ///
+    /// # Errors
+    /// [`HttpError`]. An answer of any status is none.
+    pub async fn send(
+        &self,
+        request: HttpRequest,
+        timeout: Duration,
+    ) -> Result<HttpAnswer, HttpError> {
+        let deadline = Instant::now() + timeout;
+        let HttpRequest {
+            method,
+            url,
+            headers,
+            body,
+        } = request;
+        let mut sending = self.client.request(method, &url, headers)?;
+        if !body.is_empty() {
+            sending = sending.body(body);
+        }
+        let answer = timeout_at(deadline, sending.send())
+            .await
+            .map_err(|_| HttpError::Timeout)?
+            .map_err(|error| HttpError::of(&error))?;
+        Ok(HttpAnswer { answer, deadline })
+    }
+}
+
+impl HttpRequest {
+    /// A GET without headers.
+    #[must_use]
+    pub fn get(url: Url) -> Self {
+        Self {
+            method: Method::GET,
+            url,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        }
+    }
+
+    /// A POST of `body`, without headers.
+    #[must_use]
+    pub fn post(url: Url, body: Bytes) -> Self {
+        Self {
+            method: Method::POST,
+            body,
+            ..Self::get(url)
+        }
+    }
+}
+
+impl HttpAnswer {
+    /// The status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.answer.status()
+    }
+
+    /// The headers.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        self.answer.headers()
+    }
+
+    /// The next piece of the body; none at its end.
+    ///
+    /// # Errors
+    /// [`HttpError::Timeout`], [`HttpError::Failed`].
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
+        timeout_at(self.deadline, self.answer.chunk())
+            .await
+            .map_err(|_| HttpError::Timeout)?
+            .map_err(|error| HttpError::of(&error))
+    }
+
+    /// All of the body, or an error where it is longer than `limit` bytes.
+    ///
+    /// # Errors
+    /// [`HttpError::TooLong`], and those of [`chunk`](Self::chunk).
+    pub async fn bytes(mut self, limit: usize) -> Result<Bytes, HttpError> {
+        let mut read = BytesMut::new();
+        while let Some(chunk) = self.chunk().await? {
+            if chunk.len() > limit - read.len() {
+                return Err(HttpError::TooLong { limit });
+            }
+            read.extend_from_slice(&chunk);
+        }
+        Ok(read.freeze())
+    }
+}
+
+impl HttpError {
+    fn of(error: &reqwest::Error) -> Self {
+        if let Some(refusal) = EgressError::cause_of(error) {
+            return Self::Refused(refusal.clone());
+        }
+        match () {
+            () if error.is_timeout() => Self::Timeout,
+            () if error.is_connect() => Self::Connect(root_cause(error)),
+            () => Self::Failed(root_cause(error)),
+        }
+    }
+}
+
+impl std::fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpClient").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpRequest")
+            .field("method", &self.method)
+            .field("host", &self.url.host_str())
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for HttpAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpAnswer")
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}
