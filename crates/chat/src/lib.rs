@@ -6,6 +6,8 @@
 //! is lost on the way back to it; [`pillion_core::provider`] reads calls out of an answer and
 //! writes results.
 
+#[expect(dead_code, reason = "the first dialect uses it")]
+mod dialect;
 mod error;
 mod model;
 
