@@ -1,11 +1,28 @@
 //! How each provider is spoken to: pure functions between a [`Turn`] and the wire, a file a provider.
 
+mod failure;
+mod openai_chat;
+#[expect(dead_code, reason = "Google's paths have segments")]
+mod request;
+mod words;
+
+use std::sync::Arc;
+
 use http::HeaderMap;
 use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
 use serde_json::Value;
+use url::Url;
 
 use crate::{Answer, Conversation, Delta, ModelError, Turn};
+
+/// How `provider` is spoken to at this base URL; none where that is not known here.
+pub(crate) fn of(provider: Provider, base_url: &Url) -> Option<Arc<dyn Dialect>> {
+    match provider {
+        Provider::OpenAiChat => Some(Arc::new(openai_chat::OpenAiChat::at(base_url))),
+        _ => None,
+    }
+}
 
 /// One provider's way to write requests and to read answers. Does no I/O.
 pub(crate) trait Dialect: Send + Sync {
