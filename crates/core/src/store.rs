@@ -76,6 +76,6 @@ impl<T> Store for T where
         + AccessTokenStore
         + MemoryStore
         + SettingsStore
-    + ChatStore
+        + ChatStore
 {
 }

@@ -21,6 +21,7 @@
 mod approvals;
 mod cache;
 mod call_log;
+mod chat;
 mod credential;
 mod environment;
 mod error;
@@ -35,6 +36,7 @@ mod mcp;
 mod mcp_server;
 mod millis;
 mod models;
+mod providers;
 mod results;
 mod servers;
 mod shutdown;
@@ -49,7 +51,6 @@ mod workers;
 
 use std::collections::BTreeMap;
 
-use pillion_core::capability::ModelConfig;
 use pillion_core::executor::ExecutorConfig;
 use serde::Deserialize;
 
@@ -57,6 +58,7 @@ use crate::servers::Account;
 pub use approvals::{ApprovalsSection, AskClients};
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
+pub use chat::ChatSection;
 pub use credential::CredentialPolicy;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
@@ -67,6 +69,8 @@ pub(crate) use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
+pub use models::ModelSection;
+pub use providers::ProviderSection;
 pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
@@ -114,10 +118,13 @@ pub struct Config {
     pub vault: VaultSection,
     /// What is kept of the calls.
     pub call_log: CallLogSection,
-    /// The models that clients of the MCP server may name, and what each may see (H2):
-    /// `[[models]]`.
-    #[serde(deserialize_with = "models::read")]
-    pub models: Vec<ModelConfig>,
+    /// Where language models answer: `[[providers]]`.
+    pub providers: Vec<ProviderSection>,
+    /// The language models, and which tools each may see (H2): `[[models]]`. Clients of the MCP
+    /// server may name one, too.
+    pub models: Vec<ModelSection>,
+    /// Chats with them.
+    pub chat: ChatSection,
     /// What to log, and how.
     pub log: LogSection,
     /// Traces for a collector.
