@@ -24,6 +24,11 @@ pub(crate) fn of(provider: Provider, base_url: &Url) -> Option<Arc<dyn Dialect>>
     }
 }
 
+/// An answer, or the end of a stream, that cannot be read.
+pub(crate) fn malformed(provider: Provider, what: &str) -> ModelError {
+    failure::malformed(provider, what)
+}
+
 /// One provider's way to write requests and to read answers. Does no I/O.
 pub(crate) trait Dialect: Send + Sync {
     /// Whose it is.
