@@ -1,5 +1,18 @@
 //! How each provider is spoken to: pure functions between a [`Turn`] and the wire, a file a provider.
 
+pub(crate) mod anthropic;
+mod event;
+mod failure;
+#[cfg(test)]
+mod golden_tests;
+pub(crate) mod google;
+mod message;
+pub(crate) mod openai_responses;
+mod request;
+#[cfg(test)]
+mod stream_tests;
+mod words;
+
 use http::HeaderMap;
 use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
