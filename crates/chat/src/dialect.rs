@@ -1,9 +1,17 @@
 //! How each provider is spoken to: pure functions between a [`Turn`] and the wire, a file a provider.
 
+mod anthropic;
+mod event;
 mod failure;
+#[cfg(test)]
+mod golden_tests;
+mod google;
+mod message;
 mod openai_chat;
-#[expect(dead_code, reason = "Google's paths have segments")]
+mod openai_responses;
 mod request;
+#[cfg(test)]
+mod stream_tests;
 mod words;
 
 use std::sync::Arc;
@@ -18,10 +26,18 @@ use crate::{Answer, Conversation, Delta, ModelError, Turn};
 
 /// How `provider` is spoken to at this base URL; none where that is not known here.
 pub(crate) fn of(provider: Provider, base_url: &Url) -> Option<Arc<dyn Dialect>> {
-    match provider {
-        Provider::OpenAiChat => Some(Arc::new(openai_chat::OpenAiChat::at(base_url))),
-        _ => None,
-    }
+    Some(match provider {
+        Provider::OpenAiChat => Arc::new(openai_chat::OpenAiChat::at(base_url)),
+        Provider::OpenAiResponses => Arc::new(openai_responses::OpenAiResponses),
+        Provider::Anthropic => Arc::new(anthropic::Anthropic),
+        Provider::Google => Arc::new(google::Google),
+        _ => return None,
+    })
+}
+
+/// An answer, or the end of a stream, that cannot be read.
+pub(crate) fn malformed(provider: Provider, what: &str) -> ModelError {
+    failure::malformed(provider, what)
 }
 
 /// One provider's way to write requests and to read answers. Does no I/O.

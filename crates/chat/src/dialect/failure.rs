@@ -1,6 +1,6 @@
 //! What a provider's error comes to: its kind, and a sentence for people.
 
-use pillion_core::provider::Provider;
+use pillion_core::provider::{Provider, ProviderError};
 
 use super::words::harmless;
 use crate::{ModelError, ModelErrorKind};
@@ -91,4 +91,9 @@ pub(super) fn malformed(provider: Provider, what: &str) -> ModelError {
         ModelErrorKind::Malformed,
         format!("The answer of the provider '{provider}' cannot be read: {what}"),
     )
+}
+
+/// An answer that lacks something that the provider's format has.
+pub(super) fn unread(error: &ProviderError) -> ModelError {
+    ModelError::new(ModelErrorKind::Malformed, error.to_string())
 }
