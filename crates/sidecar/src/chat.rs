@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::models::Model;
 use crate::moment::text_of;
 use crate::visibility::Visibility;
-pub(crate) use answer::{approval, call as ended_call, finish_reason};
+pub(crate) use answer::{approval, finish_reason, read as arguments_of};
 pub(crate) use error::ChatRefusal;
 use keeper::Keeper;
 pub(crate) use keeper::Listener;

@@ -45,12 +45,12 @@ pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAn
     }
 }
 
-/// A call that has ended.
-pub(crate) fn call(result: &ToolResult, arguments: Option<Value>) -> ChatToolCall {
+/// A call that has ended, and what the model gave it.
+pub(super) fn call(result: &ToolResult, arguments: Option<Value>) -> ChatToolCall {
     ChatToolCall {
         id: result.tool_call_id.clone(),
         name: result.tool_name.clone(),
-        arguments: arguments.unwrap_or_default(),
+        arguments: arguments.map(read).unwrap_or_default(),
         success: result.success,
         content: result.content(),
         error_code: result.error_code.map(|code| code.to_string()),
@@ -64,7 +64,15 @@ pub(crate) fn approval(waiting: &WaitingCall) -> ChatApproval {
         id: waiting.approval_id.clone(),
         call: waiting.call.id.clone(),
         tool: waiting.call.name.clone(),
-        arguments: arguments.unwrap_or(&waiting.call.arguments).clone(),
+        arguments: read(arguments.unwrap_or(&waiting.call.arguments).clone()),
+    }
+}
+
+/// Arguments that came as text of JSON (A6) as what they say, where they say something.
+pub(crate) fn read(arguments: Value) -> Value {
+    match &arguments {
+        Value::String(text) => serde_json::from_str(text).unwrap_or(arguments),
+        _ => arguments,
     }
 }
 

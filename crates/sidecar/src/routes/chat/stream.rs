@@ -35,11 +35,22 @@ fn said_of(happened: ChatEvent) -> Option<(&'static str, Value)> {
         ChatEvent::Status(text) => ("status", json!({"text": text})),
         ChatEvent::ToolStarted(call) => (
             "tool_started",
-            json!({"id": call.id, "name": call.name, "arguments": call.arguments}),
+            json!({
+                "id": call.id,
+                "name": call.name,
+                "arguments": chat::arguments_of(call.arguments),
+            }),
         ),
-        ChatEvent::ToolFinished(result) => {
-            ("tool_finished", json!(chat::ended_call(&result, None)))
-        }
+        ChatEvent::ToolFinished(result) => (
+            "tool_finished",
+            json!({
+                "id": result.tool_call_id,
+                "name": result.tool_name,
+                "success": result.success,
+                "content": result.content(),
+                "error_code": result.error_code,
+            }),
+        ),
         ChatEvent::ToolWaiting(waiting) => ("tool_waiting", json!(chat::approval(&waiting))),
         ChatEvent::Usage {
             request,
