@@ -159,6 +159,8 @@ fn register(registry: &ToolRegistry, tools: &Arc<Tools>) {
         });
         registry.register(Arc::new(tool)).unwrap();
     }
+    registry.alias("say", "echo").unwrap();
+    registry.alias("lurk", "hidden").unwrap();
     let boom = FnTool::new(definition("boom"), |_, _| async {
         Err(ToolFailure::internal("it broke"))
     });
