@@ -1,24 +1,39 @@
 //! How each provider is spoken to: pure functions between a [`Turn`] and the wire, a file a provider.
 
-pub(crate) mod anthropic;
+mod anthropic;
 mod event;
 mod failure;
 #[cfg(test)]
 mod golden_tests;
-pub(crate) mod google;
+mod google;
 mod message;
-pub(crate) mod openai_responses;
+mod openai_chat;
+mod openai_responses;
 mod request;
 #[cfg(test)]
 mod stream_tests;
 mod words;
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
 use serde_json::Value;
+use url::Url;
 
 use crate::{Answer, Conversation, Delta, ModelError, Turn};
+
+/// How `provider` is spoken to at this base URL; none where that is not known here.
+pub(crate) fn of(provider: Provider, base_url: &Url) -> Option<Arc<dyn Dialect>> {
+    match provider {
+        Provider::OpenAiChat => Some(Arc::new(openai_chat::OpenAiChat::at(base_url))),
+        Provider::OpenAiResponses => Some(Arc::new(openai_responses::OpenAiResponses)),
+        Provider::Anthropic => Some(Arc::new(anthropic::Anthropic)),
+        Provider::Google => Some(Arc::new(google::Google)),
+        _ => None,
+    }
+}
 
 /// One provider's way to write requests and to read answers. Does no I/O.
 pub(crate) trait Dialect: Send + Sync {

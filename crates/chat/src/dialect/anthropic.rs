@@ -22,7 +22,7 @@ const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 const DEFAULT_MAX_TOKENS: u64 = 8192;
 
 /// Anthropic's messages.
-pub(crate) struct Anthropic;
+pub(super) struct Anthropic;
 
 impl Dialect for Anthropic {
     fn provider(&self) -> Provider {
@@ -180,7 +180,7 @@ fn reported(body: &Value) -> Failure<'_> {
     let kind = match error.get("type").and_then(Value::as_str) {
         // "Your credit balance is too low" comes as an invalid request.
         Some("invalid_request_error") if message.is_some_and(|m| m.contains("credit balance")) => {
-            Some(ModelErrorKind::RateLimited)
+            Some(ModelErrorKind::Exhausted)
         }
         Some("invalid_request_error") => Some(of_status(400)),
         Some("authentication_error") => Some(of_status(401)),

@@ -34,7 +34,8 @@ impl Failure<'_> {
         let kind = self.kind();
         let what = match kind {
             ModelErrorKind::Unauthorized => "does not take the key, or not for this",
-            ModelErrorKind::RateLimited => "takes no more for now, or nothing is left to spend",
+            ModelErrorKind::RateLimited => "takes no more for now",
+            ModelErrorKind::Exhausted => "has nothing left to spend for us",
             ModelErrorKind::Unavailable | ModelErrorKind::Timeout => "cannot answer now",
             ModelErrorKind::Refused => "refused the request",
             ModelErrorKind::ContextTooLong => "finds the conversation too long",
@@ -75,7 +76,8 @@ fn says_too_long(message: &str) -> bool {
 pub(super) fn of_status(status: u16) -> ModelErrorKind {
     match status {
         401 | 403 => ModelErrorKind::Unauthorized,
-        402 | 429 => ModelErrorKind::RateLimited,
+        402 => ModelErrorKind::Exhausted,
+        429 => ModelErrorKind::RateLimited,
         413 => ModelErrorKind::ContextTooLong,
         408 | 409 | 425 | 500.. => ModelErrorKind::Unavailable,
         400..500 => ModelErrorKind::Refused,

@@ -21,7 +21,7 @@ use crate::{Answer, Conversation, Finish, ModelError, Turn, Usage};
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Google's `generateContent`.
-pub(crate) struct Google;
+pub(super) struct Google;
 
 impl Dialect for Google {
     fn provider(&self) -> Provider {

@@ -18,7 +18,7 @@ use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
 
 /// OpenAI's Responses.
-pub(crate) struct OpenAiResponses;
+pub(super) struct OpenAiResponses;
 
 impl Dialect for OpenAiResponses {
     fn provider(&self) -> Provider {
@@ -185,7 +185,8 @@ fn failure_of(error: &Value) -> Failure<'_> {
     let kind = |word: &str| match word {
         "context_length_exceeded" => Some(ModelErrorKind::ContextTooLong),
         "invalid_api_key" | "authentication_error" => Some(of_status(401)),
-        "insufficient_quota" | "rate_limit_exceeded" | "rate_limit_error" => Some(of_status(429)),
+        "insufficient_quota" => Some(ModelErrorKind::Exhausted),
+        "rate_limit_exceeded" | "rate_limit_error" => Some(of_status(429)),
         "server_error"
         | "internal_error"
         | "server_is_overloaded"

@@ -108,7 +108,7 @@ fn h4_failures_have_a_kind_and_no_key() {
                 "Number of requests has exceeded your rate limit",
             ),
             ModelErrorKind::RateLimited,
-            "The provider 'anthropic' takes no more for now, or nothing is left to spend (HTTP 429): Number of requests has exceeded your rate limit",
+            "The provider 'anthropic' takes no more for now (HTTP 429): Number of requests has exceeded your rate limit",
         ),
         (
             529,
@@ -128,8 +128,8 @@ fn h4_failures_have_a_kind_and_no_key() {
         (
             400,
             body("invalid_request_error", "Your credit balance is too low"),
-            ModelErrorKind::RateLimited,
-            "The provider 'anthropic' takes no more for now, or nothing is left to spend (HTTP 400): Your credit balance is too low",
+            ModelErrorKind::Exhausted,
+            "The provider 'anthropic' has nothing left to spend for us (HTTP 400): Your credit balance is too low",
         ),
         (
             400,

@@ -158,7 +158,7 @@ fn h4_failures_have_a_kind_and_no_key() {
         (
             exhausted.clone(),
             ModelErrorKind::RateLimited,
-            "takes no more for now, or nothing is left to spend (HTTP 500): You exceeded your current quota. See ai.google.dev",
+            "takes no more for now (HTTP 500): You exceeded your current quota. See ai.google.dev",
         ),
         // In an array, as without `alt=sse`.
         (

@@ -123,8 +123,8 @@ fn h4_failures_have_a_kind_and_no_key() {
                 json!("insufficient_quota"),
                 "You exceeded your current quota",
             ),
-            ModelErrorKind::RateLimited,
-            "takes no more for now, or nothing is left to spend (HTTP 429): You exceeded your current quota",
+            ModelErrorKind::Exhausted,
+            "has nothing left to spend for us (HTTP 429): You exceeded your current quota",
         ),
         (
             400,
