@@ -186,9 +186,10 @@ impl ChatLoop {
         }
         let answer = self.ask(state, tools, deadline, listener).await?;
         let provider = state.provider();
-        let calls = parse_tool_calls(provider, &answer.body).map_err(malformed)?;
-        let text = assistant_text(provider, &answer.body).map_err(malformed)?;
-        let messages = assistant_messages(provider, &answer.body).map_err(malformed)?;
+        let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let messages =
+            assistant_messages(provider, &answer.body).map_err(|error| malformed(&error))?;
         let round_at = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
         if !calls.is_empty() && !tools.is_empty() {
@@ -239,7 +240,7 @@ fn refused(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Refused, message)
 }
 
-fn malformed(error: ProviderError) -> ModelError {
+fn malformed(error: &ProviderError) -> ModelError {
     ModelError::new(ModelErrorKind::Malformed, error.to_string())
 }
 

@@ -26,13 +26,18 @@ use crate::{Answer, Conversation, Delta, ModelError, Turn};
 
 /// How `provider` is spoken to at this base URL; none where that is not known here.
 pub(crate) fn of(provider: Provider, base_url: &Url) -> Option<Arc<dyn Dialect>> {
-    match provider {
-        Provider::OpenAiChat => Some(Arc::new(openai_chat::OpenAiChat::at(base_url))),
-        Provider::OpenAiResponses => Some(Arc::new(openai_responses::OpenAiResponses)),
-        Provider::Anthropic => Some(Arc::new(anthropic::Anthropic)),
-        Provider::Google => Some(Arc::new(google::Google)),
-        _ => None,
-    }
+    Some(match provider {
+        Provider::OpenAiChat => Arc::new(openai_chat::OpenAiChat::at(base_url)),
+        Provider::OpenAiResponses => Arc::new(openai_responses::OpenAiResponses),
+        Provider::Anthropic => Arc::new(anthropic::Anthropic),
+        Provider::Google => Arc::new(google::Google),
+        _ => return None,
+    })
+}
+
+/// An answer, or the end of a stream, that cannot be read.
+pub(crate) fn malformed(provider: Provider, what: &str) -> ModelError {
+    failure::malformed(provider, what)
 }
 
 /// One provider's way to write requests and to read answers. Does no I/O.

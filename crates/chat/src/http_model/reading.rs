@@ -5,7 +5,7 @@ use pillion_core::mcp::SseDecoder;
 use pillion_core::provider::{Provider, assistant_text};
 
 use super::{FailedAttempt, retry};
-use crate::dialect::Dialect;
+use crate::dialect::{self, Dialect};
 use crate::{Answer, Delta, ModelError, ModelErrorKind};
 
 /// The longest text of a failure that is read.
@@ -117,7 +117,7 @@ async fn whole(
         read.extend_from_slice(&chunk);
     }
     let json = serde_json::from_slice(&read)
-        .map_err(|error| body.malformed(format!("it is no JSON ({error})")))?;
+        .map_err(|error| body.malformed(&format!("it is no JSON ({error})")))?;
     let answer = dialect.answer(json)?;
     if is_streamed {
         let text = assistant_text(body.provider, &answer.body).unwrap_or_default();
@@ -144,7 +144,7 @@ async fn events(
             Some(chunk) => decoder.feed(chunk),
             None => decoder.finish(),
         };
-        fed.map_err(|error| body.malformed(error.to_string()))?;
+        fed.map_err(|error| body.malformed(&error.to_string()))?;
         while let Some(event) = decoder.next_event() {
             let pushed = stream.push(&event, &mut deltas);
             deltas.drain(..).for_each(&mut *listener);
@@ -207,9 +207,7 @@ impl Body {
         Ok(chunk)
     }
 
-    fn malformed(&self, what: String) -> ModelError {
-        let provider = self.provider;
-        let message = format!("The answer of the provider '{provider}' cannot be read: {what}");
-        ModelError::new(ModelErrorKind::Malformed, message)
+    fn malformed(&self, what: &str) -> ModelError {
+        dialect::malformed(self.provider, what)
     }
 }
