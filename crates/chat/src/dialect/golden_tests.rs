@@ -127,7 +127,8 @@ impl Case {
             stream,
             deadline: Instant::now(),
         };
-        let headers = dialect.headers(Some("KEY")).unwrap();
+        let mut headers = dialect.headers(Some("KEY")).unwrap();
+        headers.extend(dialect.headers_of(&turn));
         let headers: Map<_, _> = headers
             .iter()
             .map(|(name, value)| (name.to_string(), json!(value.to_str().unwrap())))
@@ -290,6 +291,37 @@ fn h6_streamed_answers_come_to_the_same() {
         let deltas: Vec<_> = deltas.iter().map(written).collect();
         assert_eq!(json!(deltas), case.said["deltas"], "{:?}", case.path);
     });
+}
+
+/// What the caller says of tools in a provider's own words is refused where there are none.
+#[test]
+fn h4_a_request_without_tools_says_nothing_of_them() {
+    for dialect in dialects() {
+        let case = Case::read(root().join(dialect.provider().as_str()).join("text"));
+        let extra = json!({"tool_choice": "required", "parallel_tool_calls": true,
+            "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}});
+        let extra: Map<_, _> = match dialect.provider() {
+            Provider::Google => [("toolConfig".to_owned(), extra["toolConfig"].clone())]
+                .into_iter()
+                .collect(),
+            Provider::Anthropic => [("tool_choice".to_owned(), json!({"type": "any"}))]
+                .into_iter()
+                .collect(),
+            _ => ["tool_choice", "parallel_tool_calls"]
+                .map(|key| (key.to_owned(), extra[key].clone()))
+                .into_iter()
+                .collect(),
+        };
+        let conversation = case.conversation(dialect.as_ref());
+        let plain = case.request(dialect.as_ref(), &conversation, false);
+        let options = TurnOptions {
+            extra,
+            ..case.options.clone()
+        };
+        let case = Case { options, ..case };
+        let request = case.request(dialect.as_ref(), &conversation, false);
+        assert_eq!(request, plain, "{}", dialect.provider());
+    }
 }
 
 /// A last request without tools names those of the conversation and forbids them: Anthropic refuses

@@ -13,7 +13,7 @@ use pillion_core::provider::{Provider, assistant_text, format_tools, parse_tool_
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, of_status, unread};
-use super::request::{add_extra, json_headers, put_bearer};
+use super::request::{add_extra, json_headers, put_bearer, without_idle_members};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
 
@@ -68,6 +68,7 @@ impl Dialect for OpenAiResponses {
             body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
         }
         add_extra(&mut body, &options.extra);
+        without_idle_members(&mut body, &["tool_choice", "parallel_tool_calls"]);
         body.insert("stream".to_owned(), json!(turn.stream));
         Value::Object(body)
     }
