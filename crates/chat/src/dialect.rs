@@ -55,6 +55,11 @@ pub(crate) trait Dialect: Send + Sync {
     /// are marked sensitive.
     fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError>;
 
+    /// What only the request of this turn needs beside them.
+    fn headers_of(&self, _turn: &Turn<'_>) -> HeaderMap {
+        HeaderMap::new()
+    }
+
     /// The request's body.
     fn body(&self, model: &str, turn: &Turn<'_>) -> Value;
 

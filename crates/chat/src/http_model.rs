@@ -164,6 +164,7 @@ impl HttpModel {
         let path = self.dialect.path(&self.config.model, turn.stream);
         let mut request = HttpRequest::post(below(&self.config.base_url, &path), body.into());
         request.headers = self.dialect.headers(key.map(ExposeSecret::expose_secret))?;
+        request.headers.extend(self.dialect.headers_of(turn));
         Ok(request)
     }
 

@@ -5,7 +5,7 @@ use pillion_core::provider::format_tools;
 use pillion_core::tool::ToolDefinition;
 use tokio::time::{Instant, timeout_at};
 
-use super::{ChatLoop, size, trim};
+use super::{ChatLoop, out_of_time, size, trim};
 use crate::state::Measured;
 use crate::{
     Answer, ChatError, ChatEvent, ChatListener, ChatState, Conversation, Delta, ModelError,
@@ -91,6 +91,9 @@ impl ChatLoop {
         deadline: Instant,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
+        if Instant::now() >= deadline {
+            return Err(out_of_time().into());
+        }
         let options = self.affordable(state, fitted.tokens)?;
         let turn = Turn {
             conversation: &fitted.conversation,
@@ -101,8 +104,6 @@ impl ChatLoop {
         };
         let mut hear = |delta: Delta| listener.hear(ChatEvent::Delta(delta));
         let answer = timeout_at(deadline, self.model.respond(&turn, &mut hear)).await;
-        let out_of_time =
-            || ModelError::new(ModelErrorKind::Timeout, "the time of the chat is over");
         Ok(answer.map_err(|_| out_of_time())??)
     }
 

@@ -11,7 +11,7 @@ use pillion_core::provider::{Provider, format_tools, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, of_status, unread};
-use super::request::{add_extra, json_headers, put_secret};
+use super::request::{add_extra, json_headers, put_secret, without_idle_members};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
 
@@ -21,8 +21,14 @@ const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 /// The API wants a limit for each answer. Every model since Claude 3.5 writes as much as this.
 const DEFAULT_MAX_TOKENS: u64 = 8192;
 
+/// The member of `extra` with the names of betas, as in Anthropic's SDKs. They go in a header.
+const BETAS: &str = "betas";
+
+/// What the requests need in which Anthropic is to call MCP servers by itself.
+const MCP_BETA: &str = "mcp-client-2025-11-20";
+
 /// Anthropic's messages.
-pub(crate) struct Anthropic;
+pub(super) struct Anthropic;
 
 impl Dialect for Anthropic {
     fn provider(&self) -> Provider {
@@ -44,6 +50,24 @@ impl Dialect for Anthropic {
             put_secret(&mut headers, HeaderName::from_static("x-api-key"), key)?;
         }
         Ok(headers)
+    }
+
+    /// The betas that `extra` names, and that of the MCP connector where it is used.
+    fn headers_of(&self, turn: &Turn<'_>) -> HeaderMap {
+        let extra = &turn.options.extra;
+        let named = extra.get(BETAS).and_then(Value::as_array);
+        let mut betas: Vec<_> = named
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let names_connector = betas.iter().any(|beta| beta.starts_with("mcp-client-"));
+        if extra.contains_key("mcp_servers") && !names_connector {
+            betas.push(MCP_BETA);
+        }
+        let value = HeaderValue::from_str(&betas.join(",")).ok();
+        let value = value.filter(|value| !value.is_empty());
+        HeaderMap::from_iter(value.map(|value| (HeaderName::from_static("anthropic-beta"), value)))
     }
 
     fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
@@ -69,9 +93,11 @@ impl Dialect for Anthropic {
             body.insert("stop_sequences".to_owned(), json!(options.stop));
         }
         add_extra(&mut body, &options.extra);
+        body.shift_remove(BETAS);
         if !body.contains_key("tools") {
             forbid_tools_of_history(&mut body, &turn.conversation.messages);
         }
+        without_idle_members(&mut body, &["tool_choice"]);
         body.insert("stream".to_owned(), json!(turn.stream));
         Value::Object(body)
     }

@@ -12,7 +12,7 @@ use pillion_core::provider::{Provider, format_tools, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
 use super::failure::unread;
-use super::request::{add_extra, json_headers, put_secret, segment};
+use super::request::{add_extra, json_headers, put_secret, segment, without_idle_members};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, Turn, Usage};
 
@@ -21,7 +21,7 @@ use crate::{Answer, Conversation, Finish, ModelError, Turn, Usage};
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Google's `generateContent`.
-pub(crate) struct Google;
+pub(super) struct Google;
 
 impl Dialect for Google {
     fn provider(&self) -> Provider {
@@ -73,6 +73,7 @@ impl Dialect for Google {
             body.insert("generationConfig".to_owned(), Value::Object(config));
         }
         add_extra(&mut body, &turn.options.extra);
+        without_idle_members(&mut body, &["toolConfig"]);
         Value::Object(body)
     }
 

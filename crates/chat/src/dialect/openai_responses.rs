@@ -13,12 +13,12 @@ use pillion_core::provider::{Provider, assistant_text, format_tools, parse_tool_
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, of_status, unread};
-use super::request::{add_extra, json_headers, put_bearer};
+use super::request::{add_extra, json_headers, put_bearer, without_idle_members};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
 
 /// OpenAI's Responses.
-pub(crate) struct OpenAiResponses;
+pub(super) struct OpenAiResponses;
 
 impl Dialect for OpenAiResponses {
     fn provider(&self) -> Provider {
@@ -68,6 +68,7 @@ impl Dialect for OpenAiResponses {
             body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
         }
         add_extra(&mut body, &options.extra);
+        without_idle_members(&mut body, &["tool_choice", "parallel_tool_calls"]);
         body.insert("stream".to_owned(), json!(turn.stream));
         Value::Object(body)
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::{ModelError, ModelErrorKind};
 
 /// Lists that `extra` adds to; everything else in it stands in for what is there.
-const ADDED_TO: [&str; 2] = ["tools", "include"];
+const ADDED_TO: [&str; 3] = ["tools", "include", "mcp_servers"];
 
 /// What a segment of a path may hold as it is (RFC 3986, `unreserved`).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -63,6 +63,15 @@ pub(super) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value
             _ => {
                 body.insert(key.clone(), value.clone());
             }
+        }
+    }
+}
+
+/// Takes out what is said of tools where there are none: the providers refuse that.
+pub(super) fn without_idle_members(body: &mut Map<String, Value>, of_tools: &[&str]) {
+    if !body.contains_key("tools") {
+        for key in of_tools {
+            body.shift_remove(*key);
         }
     }
 }

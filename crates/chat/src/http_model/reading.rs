@@ -92,10 +92,12 @@ async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt
             break;
         }
     }
+    let failure = dialect.failure(status, &body);
     let error = ModelError {
         status: Some(status),
-        retry_after,
-        ..dialect.failure(status, &body)
+        // Google says it in the body.
+        retry_after: retry_after.or(failure.retry_after),
+        ..failure
     };
     FailedAttempt {
         may_repeat: is_passing(&error),

@@ -148,7 +148,7 @@ fn register(registry: &ToolRegistry, tools: &Arc<Tools>) {
                 .unwrap_or("nothing"),
         )
     };
-    for (name, pause) in [("echo", 0), ("hidden", 0), ("late", 50)] {
+    for (name, pause) in [("echo", 0), ("hidden", 0), ("late", 200)] {
         let tools = Arc::clone(tools);
         let tool = FnTool::new(text(name).build().unwrap(), move |arguments, _| {
             tools.echoed.fetch_add(1, Ordering::SeqCst);
@@ -159,6 +159,8 @@ fn register(registry: &ToolRegistry, tools: &Arc<Tools>) {
         });
         registry.register(Arc::new(tool)).unwrap();
     }
+    registry.alias("say", "echo").unwrap();
+    registry.alias("lurk", "hidden").unwrap();
     let boom = FnTool::new(definition("boom"), |_, _| async {
         Err(ToolFailure::internal("it broke"))
     });

@@ -71,19 +71,28 @@ async fn h5_failures_of_tools_go_to_the_model() {
 
 #[tokio::test]
 async fn h2_a_tool_that_the_model_does_not_see_is_not_run() {
-    let mut bench = Bench::new([
-        LlmAnswer::call("hidden", &json!({})),
-        LlmAnswer::text("Done."),
-    ])
-    .await;
+    let calls = LlmAnswer::call("hidden", &json!({})).and_call("lurk", "{}");
+    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
     let mut state = bench.begin();
     bench.answer(&mut state).await;
     assert_eq!(
         results(state.messages()),
-        ["{\"error\":\"Unknown tool: hidden\"}"]
+        [
+            "{\"error\":\"Unknown tool: hidden\"}",
+            "{\"error\":\"Unknown tool: lurk\"}"
+        ]
     );
     assert_eq!(bench.tools.echoed(), 0);
     assert!(bench.statuses().is_empty());
+}
+
+#[tokio::test]
+async fn h3_a_tool_may_be_called_by_an_alias() {
+    let call = LlmAnswer::call("say", &json!({"text": "a"}));
+    let mut bench = Bench::new([call, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    assert_eq!(results(state.messages()), ["a"]);
 }
 
 #[tokio::test]

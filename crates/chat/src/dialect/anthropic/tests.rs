@@ -1,8 +1,10 @@
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use super::super::stream_tests::{event, read_stream};
 use super::*;
-use crate::Delta;
+use crate::{Delta, TurnOptions};
 
 fn conversation(messages: &Value) -> Conversation {
     Anthropic
@@ -86,6 +88,41 @@ fn h1_why_an_answer_ended_and_what_it_cost() {
         assert_eq!(answer.finish, finish);
         assert_eq!(answer.usage, Usage::default());
     }
+}
+
+#[test]
+fn h1_betas_go_in_a_header() {
+    let betas = |extra: Value| {
+        let options = TurnOptions {
+            extra: extra.as_object().unwrap().clone(),
+            ..TurnOptions::default()
+        };
+        let conversation = Conversation::default();
+        let turn = Turn {
+            conversation: &conversation,
+            tools: &[],
+            options: &options,
+            stream: false,
+            deadline: Instant::now(),
+        };
+        assert!(Anthropic.body("m", &turn).get("betas").is_none());
+        let headers = Anthropic.headers_of(&turn);
+        let header = headers.get("anthropic-beta")?;
+        Some(header.to_str().unwrap().to_owned())
+    };
+    assert_eq!(betas(json!({})), None);
+    assert_eq!(betas(json!({"betas": ["a-1", "b-2"]})).unwrap(), "a-1,b-2");
+    let servers = json!([{"type": "url"}]);
+    assert_eq!(
+        betas(json!({"betas": ["a-1"], "mcp_servers": servers})).unwrap(),
+        "a-1,mcp-client-2025-11-20"
+    );
+    assert_eq!(
+        betas(json!({"betas": ["mcp-client-2099-01-01"], "mcp_servers": servers})).unwrap(),
+        "mcp-client-2099-01-01"
+    );
+    // No header can carry it.
+    assert_eq!(betas(json!({"betas": ["a\n"]})), None);
 }
 
 #[test]

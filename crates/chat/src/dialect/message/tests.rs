@@ -1,3 +1,4 @@
+use pillion_core::provider::Provider;
 use serde_json::{Value, json};
 
 use super::super::golden_tests::dialects;
@@ -90,6 +91,10 @@ fn h1_what_cannot_be_read_is_refused_with_its_place() {
         ),
     ] {
         for dialect in dialects() {
+            if dialect.provider() == Provider::OpenAiChat {
+                // The messages are its own, and go as they came.
+                continue;
+            }
             assert_eq!(refusal(dialect.as_ref(), &messages), words);
         }
     }
