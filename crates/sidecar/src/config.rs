@@ -49,7 +49,7 @@ mod user;
 mod vault;
 mod workers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_core::executor::ExecutorConfig;
 use serde::Deserialize;
@@ -142,6 +142,33 @@ impl Config {
             (section.label().to_owned(), account)
         });
         servers.collect()
+    }
+
+    /// What is wrong between models, providers and chats, and where.
+    fn fault_of_models(&self) -> Option<(KeyPath, String)> {
+        let place = |list: &str, index: usize, key: &str| {
+            let list = KeyPath::from_names([list]);
+            list.join(Key::Index(index)).join_name(key)
+        };
+        let mut names = BTreeSet::new();
+        for (index, provider) in self.providers.iter().enumerate() {
+            if !names.insert(&provider.name) {
+                let message = format!("two providers have the name '{}'", provider.name);
+                return Some((place("providers", index, "name"), message));
+            }
+        }
+        let mut ids = BTreeSet::new();
+        for (index, model) in self.models.iter().enumerate() {
+            if !ids.insert(&model.config.id) {
+                let message = format!("two models have the name '{}'", model.config.id);
+                return Some((place("models", index, "id"), message));
+            }
+        }
+        let default = self.chat.model.as_ref().filter(|id| !ids.contains(id));
+        default.map(|id| {
+            let key = KeyPath::from_names(["chat", "model"]);
+            (key, format!("no [[models]] has the name '{id}'"))
+        })
     }
 
     /// The executor's configuration: what its own section says, and those of approvals, tools
