@@ -9,6 +9,7 @@
 
 mod approvals;
 mod cache;
+mod chat;
 mod cli;
 mod clock;
 mod config;

@@ -23,6 +23,7 @@ mod call;
 mod call_id;
 mod call_log;
 mod call_query;
+mod chat;
 mod error;
 mod idempotency;
 mod memory;
@@ -39,6 +40,7 @@ pub use call::{CallStatus, CallThatRan, ProcessLife, ToolCallRecord};
 pub use call_id::{CallId, CallIdError};
 pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
+pub use chat::{ChatRecord, ChatStore};
 pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
@@ -60,6 +62,7 @@ pub trait Store:
     + AccessTokenStore
     + MemoryStore
     + SettingsStore
+    + ChatStore
 {
 }
 
@@ -73,5 +76,6 @@ impl<T> Store for T where
         + AccessTokenStore
         + MemoryStore
         + SettingsStore
+        + ChatStore
 {
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
-use pillion_core::registry::ToolRegistry;
+use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::CallContext;
 use pillion_wire::UnavailableServer;
@@ -17,6 +17,7 @@ use crate::config::{Config, HttpSection};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
+use crate::models::Models;
 use crate::pins::Pins;
 use crate::process::Process;
 use crate::results::Results;
@@ -49,10 +50,20 @@ struct Shared {
     state: Option<State>,
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
+    models: Arc<Models>,
     workers: Arc<Workers>,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
     used: watch::Sender<()>,
+}
+
+/// The tools that there are for somebody.
+pub(crate) struct Offered {
+    pub(crate) tools: Vec<Arc<RegisteredTool>>,
+    /// What of it the caller alone has.
+    pub(crate) own: Own,
+    /// The servers that could not be asked, but for those that were asked for the caller alone.
+    pub(crate) unavailable_servers: Vec<UnavailableServer>,
 }
 
 impl Config {
@@ -80,6 +91,7 @@ impl Config {
         let results = self.results(state.as_ref());
         let approvals = Approvals::new(self, state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
+        let credentials = credentials_of(state.as_ref());
         let upstreams = Upstreams::new(
             &self.mcp_servers,
             self.mcp.clone(),
@@ -90,14 +102,10 @@ impl Config {
                 telemetry: process.telemetry.clone(),
             },
             Pins::new(state.as_ref().map(State::store)),
-            state
-                .as_ref()
-                .and_then(State::servers)
-                .map_or_else(UserCredentials::default, |servers| {
-                    servers.user_credentials().clone()
-                }),
+            credentials.clone(),
         );
-        let mcp = Arc::new(McpServer::new(&self.models));
+        let mcp = Arc::new(McpServer::default());
+        let models = Arc::new(Models::new(self, &credentials));
         let workers = Workers::new(
             Arc::clone(&registry),
             Arc::clone(&mcp),
@@ -114,6 +122,7 @@ impl Config {
             state,
             results,
             mcp,
+            models,
             workers,
             process,
             used: watch::Sender::new(()),
@@ -162,7 +171,7 @@ impl App {
             .upstreams
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
             .await;
-        old.mcp.reconfigure(&config.models);
+        old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
         let results = config.results(old.state.as_ref());
         let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
@@ -181,6 +190,7 @@ impl App {
             state: old.state.clone(),
             results,
             mcp: Arc::clone(&old.mcp),
+            models: Arc::new(Models::new(config, &credentials_of(old.state.as_ref()))),
             workers: Arc::clone(&old.workers),
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
@@ -250,6 +260,11 @@ impl App {
         &self.shared.mcp
     }
 
+    /// The language models.
+    pub(crate) fn models(&self) -> &Arc<Models> {
+        &self.shared.models
+    }
+
     /// The processes that offer tools of their own.
     pub(crate) fn workers(&self) -> &Arc<Workers> {
         &self.shared.workers
@@ -303,6 +318,25 @@ impl App {
         self.shared.upstreams.discover().await
     }
 
+    /// The tools that there are for who sees that much, the caller's own included. MCP servers that
+    /// have not been asked for theirs are asked now.
+    pub(crate) async fn offered_to(
+        &self,
+        context: &CallContext,
+        visibility: &Visibility,
+    ) -> Offered {
+        let unavailable_servers = self.discover().await;
+        let own = self.shared.upstreams.own(context).await;
+        let mut tools = self.registry().tools(None);
+        tools.extend(own.tools.values().cloned());
+        tools.retain(|tool| visibility.admits(tool, tool.name().as_str()));
+        Offered {
+            tools,
+            own,
+            unavailable_servers,
+        }
+    }
+
     /// Asks the MCP servers if a name is unknown to who sees that much, for it may be one of
     /// theirs, and names those that failed.
     pub(crate) async fn look_for(
@@ -346,4 +380,12 @@ impl App {
     pub(crate) async fn disconnect(&self) {
         drop(timeout(FAREWELL, self.shared.upstreams.disconnect()).await);
     }
+}
+
+/// Where the keys are that users and providers have.
+fn credentials_of(state: Option<&State>) -> UserCredentials {
+    let servers = state.and_then(State::servers);
+    servers.map_or_else(UserCredentials::default, |servers| {
+        servers.user_credentials().clone()
+    })
 }

@@ -3,16 +3,21 @@
 mod approvals;
 mod body;
 mod caller;
+mod chat;
+mod completions;
 mod error;
+mod event_stream;
 mod events;
 mod gate;
 mod health;
 mod mcp;
 mod metrics;
+mod models;
 mod openapi;
 mod page;
 mod parameters;
 mod pins;
+mod providers;
 mod ready;
 mod request_log;
 mod results;
@@ -32,7 +37,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, get, post, put};
 use pillion_core::store::Store;
 use pillion_wire::route;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -67,6 +72,9 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let approval = format!("{}{{id}}", route::APPROVALS);
     let pin = format!("{}{{server}}/{{tool}}", route::PINS);
     let accept = format!("{pin}/accept");
+    let chat = format!("{}{{id}}", route::CHAT);
+    let model = format!("{}{{id}}", route::MODELS);
+    let key = format!("{}{{name}}/key", route::PROVIDERS);
     let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
     let routes: Vec<(&str, MethodRouter<App>)> = vec![
         (route::TOOLS, get(tools::list::list)),
@@ -93,6 +101,17 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (&approval, get(approvals::show::show)),
         (&approve, post(approvals::decide::approve)),
         (&deny, post(approvals::decide::deny)),
+        (route::CHAT, post(chat::begin).get(chat::list)),
+        (
+            &chat,
+            post(chat::go_on).get(chat::show).delete(chat::forget),
+        ),
+        (route::MODELS, get(models::list)),
+        (&model, get(models::show)),
+        (route::PROVIDERS, get(providers::list)),
+        (&key, put(providers::set_key).delete(providers::remove_key)),
+        (route::CHAT_COMPLETIONS, post(completions::complete)),
+        (route::OPENAI_MODELS, get(completions::models)),
         (route::EVENTS, get(events::events)),
         (route::PINS, get(pins::list)),
         (&pin, get(pins::show)),

@@ -20,6 +20,7 @@
 mod access_tokens;
 mod approvals;
 mod calls;
+mod chats;
 mod database;
 mod idempotency;
 mod maintenance;

@@ -28,6 +28,7 @@
 mod approvals;
 mod batch;
 mod caller;
+mod chat;
 mod execution;
 mod failure;
 mod health;
@@ -45,6 +46,11 @@ pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
 pub use caller::{
     APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER,
     IDEMPOTENCY_REPLAYED_HEADER, REQUEST_ID_HEADER, USER_HEADER,
+};
+pub use chat::{
+    ChatAnswer, ChatApproval, ChatList, ChatRemoved, ChatRequest, ChatToolCall, ChatTranscript,
+    ChatUsage, ModelAnswer, ModelEntry, ModelList, ModelTool, ProviderEntry, ProviderKeyInput,
+    ProviderList,
 };
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;

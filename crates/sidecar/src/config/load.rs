@@ -108,6 +108,9 @@ fn read(
             return Err(blame(source, &origins, key, message));
         }
     }
+    if let Some((key, message)) = config.fault_of_models() {
+        return Err(blame(source, &origins, key, &message));
+    }
     Ok((config, taken))
 }
 
