@@ -11,6 +11,7 @@ mod config;
 mod fair_queue;
 mod gate;
 mod journal;
+mod nested;
 mod observe;
 mod output;
 mod rate_limit;
@@ -32,7 +33,7 @@ use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{
-    CallContext, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput, ToolResult,
+    CallContext, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput, ToolResult,
 };
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
@@ -309,6 +310,7 @@ impl Executor {
         };
 
         let tool = resolve::found(tool, &call.name)?;
+        nested::admit(&tool, &call.name, &context)?;
         let arguments = arguments::parse(call.arguments)?;
         let arguments = validate::against_schema(&tool, arguments)?;
         if let Some(acts_as) = tool.tool().acts_as(&context) {
@@ -377,19 +379,29 @@ impl Executor {
     /// The stages of a call that no kept result answers.
     async fn run_tool(
         &self,
-        ready: Ready<'_>,
+        mut ready: Ready<'_>,
         entry: Option<&mut journal::Entry>,
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
         let Shared { config, queue, .. } = &*self.shared;
         let (tool, user) = (ready.tool, ready.context.user.as_deref());
         let patience = config.queue_timeout;
-        let _place = queue.place(tool, user, patience, ready.deadline).await?;
+        let makes_calls = tool.tool().makes_calls();
+        // With a place of its own it would keep one from the calls that it waits for.
+        let _place = match makes_calls {
+            true => None,
+            false => Some(queue.place(tool, user, patience, ready.deadline).await?),
+        };
         if let Some((approver, request)) = ready.approval {
             approver.spend(request).await?;
         }
         if let Some(entry) = entry {
             entry.running().await?;
+            ready.context.record = Some(entry.id());
+        }
+        if makes_calls {
+            let calls = nested::Calls::of(self, &ready);
+            ready.context.further_calls = Some(FurtherCalls::new(calls));
         }
         *tool_began = true;
         let output = run::until(ready).await?;

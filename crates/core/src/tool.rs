@@ -7,6 +7,7 @@ mod call;
 mod context;
 mod definition;
 mod error_code;
+mod further_calls;
 mod handler;
 mod link;
 mod name;
@@ -19,6 +20,7 @@ pub use call::ToolCall;
 pub use context::{ApprovalWish, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
+pub use further_calls::{FurtherCallFuture, FurtherCalls, MakesCalls, Nesting, ToolFilter};
 pub use handler::{
     ActsAs, ActsAsFuture, FnTool, Tool, ToolFailure, ToolFuture, ToolOutput, whole_seconds,
 };
