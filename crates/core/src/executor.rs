@@ -33,7 +33,8 @@ use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{
-    CallContext, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput, ToolResult,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput,
+    ToolResult,
 };
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
@@ -104,6 +105,16 @@ pub struct Ended {
     /// Whether its tool was begun. It is not for a call that failed before, or was answered
     /// from elsewhere: such a call has changed nothing.
     pub tool_began: bool,
+}
+
+impl Ended {
+    /// Whether that is all that will ever come of it. It is not where nothing has changed yet, or
+    /// where something that the call has made waits for an approval: sent again, it goes on.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        let waits = self.result.error_code == Some(ErrorCode::ApprovalRequired);
+        (self.tool_began && !waits) || self.result.success
+    }
 }
 
 impl Executor {

@@ -25,6 +25,7 @@ mod call_log;
 mod call_query;
 mod error;
 mod idempotency;
+mod kept_steps;
 mod memory;
 mod page;
 mod pin;
@@ -41,6 +42,7 @@ pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
 pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
+pub use kept_steps::KeptStepsStore;
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
@@ -55,6 +57,7 @@ pub trait Store:
     + CallLog
     + ApprovalStore
     + IdempotencyStore
+    + KeptStepsStore
     + PinStore
     + SecretStore
     + AccessTokenStore
@@ -68,6 +71,7 @@ impl<T> Store for T where
         + CallLog
         + ApprovalStore
         + IdempotencyStore
+        + KeptStepsStore
         + PinStore
         + SecretStore
         + AccessTokenStore

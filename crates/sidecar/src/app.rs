@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_core::compose::StepKeeper;
 use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
-use pillion_core::registry::ToolRegistry;
+use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::CallContext;
 use pillion_wire::UnavailableServer;
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 use crate::access::Access;
 use crate::approvals::Approvals;
 use crate::config::{Config, HttpSection};
+use crate::declared_tools::{Keeper, Registered};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
@@ -30,6 +32,9 @@ use crate::workers::Workers;
 /// How long the sessions with MCP servers may take to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How deep tools are looked at that are made of others.
+const MOST_NESTED: usize = 8;
+
 /// What every request handler shares. Cheap to clone.
 ///
 /// It never changes: a reload of the configuration makes another one, and a request keeps the
@@ -39,7 +44,6 @@ pub struct App {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
     executor: Executor,
     upstreams: Arc<Upstreams>,
@@ -50,9 +54,21 @@ struct Shared {
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
     workers: Arc<Workers>,
+    declared: Registered,
+    /// What composed tools keep where nothing is stored.
+    keeper: Arc<dyn StepKeeper>,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
     used: watch::Sender<()>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("executor", &self.executor)
+            .field("declared", &self.declared)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Config {
@@ -104,6 +120,9 @@ impl Config {
             Arc::clone(&process.events),
             self.workers.clone(),
         );
+        let keeper = self.keeper(state.as_ref());
+        let declared =
+            Registered::default().succeeded_by(&self.declared, &registry, &keeper, &process.events);
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
             executor,
@@ -115,9 +134,15 @@ impl Config {
             results,
             mcp,
             workers,
+            declared,
+            keeper,
             process,
             used: watch::Sender::new(()),
         })
+    }
+
+    fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
+        Keeper::new(state.map(State::store), self.approvals.expires_after)
     }
 
     fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
@@ -164,6 +189,17 @@ impl App {
             .await;
         old.mcp.reconfigure(&config.models);
         old.workers.reconfigure(&config.workers);
+        // What is kept in memory is kept on.
+        let keeper = match &old.state {
+            Some(state) => config.keeper(Some(state)),
+            None => Arc::clone(&old.keeper),
+        };
+        let declared = old.declared.succeeded_by(
+            &config.declared,
+            old.executor.registry(),
+            &keeper,
+            &old.process.events,
+        );
         let results = config.results(old.state.as_ref());
         let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
         let hooks = config.hooks(
@@ -182,6 +218,8 @@ impl App {
             results,
             mcp: Arc::clone(&old.mcp),
             workers: Arc::clone(&old.workers),
+            declared,
+            keeper,
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })
@@ -333,7 +371,19 @@ impl App {
     fn has_all(&self, names: &[&str], visibility: &Visibility) -> bool {
         names.iter().all(|name| {
             let tool = self.registry().get(name);
-            tool.is_some_and(|tool| visibility.admits(&tool, name))
+            tool.is_some_and(|tool| visibility.admits(&tool, name) && self.has_called(&tool))
+        })
+    }
+
+    /// Whether the tools that a tool calls are there for everybody, and those that these call.
+    pub(crate) fn has_called(&self, tool: &RegisteredTool) -> bool {
+        self.has_called_within(tool, MOST_NESTED)
+    }
+
+    fn has_called_within(&self, tool: &RegisteredTool, depth: usize) -> bool {
+        tool.tool().called_tools().into_iter().all(|name| {
+            let called = self.registry().get(name);
+            called.is_some_and(|called| depth == 0 || self.has_called_within(&called, depth - 1))
         })
     }
 

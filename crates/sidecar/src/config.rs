@@ -22,6 +22,7 @@ mod approvals;
 mod cache;
 mod call_log;
 mod credential;
+mod declared_tools;
 mod environment;
 mod error;
 mod executor;
@@ -58,6 +59,7 @@ pub use approvals::{ApprovalsSection, AskClients};
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
 pub use credential::CredentialPolicy;
+pub use declared_tools::DeclaredTools;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
 pub use group::Group;
@@ -102,6 +104,9 @@ pub struct Config {
     /// in an entry names its key.
     #[serde(skip)]
     pub mcp_servers: Vec<McpServerSection>,
+    /// The tools that the configuration itself declares; read apart from the rest as well.
+    #[serde(skip)]
+    pub declared: DeclaredTools,
     /// What holds for the MCP servers that are added while the sidecar runs.
     pub servers: StoredServersSection,
     /// Where the sidecar keeps what must outlive it.

@@ -22,6 +22,7 @@ mod approvals;
 mod calls;
 mod database;
 mod idempotency;
+mod kept_steps;
 mod maintenance;
 mod memories;
 mod migrations;
