@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::approvals::decide;
 use crate::http;
-use crate::mcp_server::McpServer;
-use crate::program::{Daemon, run, stderr, stdout};
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::reload::reload;
 use crate::routes::mcp::ask;
 
@@ -183,6 +183,28 @@ fn p_tools_of_mcp_servers_are_looked_for_and_their_answers_stay_inside() {
     let answer = execute(&daemon.socket, "twice", &json!({}), "");
     assert_eq!(answer["result"]["success"], true, "{answer}");
     assert_eq!(answer["result"]["data"]["twice"], true);
+}
+
+#[test]
+fn p_what_ran_inside_is_recorded_as_cancelled_when_the_whole_has_no_time_left() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[tools.chain]\ntimeout_ms = 500\n\
+         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
+         [[composed_tools]]\nname = \"chain\"\ndescription = \"A test\"\n\
+         steps = [{{ name = \"a\", tool = \"far_echo\" }}, {{ name = \"b\", tool = \"far_echo\" }}]\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    assert!(names(&daemon.socket).contains(&"far_echo".to_owned()));
+    server.set_mood(Mood::Asleep);
+    let answer = execute(&daemon.socket, "chain", &json!({}), "");
+    assert_eq!(answer["result"]["error_code"], "timeout", "{answer}");
+    let outer = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+    eventually("the step is cancelled", || {
+        let below = calls(&daemon.socket, &format!("?parent={outer}"));
+        below.len() == 1 && below[0]["status"] == "cancelled"
+    });
 }
 
 #[test]

@@ -33,8 +33,8 @@ use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput,
-    ToolResult,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, Patience, ToolCall, ToolFailure,
+    ToolName, ToolOutput, ToolResult,
 };
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
@@ -328,6 +328,7 @@ impl Executor {
             context.acts_as = Some(acts_as.await?);
         }
         let approver = hooks.approver.as_deref();
+        let paused = context.nesting.as_deref().map(Nesting::pause);
         let granted = approval::pass(
             &config.approvals,
             registry,
@@ -338,6 +339,7 @@ impl Executor {
             entry.as_deref_mut(),
         )
         .await?;
+        drop(paused);
         if let Some(gate) = &hooks.gate {
             let ready = ReadyCall {
                 tool: Arc::clone(&tool),
@@ -365,6 +367,7 @@ impl Executor {
             approval,
             limit,
             deadline,
+            patience: None,
         };
         let run = self.run_tool(ready, entry.as_deref_mut(), tool_began);
         let output = match asked {
@@ -411,8 +414,10 @@ impl Executor {
             ready.context.record = Some(entry.id());
         }
         if makes_calls {
-            let calls = nested::Calls::of(self, &ready);
+            let time = Arc::<Patience>::default();
+            let calls = nested::Calls::of(self, &ready.context, Arc::clone(&time));
             ready.context.further_calls = Some(FurtherCalls::new(calls));
+            ready.patience = Some(time);
         }
         *tool_began = true;
         let output = run::until(ready).await?;
@@ -444,6 +449,8 @@ struct Ready<'a> {
     /// How long it may take, from here on, and when that is over.
     limit: Duration,
     deadline: Instant,
+    /// Its time, if that may stand still.
+    patience: Option<Arc<Patience>>,
 }
 
 impl std::fmt::Debug for Executor {

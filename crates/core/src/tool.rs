@@ -13,6 +13,7 @@ mod link;
 mod name;
 mod origin;
 mod parameter;
+mod patience;
 mod result;
 mod trace;
 
@@ -28,6 +29,7 @@ pub use link::Link;
 pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
+pub(crate) use patience::{Patience, Pause};
 pub use result::ToolResult;
 pub(crate) use result::reading_of;
 pub use trace::TraceContext;

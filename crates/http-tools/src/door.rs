@@ -6,7 +6,6 @@ use pillion_core::egress::{EgressPolicy, HttpClient, HttpError};
 use pillion_core::mcp::Authentication;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
 use url::Url;
 
 use crate::{HttpToolError, StatusRange};
@@ -35,17 +34,14 @@ pub(crate) struct Limits {
     pub(crate) success: Vec<StatusRange>,
 }
 
-/// The keys of a declaration that make a door.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What a declaration says of a door.
 pub(crate) struct DoorKeys {
-    #[serde(default)]
+    /// What no answer may show, beside the credential.
+    pub(crate) secrets: Vec<SecretString>,
     pub(crate) authentication: Authentication,
-    #[serde(default)]
     pub(crate) egress: EgressPolicy,
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) max_answer_bytes: Option<usize>,
-    #[serde(default)]
     pub(crate) success: Vec<StatusRange>,
 }
 
@@ -57,7 +53,7 @@ impl Door {
             return Err(HttpToolError::new(key, what));
         }
         let mut credential = HeaderMap::new();
-        let mut secrets = Vec::new();
+        let mut secrets = keys.secrets;
         if let Some((name, value)) = keys.authentication.header() {
             let wrong = || HttpToolError::new(key, "it has characters that no header has");
             let name: HeaderName = name.parse().map_err(|_| wrong())?;

@@ -5,6 +5,7 @@ use pillion_core::egress::EgressPolicy;
 use pillion_core::mcp::Authentication;
 use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{JsonObject, ToolDefinition};
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -48,6 +49,9 @@ pub struct HttpToolEntry {
     /// Headers.
     #[serde(default)]
     pub headers: JsonObject,
+    /// Names of headers whose values no answer may show.
+    #[serde(default)]
+    pub secret_headers: Vec<String>,
     /// The body, which is sent as JSON.
     pub body: Option<Value>,
     /// The JSON Schema of the arguments. Without one each argument that is mentioned is a text,
@@ -123,6 +127,7 @@ pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
         .build()
         .map_err(|error| HttpToolError::new("", error.to_string()))?;
     let door = Door::new(DoorKeys {
+        secrets: values_of(&plan.headers, &entry.secret_headers)?,
         authentication: entry.authentication,
         egress: entry.egress,
         timeout_ms: entry.timeout_ms,
@@ -175,6 +180,27 @@ pub(crate) fn headers(
         Ok((header, template("headers", &name, value)?))
     });
     headers.collect()
+}
+
+/// The values of those headers, which are the same in every request.
+pub(crate) fn values_of(
+    headers: &[(HeaderName, InputTemplate)],
+    names: &[String],
+) -> Result<Vec<SecretString>, HttpToolError> {
+    let values = names.iter().map(|name| {
+        let found = headers
+            .iter()
+            .find(|(header, _)| header.as_str().eq_ignore_ascii_case(name));
+        let value = found.and_then(|(_, value)| value.fill(&json!({})));
+        match value {
+            Some(Value::String(value)) => Ok(SecretString::from(value)),
+            _ => {
+                let what = format!("'{name}' is no header with a text for its value");
+                Err(HttpToolError::new("secret_headers", what))
+            }
+        }
+    });
+    values.collect()
 }
 
 fn template(key: &'static str, name: &str, value: Value) -> Result<InputTemplate, HttpToolError> {

@@ -37,6 +37,9 @@ pub struct OpenApiEntry {
     /// Headers of every request.
     #[serde(default)]
     pub headers: JsonObject,
+    /// Names of headers whose values no answer may show.
+    #[serde(default)]
+    pub secret_headers: Vec<String>,
     /// The credential: none, bearer, api-key or basic.
     #[serde(default)]
     pub authentication: Authentication,
@@ -73,6 +76,7 @@ impl OpenApiEntry {
             return Err(HttpToolError::new("headers", what));
         }
         let door = Door::new(DoorKeys {
+            secrets: entry::values_of(&headers, &self.secret_headers)?,
             authentication: self.authentication,
             egress: self.egress,
             timeout_ms: self.timeout_ms,

@@ -142,7 +142,7 @@ impl Config {
     }
 
     fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
-        Keeper::new(state.map(State::store), self.approvals.expires_after)
+        Keeper::over(state.map(State::store), self.approvals.expires_after)
     }
 
     fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {

@@ -67,7 +67,13 @@ pub(super) async fn run(
         Err(failure) if failure.code == ErrorCode::ApprovalRequired => {
             Err(run.stop(keeper, key, kept, failure).await)
         }
-        Err(failure) => Err(failure),
+        Err(failure) => {
+            if let Some(kept) = kept.filter(|_| run.was_turned_away(&failure)) {
+                // Where that is impossible, they are as good as after any failure.
+                drop(keeper.keep(key, kept).await);
+            }
+            Err(failure)
+        }
     }
 }
 
@@ -190,6 +196,15 @@ impl Run<'_> {
                 output.with_metadata("resumed", json!({"call": kept.call, "steps": steps}))
             }
         }
+    }
+
+    /// Whether a call that went on has failed before it came any further, and has changed nothing.
+    fn was_turned_away(&self, failure: &ToolFailure) -> bool {
+        let is_told_to_wait = matches!(
+            failure.code,
+            ErrorCode::RateLimited | ErrorCode::Unavailable
+        );
+        is_told_to_wait && self.state.lock().told.is_empty()
     }
 
     /// Keeps what there is until somebody has decided.

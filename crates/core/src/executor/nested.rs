@@ -1,15 +1,13 @@
 //! Calls that a running tool makes ([`Tool::makes_calls`](crate::tool::Tool::makes_calls)):
 //! each goes through the whole pipeline, below the call that made it.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use tokio::time::Instant;
-
-use super::{Executor, Ready, resolve};
+use super::{Executor, resolve};
 use crate::registry::RegisteredTool;
 use crate::store::CallId;
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCallFuture, MakesCalls, Nesting, ToolCall, ToolFailure,
+    CallContext, ErrorCode, FurtherCallFuture, MakesCalls, Nesting, Patience, ToolCall, ToolFailure,
 };
 
 /// How many calls may stand above a call.
@@ -18,25 +16,19 @@ const MOST_ABOVE: usize = 8;
 /// How many calls one call may make, with all those that these make.
 const MOST_CALLS: usize = 256;
 
-/// What is left of the time of the call above when a call gives up waiting for an approval: it
-/// can still say so.
-const TO_SAY_SO: Duration = Duration::from_secs(1);
-
 /// Makes the calls of one running call.
 pub(super) struct Calls {
     executor: Executor,
     /// Where they stand.
     nesting: Nesting,
-    deadline: Instant,
 }
 
 impl Calls {
     /// For the call that is about to run.
-    pub(super) fn of(executor: &Executor, ready: &Ready<'_>) -> Self {
+    pub(super) fn of(executor: &Executor, context: &CallContext, time: Arc<Patience>) -> Self {
         Self {
             executor: executor.clone(),
-            nesting: Nesting::below(ready.context.record, ready.context.nesting.as_ref()),
-            deadline: ready.deadline,
+            nesting: Nesting::below(context.record, time, context.nesting.as_deref()),
         }
     }
 }
@@ -46,16 +38,13 @@ impl MakesCalls for Calls {
         let executor = self.executor.clone();
         let mut nesting = self.nesting.clone();
         nesting.is_lent = is_lent;
-        let mut context = CallContext {
+        let context = CallContext {
             // One of its own in any case: a call that waits since an earlier run stands below that.
             record: Some(CallId::new()),
-            nesting: Some(nesting),
+            nesting: Some(Arc::new(nesting)),
             further_calls: None,
             ..context
         };
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        let wait = &mut context.approval.wait;
-        *wait = (*wait).min(left.saturating_sub(TO_SAY_SO));
         Box::pin(async move { executor.execute_one(call, &context).await })
     }
 }

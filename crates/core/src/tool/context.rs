@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ActsAs, FurtherCalls, JsonObject, Link, Nesting, ToolFilter, TraceContext};
@@ -43,7 +44,7 @@ pub struct CallContext {
     /// looked at the call itself; the executor holds those to it that its tool makes.
     pub may_use: Option<ToolFilter>,
     /// Where the call stands, if another call has made it.
-    pub nesting: Option<Nesting>,
+    pub nesting: Option<Arc<Nesting>>,
     /// How a tool that [makes calls](super::Tool::makes_calls) does so; the executor sets it
     /// before such a tool runs.
     pub further_calls: Option<FurtherCalls>,

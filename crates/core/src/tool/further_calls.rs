@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CallContext, ToolCall, ToolOrigin, ToolResult};
+use super::{CallContext, Patience, Pause, ToolCall, ToolOrigin, ToolResult};
 use crate::store::CallId;
 
 /// What [`MakesCalls::make`] returns.
@@ -58,19 +58,31 @@ pub struct Nesting {
     pub is_lent: bool,
     /// How many calls the outermost one has made so far, all together.
     made: Arc<AtomicUsize>,
+    /// The time of each call above it.
+    above: Vec<Arc<Patience>>,
 }
 
 impl Nesting {
-    /// Of all calls that the call `parent` makes, which stands at `above` itself or is an
-    /// outermost one.
-    pub(crate) fn below(parent: Option<CallId>, above: Option<&Self>) -> Self {
-        let above = above.cloned();
-        Self {
-            parent,
-            depth: above.as_ref().map_or(0, |above| above.depth) + 1,
+    /// Of all calls that the call `parent` makes, which has this time, and stands at `above`
+    /// itself or is an outermost one.
+    pub(crate) fn below(parent: Option<CallId>, time: Arc<Patience>, above: Option<&Self>) -> Self {
+        let mut nesting = above.cloned().unwrap_or_else(|| Self {
+            parent: None,
+            depth: 0,
             is_lent: false,
-            made: above.map(|above| above.made).unwrap_or_default(),
-        }
+            made: Arc::default(),
+            above: Vec::new(),
+        });
+        nesting.parent = parent;
+        nesting.depth += 1;
+        nesting.is_lent = false;
+        nesting.above.push(time);
+        nesting
+    }
+
+    /// Stops the time of all calls above this one, which waits for a person.
+    pub(crate) fn pause(&self) -> Vec<Pause> {
+        self.above.iter().map(Patience::pause).collect()
     }
 
     /// Counts this call; how many there are with it.

@@ -100,7 +100,18 @@ fn filled<T: DeserializeOwned>(
     path: &KeyPath,
     variables: &Variables,
 ) -> Result<T, Fault> {
+    let of_environment = match entry.get("headers_env") {
+        Some(Value::Table(names)) => names.keys().cloned().map(Value::String).collect(),
+        _ => Vec::new(),
+    };
     fill_from_variables(&mut entry, path, variables)?;
+    if !of_environment.is_empty() {
+        let secret = entry.entry("secret_headers");
+        let secret = secret.or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(names) = secret {
+            names.extend(of_environment);
+        }
+    }
     read(entry, path)
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// A keeper in `store`, or in memory where nothing is stored.
-    pub(crate) fn new(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn StepKeeper> {
+    pub(crate) fn over(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn StepKeeper> {
         match store {
             Some(store) => Arc::new(Self { store, time }),
             None => Arc::new(KeptInMemory::new(time)),
@@ -27,7 +27,7 @@ impl StepKeeper for Keeper {
         let store = Arc::clone(&self.store);
         Box::pin(async move {
             let kept = store.take_steps(&key, Timestamp::now()).await;
-            let Some(json) = kept.map_err(of_store)? else {
+            let Some(json) = kept.map_err(|error| of_store(&error))? else {
                 return Ok(None);
             };
             let steps: Result<KeptSteps, _> = serde_json::from_str(&json);
@@ -43,12 +43,12 @@ impl StepKeeper for Keeper {
             let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
             let json = serde_json::to_string(&steps).map_err(unwritten)?;
             let kept = store.keep_steps(&key, &json, expires_at).await;
-            kept.map_err(of_store)
+            kept.map_err(|error| of_store(&error))
         })
     }
 }
 
-fn of_store(error: StoreError) -> ToolFailure {
+fn of_store(error: &StoreError) -> ToolFailure {
     tracing::warn!(%error, "The steps of a composed tool are out of reach");
     ToolFailure::new(ErrorCode::Unavailable, "The store cannot be used")
 }

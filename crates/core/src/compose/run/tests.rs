@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::*;
 use crate::compose::{ComposedTool, KeptInMemory};
 use crate::executor::{
-    ApprovalPolicy, CacheRule, CacheScope, Executor, ExecutorConfig, RateWindows,
+    ApprovalFuture, ApprovalPolicy, ApprovalRequest, Approver, CacheRule, CacheScope, Decision,
+    Executor, ExecutorConfig, ExecutorHooks, RateWindows,
 };
 use crate::registry::ToolRegistry;
 use crate::tool::{FnTool, Tool, ToolDefinition, ToolFilter};
@@ -452,6 +453,121 @@ async fn p_after_an_approval_the_call_goes_on_and_repeats_nothing() {
     };
     let refused = run(&refused, 7).await;
     assert_eq!(refused.error_code, Some(ErrorCode::Denied));
+}
+
+#[tokio::test]
+async fn p_a_call_that_goes_on_and_is_turned_away_can_go_on_again() {
+    let mut bench = Bench::new();
+    let rules = &mut bench.config.approvals;
+    rules
+        .tools
+        .insert("delete".to_owned(), ApprovalPolicy::AlwaysAsk);
+    let once = RateWindows {
+        per_minute: Some(1),
+        ..RateWindows::default()
+    };
+    bench
+        .config
+        .rate_limits
+        .tools
+        .insert("delete".to_owned(), once);
+    bench.compose(
+        "tidy",
+        json!({"steps": [echo("a", json!({})), {"name": "gone", "tool": "delete"}]}),
+    );
+    let run = async |executor: &Executor, name: &str, context: &CallContext| {
+        let call = ToolCall::new("c", name, json!({}));
+        executor.execute_one(call, context).await
+    };
+    let executor = bench.executor();
+    let mut alice = CallContext::for_user("alice");
+    let stopped = run(&executor, "tidy", &alice).await;
+    let id = stopped.metadata["approval_id"].as_str().unwrap();
+    alice.approved.insert(id.to_owned());
+    // Somebody has used the tool up meanwhile.
+    assert!(run(&executor, "delete", &alice).await.success);
+    for _ in 0..2 {
+        let refused = run(&executor, "tidy", &alice).await;
+        assert_eq!(
+            refused.error_code,
+            Some(ErrorCode::RateLimited),
+            "{refused:?}"
+        );
+    }
+    // A minute later, as it were.
+    let done = run(&bench.executor(), "tidy", &alice).await;
+    assert_eq!(done.metadata["resumed"]["steps"], json!(["a"]), "{done:?}");
+    assert_eq!(bench.began(), 3);
+}
+
+/// Approves of everything, after so long.
+struct Slowly(Duration);
+
+impl Approver for Slowly {
+    fn decide(&self, _: ApprovalRequest) -> ApprovalFuture {
+        let pause = self.0;
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            Ok(Decision::Approved)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_the_time_that_a_person_takes_for_a_step_is_not_the_outer_calls() {
+    let mut bench = Bench::new();
+    let timeouts = &mut bench.config.tool_timeouts;
+    for name in ["inner", "outer"] {
+        timeouts.insert(name.to_owned(), Duration::from_secs(2));
+    }
+    let rules = &mut bench.config.approvals;
+    rules
+        .tools
+        .insert("delete".to_owned(), ApprovalPolicy::AlwaysAsk);
+    let pause = |name: &str, tool: &str| {
+        let arguments = json!({"ms": {"$from": "/input/ms"}});
+        json!({"name": name, "tool": tool, "arguments": arguments})
+    };
+    bench.compose(
+        "inner",
+        json!({"steps": [pause("a", "delete"), pause("b", "delete")]}),
+    );
+    bench.compose("outer", json!({"steps": [pause("all", "inner")]}));
+    let hooks = ExecutorHooks {
+        approver: Some(Arc::new(Slowly(Duration::from_secs(600)))),
+        ..ExecutorHooks::default()
+    };
+    let registry = Arc::clone(&bench.registry);
+    let executor = Executor::with_hooks(registry, bench.config.clone(), hooks);
+    let run = async |ms: u64| {
+        let call = ToolCall::new("c", "outer", json!({"ms": ms}));
+        executor.execute_one(call, &CallContext::default()).await
+    };
+    let result = run(900).await;
+    assert!(result.success, "{result:?}");
+    // What the tools take counts.
+    let result = run(1_100).await;
+    assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
+    assert_eq!(bench.began(), 4);
+}
+
+#[tokio::test]
+async fn l1_the_result_of_a_composed_tool_is_kept_for_its_caller_alone() {
+    let mut bench = Bench::new();
+    let rule = CacheRule {
+        ttl: Duration::from_secs(60),
+        scope: CacheScope::Public,
+    };
+    bench.config.cache.tools.insert("ask".to_owned(), rule);
+    bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
+    let executor = bench.executor();
+    for user in ["alice", "bob", "alice"] {
+        let call = ToolCall::new("c", "ask", json!({}));
+        let context = CallContext::for_user(user);
+        let result = executor.execute_one(call, &context).await;
+        assert_eq!(result.result["user"], json!(user));
+    }
+    assert_eq!(executor.cache_counts().hits, 1);
 }
 
 #[tokio::test]

@@ -53,7 +53,8 @@ pub(in crate::routes) async fn batch_execute(
         Some(key) => once::run(app, key, batch, caller).await,
         None => {
             let contexts = repeat_n(caller.context.clone(), batch.calls.len());
-            let ran = run(&app, batch, &caller, contexts).await;
+            // Boxed: it is as large as a call is, and its contexts.
+            let ran = Box::pin(run(&app, batch, &caller, contexts)).await;
             Ok(Json(ran.answer).into_response())
         }
     }
