@@ -28,14 +28,22 @@ fn the_example_loads_with_every_setting_taken_out_of_its_comment() {
 
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pillion.toml");
+    let shop = directory.path().join("shop.yaml");
+    let document = "openapi: 3.1.0\npaths: {/orders: {get: {operationId: getOrder}}}\n";
+    std::fs::write(&shop, document).unwrap();
+    let uncommented = uncommented.replace("/etc/pillion/shop.yaml", shop.to_str().unwrap());
     std::fs::write(&path, uncommented).unwrap();
     let secrets = [
         ("DICE_TOKEN", "t"),
         ("DICE_EXTRA_KEY", "k"),
         ("NOTES_API_KEY", "k"),
+        ("SHOP_TENANT", "t"),
+        ("SHOP_TOKEN", "t"),
     ];
     let variables = secrets.map(|(name, value)| (name.into(), value.into()));
     let config = Config::load(Some(&path), variables).unwrap();
     assert_eq!(config.mcp_servers[0].tool_prefix(), "dice_");
+    assert_eq!(config.declared.composed.len(), 1);
+    assert_eq!(config.declared.http.len(), 2);
     assert_eq!(config.mcp_servers[1].server.display_url(), "stdio:npx");
 }

@@ -206,6 +206,24 @@ fn m1_one_trace_goes_from_the_request_through_the_call_to_the_server() {
 }
 
 #[test]
+fn m1_the_steps_of_a_composed_tool_stand_below_it() {
+    let (server, collector) = (server(), Collector::start());
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n[telemetry]\nendpoint = \"{}\"\n\
+         [[composed_tools]]\nname = \"chain\"\ndescription = \"A test\"\n\
+         steps = [{{ name = \"a\", tool = \"far_echo\" }}]\n",
+        server.url, collector.url
+    );
+    let daemon = Daemon::with_config(&toml, &[("OTEL_BSP_SCHEDULE_DELAY", "50")]);
+    assert_eq!(call(&daemon, "chain", "01").status, 200);
+    let outer = collector.span("execute_tool chain");
+    let inner = collector.span("execute_tool far_echo");
+    assert_eq!(inner.parent, outer.id);
+    assert_eq!(collector.span("tools/call echo").parent, inner.id);
+    assert_eq!(outer.trace, TRACE);
+}
+
+#[test]
 fn m1_what_its_caller_does_not_record_is_not_recorded() {
     let (server, collector) = (server(), Collector::start());
     let mut daemon = traced(&server, &collector.url, &[]);

@@ -11,6 +11,7 @@ mod config;
 mod fair_queue;
 mod gate;
 mod journal;
+mod nested;
 mod observe;
 mod output;
 mod rate_limit;
@@ -32,7 +33,8 @@ use tracing::Instrument;
 
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{
-    CallContext, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput, ToolResult,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, Patience, ToolCall, ToolFailure,
+    ToolName, ToolOutput, ToolResult,
 };
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
@@ -103,6 +105,16 @@ pub struct Ended {
     /// Whether its tool was begun. It is not for a call that failed before, or was answered
     /// from elsewhere: such a call has changed nothing.
     pub tool_began: bool,
+}
+
+impl Ended {
+    /// Whether that is all that will ever come of it. It is not where nothing has changed yet, or
+    /// where something that the call has made waits for an approval: sent again, it goes on.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        let waits = self.result.error_code == Some(ErrorCode::ApprovalRequired);
+        (self.tool_began && !waits) || self.result.success
+    }
 }
 
 impl Executor {
@@ -316,12 +328,14 @@ impl Executor {
         };
 
         let tool = resolve::found(tool, &call.name)?;
+        nested::admit(&tool, &call.name, &context)?;
         let arguments = arguments::parse(call.arguments)?;
         let arguments = validate::against_schema(&tool, arguments)?;
         if let Some(acts_as) = tool.tool().acts_as(&context) {
             context.acts_as = Some(acts_as.await?);
         }
         let approver = hooks.approver.as_deref();
+        let paused = context.nesting.as_deref().map(Nesting::pause);
         let granted = approval::pass(
             &config.approvals,
             registry,
@@ -332,6 +346,7 @@ impl Executor {
             entry.as_deref_mut(),
         )
         .await?;
+        drop(paused);
         if let Some(gate) = &hooks.gate {
             let ready = ReadyCall {
                 tool: Arc::clone(&tool),
@@ -359,6 +374,7 @@ impl Executor {
             approval,
             limit,
             deadline,
+            patience: None,
         };
         let run = self.run_tool(ready, entry.as_deref_mut(), tool_began);
         let output = match asked {
@@ -384,19 +400,31 @@ impl Executor {
     /// The stages of a call that no kept result answers.
     async fn run_tool(
         &self,
-        ready: Ready<'_>,
+        mut ready: Ready<'_>,
         entry: Option<&mut journal::Entry>,
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
         let Shared { config, queue, .. } = &*self.shared;
         let (tool, user) = (ready.tool, ready.context.user.as_deref());
         let patience = config.queue_timeout;
-        let _place = queue.place(tool, user, patience, ready.deadline).await?;
+        let makes_calls = tool.tool().makes_calls();
+        // With a place of its own it would keep one from the calls that it waits for.
+        let _place = match makes_calls {
+            true => None,
+            false => Some(queue.place(tool, user, patience, ready.deadline).await?),
+        };
         if let Some((approver, request)) = ready.approval {
             approver.spend(request).await?;
         }
         if let Some(entry) = entry {
             entry.running().await?;
+            ready.context.record = Some(entry.id());
+        }
+        if makes_calls {
+            let time = Arc::<Patience>::default();
+            let calls = nested::Calls::of(self, &ready.context, Arc::clone(&time));
+            ready.context.further_calls = Some(FurtherCalls::new(calls));
+            ready.patience = Some(time);
         }
         *tool_began = true;
         let output = run::until(ready).await?;
@@ -428,6 +456,8 @@ struct Ready<'a> {
     /// How long it may take, from here on, and when that is over.
     limit: Duration,
     deadline: Instant,
+    /// Its time, if that may stand still.
+    patience: Option<Arc<Patience>>,
 }
 
 impl std::fmt::Debug for Executor {

@@ -35,6 +35,7 @@
 //! and where requests may go is decided in `egress`.
 
 pub mod capability;
+pub mod compose;
 pub mod digest;
 pub mod egress;
 pub mod executor;

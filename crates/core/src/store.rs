@@ -26,6 +26,7 @@ mod call_query;
 mod chat;
 mod error;
 mod idempotency;
+mod kept_steps;
 mod memory;
 mod page;
 mod pin;
@@ -43,6 +44,7 @@ pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
 pub use chat::{ChatRecord, ChatStore};
 pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
+pub use kept_steps::KeptStepsStore;
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
@@ -57,6 +59,7 @@ pub trait Store:
     + CallLog
     + ApprovalStore
     + IdempotencyStore
+    + KeptStepsStore
     + PinStore
     + SecretStore
     + AccessTokenStore
@@ -71,6 +74,7 @@ impl<T> Store for T where
         + CallLog
         + ApprovalStore
         + IdempotencyStore
+        + KeptStepsStore
         + PinStore
         + SecretStore
         + AccessTokenStore

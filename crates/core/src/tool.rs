@@ -7,11 +7,13 @@ mod call;
 mod context;
 mod definition;
 mod error_code;
+mod further_calls;
 mod handler;
 mod link;
 mod name;
 mod origin;
 mod parameter;
+mod patience;
 mod result;
 mod trace;
 
@@ -20,6 +22,7 @@ pub(crate) use call::arguments_object;
 pub use context::{ApprovalWish, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
+pub use further_calls::{FurtherCallFuture, FurtherCalls, MakesCalls, Nesting, ToolFilter};
 pub use handler::{
     ActsAs, ActsAsFuture, FnTool, Tool, ToolFailure, ToolFuture, ToolOutput, whole_seconds,
 };
@@ -27,6 +30,7 @@ pub use link::Link;
 pub use name::{InvalidToolName, ToolName};
 pub use origin::ToolOrigin;
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
+pub(crate) use patience::{Patience, Pause};
 pub use result::ToolResult;
 pub(crate) use result::reading_of;
 pub use trace::TraceContext;

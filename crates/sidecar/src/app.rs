@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_core::compose::StepKeeper;
 use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 use crate::access::Access;
 use crate::approvals::Approvals;
 use crate::config::{Config, HttpSection};
+use crate::declared_tools::{Keeper, Registered};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
@@ -31,6 +33,9 @@ use crate::workers::Workers;
 /// How long the sessions with MCP servers may take to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How deep tools are looked at that are made of others.
+const MOST_NESTED: usize = 8;
+
 /// What every request handler shares. Cheap to clone.
 ///
 /// It never changes: a reload of the configuration makes another one, and a request keeps the
@@ -40,7 +45,6 @@ pub struct App {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
     executor: Executor,
     upstreams: Arc<Upstreams>,
@@ -52,6 +56,9 @@ struct Shared {
     mcp: Arc<McpServer>,
     models: Arc<Models>,
     workers: Arc<Workers>,
+    declared: Registered,
+    /// What composed tools keep where nothing is stored.
+    keeper: Arc<dyn StepKeeper>,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
     used: watch::Sender<()>,
@@ -64,6 +71,15 @@ pub(crate) struct Offered {
     pub(crate) own: Own,
     /// The servers that could not be asked, but for those that were asked for the caller alone.
     pub(crate) unavailable_servers: Vec<UnavailableServer>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("executor", &self.executor)
+            .field("declared", &self.declared)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Config {
@@ -112,6 +128,9 @@ impl Config {
             Arc::clone(&process.events),
             self.workers.clone(),
         );
+        let keeper = self.keeper(state.as_ref());
+        let declared =
+            Registered::default().succeeded_by(&self.declared, &registry, &keeper, &process.events);
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
             executor,
@@ -124,9 +143,15 @@ impl Config {
             mcp,
             models,
             workers,
+            declared,
+            keeper,
             process,
             used: watch::Sender::new(()),
         })
+    }
+
+    fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
+        Keeper::over(state.map(State::store), self.approvals.expires_after)
     }
 
     fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
@@ -173,6 +198,17 @@ impl App {
             .await;
         old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
+        // What is kept in memory is kept on.
+        let keeper = match &old.state {
+            Some(state) => config.keeper(Some(state)),
+            None => Arc::clone(&old.keeper),
+        };
+        let declared = old.declared.succeeded_by(
+            &config.declared,
+            old.executor.registry(),
+            &keeper,
+            &old.process.events,
+        );
         let results = config.results(old.state.as_ref());
         let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
         let hooks = config.hooks(
@@ -192,6 +228,8 @@ impl App {
             mcp: Arc::clone(&old.mcp),
             models: Arc::new(Models::new(config, &credentials_of(old.state.as_ref()))),
             workers: Arc::clone(&old.workers),
+            declared,
+            keeper,
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })
@@ -367,7 +405,19 @@ impl App {
     fn has_all(&self, names: &[&str], visibility: &Visibility) -> bool {
         names.iter().all(|name| {
             let tool = self.registry().get(name);
-            tool.is_some_and(|tool| visibility.admits(&tool, name))
+            tool.is_some_and(|tool| visibility.admits(&tool, name) && self.has_called(&tool))
+        })
+    }
+
+    /// Whether the tools that a tool calls are there for everybody, and those that these call.
+    pub(crate) fn has_called(&self, tool: &RegisteredTool) -> bool {
+        self.has_called_within(tool, MOST_NESTED)
+    }
+
+    fn has_called_within(&self, tool: &RegisteredTool, depth: usize) -> bool {
+        tool.tool().called_tools().into_iter().all(|name| {
+            let called = self.registry().get(name);
+            called.is_some_and(|called| depth == 0 || self.has_called_within(&called, depth - 1))
         })
     }
 

@@ -40,6 +40,22 @@ pub(crate) struct Chatter {
     pub(crate) visibility: Visibility,
 }
 
+impl Chatter {
+    /// With what of it the model may see, also by way of tools that use others.
+    fn with_model(&self, model: &Model) -> Self {
+        let visibility = self.visibility.clone();
+        let visibility = visibility.for_model(Arc::clone(&model.config));
+        let context = CallContext {
+            may_use: Some(visibility.filter()),
+            ..self.context.clone()
+        };
+        Self {
+            context,
+            visibility,
+        }
+    }
+}
+
 /// A chat that is to begin.
 #[derive(Debug)]
 pub(crate) struct Beginning {
@@ -93,6 +109,7 @@ impl Chat {
         let store = app.store().ok_or(ChatRefusal::NoStore)?;
         let model = model_of(app, beginning.model.as_deref())?;
         let options = Options::from(&beginning.options);
+        let chatter = &chatter.with_model(model);
         let chat_loop = loop_of(app, chatter, model, beginning.tools, beginning.options).await?;
         let state = chat_loop.begin(&beginning.messages)?;
         let kept = Kept {
@@ -141,6 +158,7 @@ impl Chat {
         let (record, mut kept) = find(&*store, &chatter.context, id).await?;
         let model = model_of(app, Some(&kept.model))?;
         let options = TurnOptions::from(&kept.options);
+        let chatter = &chatter.with_model(model);
         let chat_loop = loop_of(app, chatter, model, kept.tools, options).await?;
         if !messages.is_empty() {
             chat_loop.add(&mut kept.state, messages)?;
@@ -279,11 +297,7 @@ async fn loop_of(
     let mut tools = Vec::new();
     let mut executor = app.executor().clone();
     if with_tools && model.config.tools.function_calling {
-        let visibility = chatter
-            .visibility
-            .clone()
-            .for_model(Arc::clone(&model.config));
-        let offered = app.offered_to(&chatter.context, &visibility).await;
+        let offered = app.offered_to(&chatter.context, &chatter.visibility).await;
         executor = executor.with_own_tools(Arc::clone(&offered.own.tools));
         let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
             Arc::new(tool.definition().clone())

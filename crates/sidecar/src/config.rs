@@ -23,6 +23,7 @@ mod cache;
 mod call_log;
 mod chat;
 mod credential;
+mod declared_tools;
 mod environment;
 mod error;
 mod executor;
@@ -60,6 +61,7 @@ pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
 pub use chat::ChatSection;
 pub use credential::CredentialPolicy;
+pub use declared_tools::DeclaredTools;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
 pub use group::Group;
@@ -106,6 +108,9 @@ pub struct Config {
     /// in an entry names its key.
     #[serde(skip)]
     pub mcp_servers: Vec<McpServerSection>,
+    /// The tools that the configuration itself declares; read apart from the rest as well.
+    #[serde(skip)]
+    pub declared: DeclaredTools,
     /// What holds for the MCP servers that are added while the sidecar runs.
     pub servers: StoredServersSection,
     /// Where the sidecar keeps what must outlive it.

@@ -28,6 +28,7 @@ mod clock;
 pub mod config;
 mod connections;
 mod daemon;
+mod declared_tools;
 mod echo;
 mod events;
 mod handover;

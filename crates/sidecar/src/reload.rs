@@ -112,6 +112,7 @@ impl Reloader {
         let config = self.source.file.iter();
         config
             .chain(&self.config.tcp.tokens_file)
+            .chain(&self.config.declared.documents)
             .cloned()
             .collect()
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pillion_core::capability::ModelConfig;
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::ToolOrigin;
+use pillion_core::tool::{ToolFilter, ToolOrigin};
 
 use crate::access::AllowedTools;
 
@@ -29,6 +29,12 @@ impl Visibility {
             model: Some(model),
             ..self
         }
+    }
+
+    /// The same for the calls that a tool makes in the client's name.
+    pub(crate) fn filter(&self) -> ToolFilter {
+        let this = self.clone();
+        ToolFilter::new(move |name, origin| this.admits_named(name, name, origin))
     }
 
     /// Whether a tool may be seen, which the client knows by the name `known_as`.

@@ -23,6 +23,7 @@ mod calls;
 mod chats;
 mod database;
 mod idempotency;
+mod kept_steps;
 mod maintenance;
 mod memories;
 mod migrations;

@@ -21,7 +21,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 28] = cases![
+pub const CASES: [(&str, Case); 30] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -32,6 +32,7 @@ pub const CASES: [(&str, Case); 28] = cases![
     calls::f4_the_same_call_twice_at_once,
     calls::f4_calls_that_nobody_else_records_are_read_at_once,
     calls::f4_calls_are_found_by_what_they_are,
+    calls::p_calls_are_found_by_the_call_that_made_them,
     calls::pages_are_stable_while_calls_come_in,
     calls::c7_calls_that_ran_are_what_limits_count,
     calls::a_foreign_cursor_is_refused,
@@ -47,6 +48,7 @@ pub const CASES: [(&str, Case); 28] = cases![
     others::a_pin_changes_only_when_accepted,
     others::l3_access_tokens_are_revoked_and_stay_so,
     others::d5_memories_are_found_by_words,
+    others::kept_steps_are_taken_once,
     others::settings_are_replaced,
     others::h4_a_chat_is_its_owners_and_changes_step_by_step,
     secrets::secrets_are_replaced_all_or_none,

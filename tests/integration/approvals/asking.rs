@@ -124,6 +124,25 @@ fn g3_a_client_without_one_is_asked_by_a_result_that_wants_input() {
 }
 
 #[test]
+fn g3_a_client_is_asked_in_place_for_a_step_of_a_composed_tool() {
+    let daemon = Daemon::with_config(
+        "[tools.calculator]\nrequire_approval = \"always\"\n\
+         [[composed_tools]]\nname = \"answer\"\ndescription = \"A test\"\n\
+         steps = [{ name = \"a\", tool = \"calculator\", arguments = { expression = \"6 * 7\" } }]\n",
+        &[],
+    );
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
+    let mut stream = session.stream(&with_id(&json!({"name": "answer", "arguments": {}})));
+    let question = stream.next().unwrap();
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    let approve = json!({"action": "accept", "content": {"decision": "approve"}});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": approve});
+    assert_eq!(session.send(&answer).status, 202);
+    let result = stream.next().unwrap()["result"].clone();
+    assert_eq!(result["content"][0]["text"], "42", "{result}");
+}
+
+#[test]
 fn g3_whoever_answers_first_decides() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));

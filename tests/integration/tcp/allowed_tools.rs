@@ -191,3 +191,32 @@ fn l3_a_tool_that_is_not_on_the_list_is_not_there_for_a_named_request_either() {
         assert_eq!(answer["error_code"], "not_found", "{answer}");
     }
 }
+
+#[test]
+fn l3_a_composed_tool_gives_a_token_no_other_tools_unless_it_lends_them() {
+    let tool = |name: &str, lends: &str| {
+        format!(
+            "[[composed_tools]]\nname = \"{name}\"\ndescription = \"A test\"\nlends = [{lends}]\n\
+             steps = [{{ name = \"dice\", tool = \"roll_dice\", arguments = {{ notation = \"1d6\" }} }}]\n"
+        )
+    };
+    let toml = tool("calc_roll", "") + &tool("calc_lent", "\"roll_dice\"");
+    let server = Server::start(&toml);
+    let run = |token: &str, tool: &str| {
+        let request = format!("POST /api/v1/tools/execute/{tool}");
+        server.json(token, &request, &json!({}))["result"].clone()
+    };
+    let refused = run(FEW, "calc_roll");
+    assert_eq!(refused["error"], "Step 'dice': Unknown tool: roll_dice");
+    assert_eq!(refused["error_code"], "not_found");
+    assert_eq!(run(FEW, "calc_lent")["success"], true);
+    assert_eq!(run(RUNNER, "calc_roll")["success"], true);
+    let call = |name: &str| {
+        let params = json!({"name": name, "arguments": {}});
+        server.mcp(FEW, "tools/call", params)["result"]["isError"].clone()
+    };
+    assert_eq!(
+        (call("calc_roll"), call("calc_lent")),
+        (json!(true), json!(false))
+    );
+}

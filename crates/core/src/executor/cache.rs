@@ -118,7 +118,11 @@ impl<'a> Request<'a> {
         context: &CallContext,
         deadline: Instant,
     ) -> Option<Self> {
-        let rule = config.tools.get(tool.name().as_str()).copied();
+        let mut rule = config.tools.get(tool.name().as_str()).copied();
+        if let Some(rule) = rule.as_mut().filter(|_| tool.tool().makes_calls()) {
+            // What its calls come to may hang on the caller, whatever anybody says of its scope.
+            rule.scope = CacheScope::Private;
+        }
         let may_be_kept = rule.is_some() || (config.heed_servers && tool.origin().is_mcp());
         may_be_kept.then(|| Self {
             config,

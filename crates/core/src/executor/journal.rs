@@ -54,6 +54,7 @@ impl Journal {
         if let Some(id) = context.record {
             record.id = id;
         }
+        record.parent = context.nesting.as_ref().and_then(|nesting| nesting.parent);
         record.user.clone_from(&context.user);
         record.caller.clone_from(&context.caller);
         Entry::new(Arc::clone(&self.log), Arc::clone(&self.redaction), record)

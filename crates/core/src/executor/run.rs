@@ -19,6 +19,7 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
         context,
         limit,
         deadline,
+        patience,
         ..
     } = ready;
     let name = tool.name();
@@ -27,19 +28,28 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
     let run = async move { handler.call(arguments, context).await };
     // Its log lines are those of the call.
     let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
-    match tokio::time::timeout_at(deadline, task).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(join_error)) if join_error.is_panic() => {
+    let ended = match patience {
+        None => tokio::time::timeout_at(deadline, task).await.ok(),
+        Some(patience) => tokio::select! {
+            biased;
+            ended = task => Some(ended),
+            // Boxed: every call would be larger by it.
+            () = Box::pin(patience.over(deadline)) => None,
+        },
+    };
+    match ended {
+        Some(Ok(outcome)) => outcome,
+        Some(Err(join_error)) if join_error.is_panic() => {
             tracing::error!(tool.name = %name, "Tool `{name}` panicked");
             Err(ToolFailure::internal(format!(
                 "Tool '{name}' failed unexpectedly"
             )))
         }
-        Ok(Err(_)) => Err(ToolFailure::new(
+        Some(Err(_)) => Err(ToolFailure::new(
             ErrorCode::Cancelled,
             format!("Tool '{name}' was cancelled"),
         )),
-        Err(_) => Err(timed_out(tool, limit)),
+        None => Err(timed_out(tool, limit)),
     }
 }
 

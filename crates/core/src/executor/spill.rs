@@ -63,6 +63,10 @@ impl Bound {
         tool: &RegisteredTool,
         context: &CallContext,
     ) -> Option<Self> {
+        if context.nesting.is_some() {
+            // Whoever made the call needs the whole of it, and is held to a bound of its own.
+            return None;
+        }
         let most = config.max_result_bytes_of(tool.name().as_str())?;
         let context = context.clone();
         Some(Self { most, context })

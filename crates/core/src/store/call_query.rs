@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{CallStatus, Timestamp};
+use super::{CallId, CallStatus, Timestamp};
 
 /// Which calls somebody wants to see; what is none matches every call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct CallFilter {
     pub tool: Option<String>,
     /// On whose behalf.
     pub user: Option<String>,
+    /// The call that made them.
+    pub parent: Option<CallId>,
     /// How far they have come.
     pub status: Option<CallStatus>,
     /// Calls that came in at this moment or later.

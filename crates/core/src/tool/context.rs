@@ -1,7 +1,8 @@
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ActsAs, JsonObject, Link, TraceContext};
+use super::{ActsAs, FurtherCalls, JsonObject, Link, Nesting, ToolFilter, TraceContext};
 use crate::store::CallId;
 
 /// Who calls, and from where: what a tool may know beside its arguments (requirement C1).
@@ -36,8 +37,17 @@ pub struct CallContext {
     /// everybody ([`Tool::acts_as`](super::Tool::acts_as)). The executor sets it before anybody
     /// is asked to approve of the call.
     pub acts_as: Option<ActsAs>,
-    /// The id that the call log is to know the call by; a new one by default.
+    /// The id that the call log is to know the call by; a new one by default. When the tool
+    /// runs, the one that the call log has.
     pub record: Option<CallId>,
+    /// Which tools the caller may use; every one where there is none. Whoever lets a call in has
+    /// looked at the call itself; the executor holds those to it that its tool makes.
+    pub may_use: Option<ToolFilter>,
+    /// Where the call stands, if another call has made it.
+    pub nesting: Option<Arc<Nesting>>,
+    /// How a tool that [makes calls](super::Tool::makes_calls) does so; the executor sets it
+    /// before such a tool runs.
+    pub further_calls: Option<FurtherCalls>,
     /// The ids of approvals that were given (G3): calls with these ids run.
     pub approved: HashSet<String>,
     /// The ids of approvals that were refused: calls with these ids end as `denied`.

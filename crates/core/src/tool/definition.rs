@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{InvalidToolName, ToolName, ToolParameter};
+use super::{InvalidToolName, JsonObject, ToolName, ToolParameter};
 use crate::schema::strict;
 pub use builder::ToolDefinitionBuilder;
 
@@ -36,6 +36,7 @@ pub struct ToolDefinition {
     requires_confirmation: bool,
     cooldown: Duration,
     strict: bool,
+    annotations: JsonObject,
 }
 
 /// A definition that no tool can have.
@@ -121,6 +122,13 @@ impl ToolDefinition {
     #[must_use]
     pub fn strict(&self) -> bool {
         self.strict
+    }
+
+    /// How the tool behaves, in the words of MCP: `readOnlyHint` and its kin. Empty unless
+    /// somebody has said so.
+    #[must_use]
+    pub fn annotations(&self) -> &JsonObject {
+        &self.annotations
     }
 
     /// The schema in the nested form of requirement A3:

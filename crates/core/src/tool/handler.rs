@@ -54,6 +54,19 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Whether all that the tool does is to call other tools. Then it takes none of the
+    /// executor's places, since its calls take one each, and finds
+    /// [`CallContext::further_calls`] in its context. No unless it says otherwise.
+    fn makes_calls(&self) -> bool {
+        false
+    }
+
+    /// The names of the tools that it calls, where they are known before: whoever learns of tools
+    /// only when somebody asks for them looks for these as well.
+    fn called_tools(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// Runs the tool. The arguments have been validated against the definition's schema
     /// and defaults are filled in. The future is dropped when the deadline passes; a panic
     /// in it becomes `internal_error`.

@@ -1,6 +1,7 @@
 mod list;
 mod show;
 mod statistics;
+mod tree;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,6 +41,9 @@ struct Filter {
     /// Only calls on behalf of this user
     #[arg(long, value_name = "USER")]
     user: Option<String>,
+    /// Only calls that this call has made
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
     /// Only calls of this status
     #[arg(long, value_parser = ["pending", "running", "success", "error", "cancelled", "interrupted", "denied"])]
     status: Option<String>,
@@ -58,6 +62,7 @@ impl Filter {
             ("server", &self.server),
             ("tool", &self.tool),
             ("user", &self.user),
+            ("parent", &self.parent),
             ("status", &self.status),
             ("from", &self.from),
             ("until", &self.until),

@@ -4,8 +4,8 @@ use std::path::Path;
 use toml::Table;
 
 use super::environment::{self, Origins};
-use super::servers::{self, Taken, Wanted};
-use super::{Config, ConfigError, KeyPath, McpServerSection, locate};
+use super::servers::{self, Fault, Taken, Wanted};
+use super::{Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate};
 
 /// A file's name and text, for errors to point into.
 struct Source<'a> {
@@ -92,9 +92,17 @@ fn read(
     let named = variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let taken = servers::take(&mut table, &named.collect(), wanted)
-        .map_err(|fault| blame(source, &origins, fault.key, &fault.message))?;
-    let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
+    let named = named.collect();
+    let blamed = |fault: Fault| blame(source, &origins, fault.key, &fault.message);
+    let taken = servers::take(&mut table, &named, wanted).map_err(blamed)?;
+    let declared = match wanted {
+        Wanted::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,
+        Wanted::Labelled(_) => {
+            DeclaredTools::leave_out(&mut table);
+            DeclaredTools::default()
+        }
+    };
+    let mut config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
         let key = KeyPath::from(error.path());
         blame(source, &origins, key, error.into_inner().message())
     })?;
@@ -111,6 +119,7 @@ fn read(
     if let Some((key, message)) = config.fault_of_models() {
         return Err(blame(source, &origins, key, &message));
     }
+    config.declared = declared;
     Ok((config, taken))
 }
 

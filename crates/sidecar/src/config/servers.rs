@@ -102,7 +102,7 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
     Ok(own.with_server(server, digest))
 }
 
-fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {
+pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {
     serde_path_to_error::deserialize(table).map_err(|error| {
         let inner = KeyPath::from(error.path());
         let message = error.into_inner().message().to_owned();
@@ -118,7 +118,7 @@ fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {
 
 /// Puts the values of variables where `authentication.*_env`, `headers_env` and `env_from` ask
 /// for them.
-fn fill_from_variables(
+pub(super) fn fill_from_variables(
     entry: &mut Table,
     path: &KeyPath,
     variables: &Variables,
@@ -195,7 +195,7 @@ fn insert_once(table: &mut Table, key: &str, value: String, path: KeyPath) -> Re
     }
 }
 
-fn fault(key: KeyPath, message: impl Into<String>) -> Fault {
+pub(super) fn fault(key: KeyPath, message: impl Into<String>) -> Fault {
     let message = message.into();
     Fault { key, message }
 }

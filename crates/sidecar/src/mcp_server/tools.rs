@@ -85,6 +85,9 @@ fn native(name: &str, tool: &RegisteredTool) -> Value {
         "description": definition.description(),
         "inputSchema": definition.input_schema(),
     });
+    if !definition.annotations().is_empty() {
+        entry["annotations"] = json!(definition.annotations());
+    }
     // MCP wants the type to be said.
     if entry["inputSchema"].get("type").is_none() {
         entry["inputSchema"]["type"] = json!("object");
@@ -108,13 +111,19 @@ async fn find(
     };
     let mut own = Own::default();
     let mut tool = known();
-    if tool.is_none() {
-        // It may be one of a server that has not been asked yet.
+    let lacks = |tool: &Option<Arc<RegisteredTool>>| {
+        let tool = tool.as_ref();
+        tool.is_none_or(|tool| !app.has_called(tool))
+    };
+    if lacks(&tool) {
+        // It may be one of a server that has not been asked yet, or call one of such a server.
         app.discover().await;
         tool = known();
     }
-    if tool.is_none() {
+    if lacks(&tool) {
         own = app.upstreams().own(&caller.context).await;
+    }
+    if tool.is_none() {
         let named = own.tools.get(name).cloned();
         tool = named.or_else(|| own.only_named(name));
     }
@@ -172,6 +181,7 @@ pub(super) async fn call(
         }
     }
     let context = CallContext {
+        may_use: Some(caller.visibility.filter()),
         variant: link.variant(),
         link: Some(tool::Link::new(Arc::clone(link))),
         trace: link.trace().cloned(),

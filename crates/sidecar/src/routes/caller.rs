@@ -74,7 +74,10 @@ impl FromRequestParts<App> for Caller {
         };
         let (user, is_user_vouched) = user_of(parts)?;
         let grant = parts.extensions.get::<Grant>();
+        let allowed = grant.map(|grant| grant.tools.clone());
+        let visibility = Visibility::of(allowed.unwrap_or_default());
         let context = CallContext {
+            may_use: Some(visibility.filter()),
             user,
             is_user_vouched,
             channel: text_of(parts, CHANNEL_HEADER)?,
@@ -84,12 +87,11 @@ impl FromRequestParts<App> for Caller {
             trace: parts.extensions.get().cloned(),
             ..CallContext::default()
         };
-        let allowed = grant.map(|grant| grant.tools.clone());
         let grant = grant.cloned();
         Ok(Self {
             grant,
             context,
-            visibility: Visibility::of(allowed.unwrap_or_default()),
+            visibility,
         })
     }
 }

@@ -23,6 +23,9 @@ pub(super) struct Wanted {
     tool: Option<String>,
     /// Only calls on behalf of this user.
     user: Option<String>,
+    /// Only calls that this call has made.
+    #[param(pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")]
+    parent: Option<String>,
     /// Only calls of this status: `pending`, `running`, `success`, `error`, `cancelled`,
     /// `interrupted` or `denied`.
     #[param(inline, value_type = Option<StatusName>)]
@@ -57,10 +60,12 @@ impl Wanted {
             None => None,
             Some(name) => Some(CallStatus::from_name(&name).ok_or_else(known)?),
         };
+        let id = "the id of a call";
         Ok(CallFilter {
             server: self.server,
             tool: self.tool,
             user: only_of(grant.calls_of(), self.user)?,
+            parent: parsed("parent", self.parent.as_deref(), id)?,
             status,
             from: moment("from", self.from.as_deref())?,
             until: moment("until", self.until.as_deref())?,

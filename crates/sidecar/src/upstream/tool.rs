@@ -136,7 +136,8 @@ impl Tool for UpstreamTool {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        let link = context.link.as_ref();
+        // What a composed tool asks for is not what its client has asked for.
+        let link = context.link.as_ref().filter(|_| context.nesting.is_none());
         let link = link.and_then(|link| link.get::<Arc<Link>>()).cloned();
         let (tool, parent) = (Some(self.remote_name()), context.trace.as_ref());
         let (span, trace) = self.server.span("tools/call", tool, parent);

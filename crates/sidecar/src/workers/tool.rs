@@ -87,6 +87,8 @@ impl WorkerTool {
         let link = context
             .link
             .as_ref()
+            // What a composed tool asks for is not what its client has asked for.
+            .filter(|_| context.nesting.is_none())
             .and_then(|link| link.get::<Arc<Link>>());
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Job {

@@ -75,10 +75,11 @@ fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
 
 /// What follows `WHERE`, and its values.
 pub(super) fn conditions(filter: &CallFilter) -> (String, Vec<Value>) {
-    let columns: [(&str, Option<Value>); 6] = [
+    let columns: [(&str, Option<Value>); 7] = [
         ("server =", filter.server.as_ref().map(Value::from)),
         ("tool =", filter.tool.as_ref().map(Value::from)),
         ("user_name =", filter.user.as_ref().map(Value::from)),
+        ("parent =", filter.parent.map(Value::from)),
         (
             "status =",
             filter.status.map(CallStatus::as_str).map(Value::from),

@@ -149,6 +149,25 @@ fn call_at(moment: Timestamp, tool: &str) -> ToolCallRecord {
     }
 }
 
+pub async fn p_calls_are_found_by_the_call_that_made_them(store: Arc<dyn Store>) {
+    let outer = running("chain");
+    store.record_call(outer.clone()).await.unwrap();
+    let below = |tool: &str| ToolCallRecord {
+        parent: Some(outer.id),
+        ..running(tool)
+    };
+    let (first, second) = (below("roll"), below("draw"));
+    store.record_own_call(first.clone()).await.unwrap();
+    store.record_call(second.clone()).await.unwrap();
+    store.record_call(running("roll")).await.unwrap();
+    let filter = CallFilter {
+        parent: Some(outer.id),
+        ..CallFilter::default()
+    };
+    let page = store.calls(&filter, &PageRequest::first(10)).await.unwrap();
+    assert_eq!(page.items, [second, first]);
+}
+
 pub async fn f4_calls_are_found_by_what_they_are(store: Arc<dyn Store>) {
     for (moment, server, tool, user, status) in [
         (1_000, "a", "roll", "alice", CallStatus::Success),

@@ -68,6 +68,23 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     assert_eq!(store.remove_expired_keys(much_later).await.unwrap(), 1);
 }
 
+pub async fn kept_steps_are_taken_once(store: Arc<dyn Store>) {
+    assert_eq!(store.take_steps("a", at(0)).await.unwrap(), None);
+    store.keep_steps("a", "1", at(100)).await.unwrap();
+    store.keep_steps("a", "2", at(200)).await.unwrap();
+    store.keep_steps("b", "3", at(100)).await.unwrap();
+    let both = tokio::join!(
+        store.take_steps("a", at(150)),
+        store.take_steps("a", at(150))
+    );
+    let mut both = [both.0.unwrap(), both.1.unwrap()];
+    both.sort();
+    assert_eq!(both, [None, Some("2".to_owned())]);
+    assert_eq!(store.take_steps("b", at(100)).await.unwrap(), None);
+    assert_eq!(store.remove_expired_steps(at(99)).await.unwrap(), 0);
+    assert_eq!(store.remove_expired_steps(at(100)).await.unwrap(), 1);
+}
+
 pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
     let all = PinOwner {
         server: "s",

@@ -143,7 +143,11 @@ impl Entry {
 
     fn close(&mut self, result: &ToolResult) {
         let record = &mut self.record;
-        record.status = status_of(result);
+        record.status = match (status_of(result), self.ran) {
+            // It has run, and so waits for nothing: a call that it made does.
+            (CallStatus::Pending, Some(_)) => CallStatus::Error,
+            (status, _) => status,
+        };
         record.completed_at = record.status.is_final().then(Timestamp::now);
         record.duration = self.ran.map(|ran| ran.elapsed());
         record.result = self.redaction.result(&result.result);

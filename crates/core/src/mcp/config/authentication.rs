@@ -79,8 +79,10 @@ impl Authentication {
         }
     }
 
-    /// The header that carries the credential: name and value.
-    pub(super) fn header(&self) -> Option<(String, String)> {
+    /// The header that carries the credential, name and value; none for none, and for `oauth`.
+    /// Its value is a secret in a plain text.
+    #[must_use]
+    pub fn header(&self) -> Option<(String, String)> {
         let authorization = "authorization".to_owned();
         match self {
             Self::None | Self::OAuth(_) => None,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{DefinitionError, ToolDefinition};
 use crate::schema::mend_defaults;
-use crate::tool::{ToolName, ToolParameter};
+use crate::tool::{JsonObject, ToolName, ToolParameter};
 
 /// Collects what a [`ToolDefinition`] is made of; [`build`](Self::build) checks it.
 #[derive(Debug, Clone)]
@@ -18,6 +18,7 @@ pub struct ToolDefinitionBuilder {
     requires_confirmation: bool,
     cooldown: Duration,
     strict: bool,
+    annotations: JsonObject,
 }
 
 impl ToolDefinitionBuilder {
@@ -31,6 +32,7 @@ impl ToolDefinitionBuilder {
             requires_confirmation: false,
             cooldown: Duration::ZERO,
             strict: false,
+            annotations: JsonObject::new(),
         }
     }
 
@@ -83,6 +85,13 @@ impl ToolDefinitionBuilder {
         self
     }
 
+    /// Says how the tool behaves, in the words of MCP: `readOnlyHint` and its kin.
+    #[must_use]
+    pub fn annotations(mut self, annotations: JsonObject) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
     /// Checks the parts and puts them together.
     ///
     /// # Errors
@@ -116,6 +125,7 @@ impl ToolDefinitionBuilder {
             requires_confirmation: self.requires_confirmation,
             cooldown: self.cooldown,
             strict: self.strict,
+            annotations: self.annotations,
         })
     }
 }

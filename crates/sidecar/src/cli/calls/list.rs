@@ -5,7 +5,7 @@ use pillion_client::Client;
 use pillion_wire::{ToolCallEntry, ToolCallList};
 
 use super::super::table::table;
-use super::{CliError, Filter};
+use super::{CliError, Filter, tree};
 
 /// `pillion calls list`
 #[derive(Debug, Args)]
@@ -18,6 +18,9 @@ pub(super) struct List {
     /// Calls after this one in the list: what `--json` shows as `next`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
+    /// Put calls below the call that made them
+    #[arg(long, conflicts_with = "json")]
+    tree: bool,
     /// Print the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
@@ -34,7 +37,10 @@ impl List {
             return Ok(ExitCode::SUCCESS);
         }
         let list: ToolCallList = super::decode(&body)?;
-        let rows: Vec<_> = list.calls.iter().map(row).collect();
+        let rows: Vec<_> = match self.tree {
+            true => tree::rows(&list.calls, row),
+            false => list.calls.iter().map(row).collect(),
+        };
         let heads = ["STARTED", "STATUS", "TOOL", "USER", "TOOK", "ID"];
         super::print(&table(&heads, &rows))?;
         Ok(ExitCode::SUCCESS)

@@ -3,6 +3,7 @@ use std::iter::repeat_n;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use pillion_core::executor::Ended;
 use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::{Answer, BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
@@ -52,7 +53,8 @@ pub(in crate::routes) async fn batch_execute(
         Some(key) => once::run(app, key, batch, caller).await,
         None => {
             let contexts = repeat_n(caller.context.clone(), batch.calls.len());
-            let ran = run(&app, batch, &caller, contexts).await;
+            // Boxed: it is as large as a call is, and its contexts.
+            let ran = Box::pin(run(&app, batch, &caller, contexts)).await;
             Ok(Json(ran.answer).into_response())
         }
     }
@@ -101,9 +103,7 @@ async fn run(
             all
         }
     };
-    let is_final = all
-        .iter()
-        .any(|ended| ended.tool_began || ended.result.success);
+    let is_final = all.iter().any(Ended::is_final);
     let open = answers.iter_mut().filter(|answer| answer.is_none());
     for (answer, ended) in open.zip(all) {
         *answer = Some(answer::ran(ended.result));

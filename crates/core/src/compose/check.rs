@@ -1,0 +1,146 @@
+//! Checks what can be known of a composition before it runs: names, counts, and that every
+//! reference points at a step that has run by then.
+
+use std::collections::HashSet;
+
+use super::pointer::{Pointer, Source};
+use super::step::{self, Step};
+use super::{ComposeError, Composition, MOST_STEPS, Output};
+
+/// The steps that have run at some point.
+#[derive(Clone, Default)]
+struct Before<'a> {
+    certainly: HashSet<&'a str>,
+    perhaps: HashSet<&'a str>,
+}
+
+struct Check<'a> {
+    /// The names of all steps.
+    all: HashSet<&'a str>,
+}
+
+pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
+    let Composition { steps, lends, .. } = composition;
+    let mut all = HashSet::new();
+    let mut count = 0;
+    let mut twice = None;
+    step::for_each_call(steps, &mut |call| {
+        count += 1;
+        if !all.insert(call.name.as_str()) {
+            twice = Some(call.name.as_str());
+        }
+    });
+    if let Some(name) = twice {
+        let what = format!("two steps are called '{name}'");
+        return Err(ComposeError::new("steps", what));
+    }
+    if count > MOST_STEPS {
+        let what = format!("{count} calls are declared; no more than {MOST_STEPS} may be");
+        return Err(ComposeError::new("steps", what));
+    }
+    let called = composition.called_tools();
+    if let Some(stray) = lends.iter().find(|name| !called.contains(&name.as_str())) {
+        let what = format!("no step calls '{stray}'");
+        return Err(ComposeError::new("lends", what));
+    }
+    let check = Check { all };
+    let mut before = Before::default();
+    check.sequence(steps, "steps", &mut before)?;
+    if let Output::Template(output) = &composition.output {
+        let mut fault = None;
+        output.for_each_reference(&mut |pointer, may_lack| {
+            fault = fault.take().or(check.reference(pointer, may_lack, &before));
+        });
+        if let Some(what) = fault {
+            return Err(ComposeError::new("output", what));
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Check<'a> {
+    fn sequence(
+        &self,
+        steps: &'a [Step],
+        place: &str,
+        before: &mut Before<'a>,
+    ) -> Result<(), ComposeError> {
+        let mut steps = steps.iter().enumerate();
+        steps.try_for_each(|(number, step)| self.step(step, &format!("{place}[{number}]"), before))
+    }
+
+    fn step(
+        &self,
+        step: &'a Step,
+        place: &str,
+        before: &mut Before<'a>,
+    ) -> Result<(), ComposeError> {
+        match step {
+            Step::Call(call) => {
+                let mut fault = None;
+                call.arguments.for_each_reference(&mut |pointer, may_lack| {
+                    fault = fault.take().or(self.reference(pointer, may_lack, before));
+                });
+                if let Some(what) = fault {
+                    return Err(ComposeError::new(format!("{place}.arguments"), what));
+                }
+                before.certainly.insert(&call.name);
+            }
+            Step::Sequence(steps) => {
+                self.sequence(steps, &format!("{place}.sequence"), before)?;
+            }
+            Step::Parallel(steps) => {
+                let mut after = before.clone();
+                for (number, step) in steps.iter().enumerate() {
+                    let mut branch = before.clone();
+                    self.step(step, &format!("{place}.parallel[{number}]"), &mut branch)?;
+                    after.certainly.extend(branch.certainly);
+                    after.perhaps.extend(branch.perhaps);
+                }
+                *before = after;
+            }
+            Step::If {
+                condition,
+                then,
+                otherwise,
+                ..
+            } => {
+                let mut fault = None;
+                condition.for_each_reference(&mut |pointer, may_lack| {
+                    fault = fault.take().or(self.reference(pointer, may_lack, before));
+                });
+                if let Some(what) = fault {
+                    return Err(ComposeError::new(format!("{place}.if"), what));
+                }
+                for (steps, key) in [(then, "then"), (otherwise, "else")] {
+                    let mut branch = before.clone();
+                    self.sequence(steps, &format!("{place}.{key}"), &mut branch)?;
+                    let new = branch.certainly.difference(&before.certainly).copied();
+                    let perhaps: Vec<_> = new.chain(branch.perhaps).collect();
+                    before.perhaps.extend(perhaps);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a reference that is looked at when these have run.
+    fn reference(&self, pointer: &Pointer, may_lack: bool, before: &Before<'_>) -> Option<String> {
+        let Source::Step(name) = &pointer.source else {
+            return None;
+        };
+        let name = name.as_str();
+        if before.certainly.contains(name) {
+            None
+        } else if before.perhaps.contains(name) {
+            let what = format!(
+                "'{pointer}': step '{name}' runs on a condition alone: say a 'default' beside '$from'"
+            );
+            (!may_lack).then_some(what)
+        } else if self.all.contains(name) {
+            Some(format!("'{pointer}': step '{name}' does not run before"))
+        } else {
+            Some(format!("'{pointer}': there is no step '{name}'"))
+        }
+    }
+}

@@ -1,0 +1,84 @@
+use std::collections::HashMap;
+
+use super::step;
+use super::{ComposeError, Composition};
+
+/// How many composed tools may stand in each other.
+const MOST_NESTED: usize = 8;
+
+/// How many calls one call may come to, with those of composed tools in it.
+const MOST_CALLS: usize = 256;
+
+/// Looks at compositions together: none may come back to itself, and none may grow beyond
+/// bounds through the others that it calls. Tools that are not among them may arrive later.
+///
+/// # Errors
+/// The circle, with the way that it takes; or which tool is too large.
+pub fn circles(compositions: &[Composition]) -> Result<(), ComposeError> {
+    let name = |composition: &Composition| composition.definition().name().to_string();
+    let by_name: HashMap<_, _> = compositions
+        .iter()
+        .map(|composition| (name(composition), composition))
+        .collect();
+    let mut known = HashMap::new();
+    for composition in compositions {
+        let size = size(&name(composition), &by_name, &mut Vec::new(), &mut known)?;
+        let fault = if size.calls > MOST_CALLS {
+            format!(
+                "one call would come to {} others; no more than {MOST_CALLS} may be",
+                size.calls
+            )
+        } else if size.nested > MOST_NESTED {
+            format!("no more than {MOST_NESTED} composed tools may stand in each other")
+        } else {
+            continue;
+        };
+        return Err(ComposeError::new(name(composition), fault));
+    }
+    Ok(())
+}
+
+/// How large a composition is with all that it calls.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    calls: usize,
+    nested: usize,
+}
+
+fn size(
+    name: &str,
+    all: &HashMap<String, &Composition>,
+    above: &mut Vec<String>,
+    known: &mut HashMap<String, Size>,
+) -> Result<Size, ComposeError> {
+    if let Some(size) = known.get(name) {
+        return Ok(*size);
+    }
+    let Some(composition) = all.get(name) else {
+        return Ok(Size::default());
+    };
+    if let Some(begin) = above.iter().position(|tool| tool == name) {
+        let mut way = above.split_off(begin);
+        way.push(name.to_owned());
+        let what = format!(
+            "composed tools call each other in a circle: {}",
+            way.join(" -> ")
+        );
+        return Err(ComposeError::new(name, what));
+    }
+    above.push(name.to_owned());
+    let mut tools = Vec::new();
+    step::for_each_call(&composition.steps, &mut |call| {
+        tools.push(call.tool.as_str());
+    });
+    let mut sum = Size::default();
+    for tool in tools {
+        let inner = size(tool, all, above, known)?;
+        sum.calls = sum.calls.saturating_add(1).saturating_add(inner.calls);
+        sum.nested = sum.nested.max(inner.nested);
+    }
+    sum.nested += 1;
+    above.pop();
+    known.insert(name.to_owned(), sum);
+    Ok(sum)
+}

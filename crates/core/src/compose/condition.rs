@@ -1,0 +1,191 @@
+use serde_json::Value;
+
+use super::MOST_DEPTH;
+use super::pointer::Pointer;
+use super::template::{Scope, Template};
+
+/// When a step's `then` runs: an object with one key, which says what is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Condition {
+    Compare(Comparison, Box<(Template, Template)>),
+    /// The first is one of the items of the second.
+    In(Box<(Template, Template)>),
+    /// Something stands there, other than null.
+    Exists(Pointer),
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+    Not(Box<Condition>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equals,
+    NotEquals,
+    Less,
+    Greater,
+    AtMost,
+    AtLeast,
+}
+
+/// The keys, for whoever has written another.
+const KEYS: &str =
+    "equals, not_equals, less, greater, at_most, at_least, in, exists, all, any and not";
+
+/// Why there is no saying whether a condition holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Undecided {
+    /// A reference points at nothing.
+    Nothing(Pointer),
+    /// What can be compared only with its like: `less` numbers, `in` a list.
+    Unlike(&'static str),
+}
+
+impl Condition {
+    /// Reads a condition; what is wrong, if it is none.
+    pub(super) fn parse(value: Value) -> Result<Self, String> {
+        Self::parse_at(value, 0)
+    }
+
+    fn parse_at(value: Value, depth: usize) -> Result<Self, String> {
+        if depth > MOST_DEPTH {
+            return Err("the condition stands too deep".to_owned());
+        }
+        let one_key = || format!("a condition is an object with one key: {KEYS}");
+        let Value::Object(members) = value else {
+            return Err(one_key());
+        };
+        let mut members = members.into_iter();
+        let (Some((key, value)), None) = (members.next(), members.next()) else {
+            return Err(one_key());
+        };
+        let comparison = match key.as_str() {
+            "equals" => Comparison::Equals,
+            "not_equals" => Comparison::NotEquals,
+            "less" => Comparison::Less,
+            "greater" => Comparison::Greater,
+            "at_most" => Comparison::AtMost,
+            "at_least" => Comparison::AtLeast,
+            "in" => return pair(&key, value).map(Self::In),
+            "exists" => {
+                let Value::String(pointer) = value else {
+                    return Err("'exists' is a reference, as \"/steps/a/data\"".to_owned());
+                };
+                return Pointer::parse(&pointer).map(Self::Exists);
+            }
+            "all" => return several(&key, value, depth).map(Self::All),
+            "any" => return several(&key, value, depth).map(Self::Any),
+            "not" => {
+                let inner = Self::parse_at(value, depth + 1)?;
+                return Ok(Self::Not(Box::new(inner)));
+            }
+            _ => return Err(format!("'{key}' is no condition: there are {KEYS}")),
+        };
+        Ok(Self::Compare(comparison, pair(&key, value)?))
+    }
+
+    /// Whether it holds.
+    pub(super) fn holds(&self, scope: &Scope<'_>) -> Result<bool, Undecided> {
+        let fill = |template: &Template| template.fill(scope).map_err(Undecided::Nothing);
+        match self {
+            Self::Compare(comparison, sides) => {
+                comparison.holds(&fill(&sides.0)?, &fill(&sides.1)?)
+            }
+            Self::In(sides) => {
+                let (one, many) = (fill(&sides.0)?, fill(&sides.1)?);
+                let Value::Array(many) = many else {
+                    return Err(Undecided::Unlike("'in' looks into a list"));
+                };
+                Ok(many.iter().any(|item| is_same(&one, item)))
+            }
+            Self::Exists(pointer) => Ok(scope.find(pointer).is_some_and(|value| !value.is_null())),
+            Self::All(conditions) => {
+                for condition in conditions {
+                    if !condition.holds(scope)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Self::Any(conditions) => {
+                for condition in conditions {
+                    if condition.holds(scope)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Self::Not(condition) => condition.holds(scope).map(|holds| !holds),
+        }
+    }
+
+    /// Shows each reference, and whether it may point at nothing.
+    pub(super) fn for_each_reference(&self, see: &mut impl FnMut(&Pointer, bool)) {
+        match self {
+            Self::Compare(_, sides) | Self::In(sides) => {
+                sides.0.for_each_reference(see);
+                sides.1.for_each_reference(see);
+            }
+            Self::Exists(pointer) => see(pointer, true),
+            Self::All(conditions) | Self::Any(conditions) => {
+                for condition in conditions {
+                    condition.for_each_reference(see);
+                }
+            }
+            Self::Not(condition) => condition.for_each_reference(see),
+        }
+    }
+}
+
+impl Comparison {
+    fn holds(self, one: &Value, other: &Value) -> Result<bool, Undecided> {
+        match self {
+            Self::Equals => return Ok(is_same(one, other)),
+            Self::NotEquals => return Ok(!is_same(one, other)),
+            _ => {}
+        }
+        let (Some(one), Some(other)) = (one.as_f64(), other.as_f64()) else {
+            return Err(Undecided::Unlike("only numbers are less or greater"));
+        };
+        Ok(match self {
+            Self::Less => one < other,
+            Self::Greater => one > other,
+            Self::AtMost => one <= other,
+            _ => one >= other,
+        })
+    }
+}
+
+/// Whether two values are one; 1 and 1.0 are.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one.as_f64(), other.as_f64()) {
+        (Some(a), Some(b)) if one.is_f64() || other.is_f64() => a == b,
+        _ => one == other,
+    }
+}
+
+fn pair(key: &str, value: Value) -> Result<Box<(Template, Template)>, String> {
+    let expected = || format!("'{key}' compares two values: a list of two");
+    let Value::Array(sides) = value else {
+        return Err(expected());
+    };
+    let mut sides = sides.into_iter().map(|side| {
+        let side = Template::parse(side);
+        side.map_err(|(place, what)| format!("{key}{place}: {what}"))
+    });
+    match (sides.next(), sides.next(), sides.next()) {
+        (Some(one), Some(other), None) => Ok(Box::new((one?, other?))),
+        _ => Err(expected()),
+    }
+}
+
+fn several(key: &str, value: Value, depth: usize) -> Result<Vec<Condition>, String> {
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            let items = items.into_iter();
+            items
+                .map(|item| Condition::parse_at(item, depth + 1))
+                .collect()
+        }
+        _ => Err(format!("'{key}' is a list of conditions")),
+    }
+}

@@ -1,0 +1,159 @@
+//! Reads a declaration.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::condition::Condition;
+use super::step::{Call, Step};
+use super::template::Template;
+use super::{ComposeError, Composition, MOST_DEPTH, Output, check};
+use crate::tool::{ToolDefinition, ToolName};
+
+/// A composed tool as it is declared.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    description: String,
+    #[serde(default)]
+    category: Option<String>,
+    #[serde(default)]
+    input_schema: Option<Value>,
+    steps: Vec<Value>,
+    #[serde(default)]
+    output: Option<Value>,
+    #[serde(default)]
+    lends: Vec<String>,
+}
+
+/// A step as it is declared: the keys of every kind side by side.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepEntry {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    tool: Option<String>,
+    #[serde(default)]
+    arguments: Option<Value>,
+    #[serde(default)]
+    sequence: Option<Vec<Value>>,
+    #[serde(default)]
+    parallel: Option<Vec<Value>>,
+    #[serde(default)]
+    r#if: Option<Value>,
+    #[serde(default)]
+    then: Option<Vec<Value>>,
+    #[serde(default)]
+    r#else: Option<Vec<Value>>,
+}
+
+pub(super) fn read(declared: Value, digest: String) -> Result<Composition, ComposeError> {
+    let entry: Entry = serde_json::from_value(declared)
+        .map_err(|error| ComposeError::new("composed tool", error.to_string()))?;
+    let steps = read_steps(entry.steps, "steps", 0)?;
+    let mut definition = ToolDefinition::builder(entry.name, entry.description)
+        .schema(entry.input_schema.unwrap_or_else(|| json!({})));
+    if let Some(category) = entry.category {
+        definition = definition.category(category);
+    }
+    let definition = definition
+        .build()
+        .map_err(|error| ComposeError::new("composed tool", error.to_string()))?;
+    let output = match (entry.output, steps.last()) {
+        (Some(output), _) => Output::Template(template(output, "output")?),
+        (None, Some(Step::Call(call))) => Output::Step(call.name.clone()),
+        (None, _) => {
+            let what = "say what the output is: the last step is no call";
+            return Err(ComposeError::new("output", what));
+        }
+    };
+    let composition = Composition {
+        definition,
+        steps,
+        output,
+        lends: entry.lends,
+        digest,
+    };
+    check::check(&composition)?;
+    Ok(composition)
+}
+
+fn read_steps(entries: Vec<Value>, place: &str, depth: usize) -> Result<Vec<Step>, ComposeError> {
+    if entries.is_empty() {
+        return Err(ComposeError::new(place, "there are no steps"));
+    }
+    if depth > MOST_DEPTH {
+        let what = format!("no more than {MOST_DEPTH} groups of steps stand in each other");
+        return Err(ComposeError::new(place, what));
+    }
+    let entries = entries.into_iter().enumerate();
+    entries
+        .map(|(number, entry)| read_step(entry, format!("{place}[{number}]"), depth))
+        .collect()
+}
+
+fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeError> {
+    let entry: StepEntry = serde_json::from_value(entry)
+        .map_err(|error| ComposeError::new(&place, error.to_string()))?;
+    let fault = |what: &str| Err(ComposeError::new(&place, what));
+    let below =
+        |steps: Vec<Value>, key: &str| read_steps(steps, &format!("{place}.{key}"), depth + 1);
+    let branches = (entry.then, entry.r#else);
+    let named = (entry.name, entry.arguments);
+    match (entry.tool, entry.sequence, entry.parallel, entry.r#if) {
+        (Some(tool), None, None, None) => {
+            let ((None, None), (Some(name), arguments)) = (branches, named) else {
+                return fault("a call has name, tool and, perhaps, arguments");
+            };
+            for name in [&name, &tool] {
+                ToolName::new(name)
+                    .map_err(|error| ComposeError::new(&place, error.to_string()))?;
+            }
+            let arguments = arguments.unwrap_or_else(|| json!({}));
+            let arguments = template(arguments, &format!("{place}.arguments"))?;
+            let is_object = match &arguments {
+                Template::Object(_) | Template::From { .. } => true,
+                Template::Literal(value) => value.is_object(),
+                Template::Array(_) | Template::Text(_) => false,
+            };
+            if !is_object {
+                return fault("arguments are an object");
+            }
+            Ok(Step::Call(Call {
+                name,
+                tool,
+                arguments,
+            }))
+        }
+        (None, Some(steps), None, None) if branches == (None, None) && named == (None, None) => {
+            Ok(Step::Sequence(below(steps, "sequence")?))
+        }
+        (None, None, Some(steps), None) if branches == (None, None) && named == (None, None) => {
+            Ok(Step::Parallel(below(steps, "parallel")?))
+        }
+        (None, None, None, Some(condition)) if named == (None, None) => {
+            let condition = Condition::parse(condition)
+                .map_err(|what| ComposeError::new(format!("{place}.if"), what))?;
+            let (Some(then), otherwise) = branches else {
+                return fault("an 'if' has a 'then'");
+            };
+            let otherwise = otherwise.map(|steps| below(steps, "else")).transpose()?;
+            Ok(Step::If {
+                condition,
+                then: below(then, "then")?,
+                otherwise: otherwise.unwrap_or_default(),
+                place,
+            })
+        }
+        _ => fault(
+            "a step is one of: a call (name, tool, arguments), sequence, parallel, or if with \
+             then and else",
+        ),
+    }
+}
+
+fn template(value: Value, place: &str) -> Result<Template, ComposeError> {
+    Template::parse(value)
+        .map_err(|(deeper, what)| ComposeError::new(format!("{place}{deeper}"), what))
+}

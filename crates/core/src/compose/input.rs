@@ -1,0 +1,88 @@
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::ComposeError;
+use super::pointer::{Pointer, Source};
+use super::template::{Scope, Template};
+
+/// JSON with references into the arguments of a call, for tools that send something made of them:
+/// `{"$from": "/input/city"}`, `{"$text": [...]}` and `{"$literal": ...}`, as in the steps of a
+/// composed tool.
+///
+/// ```
+/// use pillion_core::compose::InputTemplate;
+/// use serde_json::json;
+/// let template = InputTemplate::parse(json!({"q": {"$from": "/input/city"}, "n": {"$from": "/input/n"}}))?;
+/// assert_eq!(template.fill(&json!({"city": "Ulm"})), Some(json!({"q": "Ulm"})));
+/// assert!(InputTemplate::parse(json!({"$from": "/steps/a/data"})).is_err());
+/// # Ok::<(), pillion_core::compose::ComposeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct InputTemplate(Template);
+
+impl InputTemplate {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// [`ComposeError`] with the place in the template.
+    pub fn parse(template: Value) -> Result<Self, ComposeError> {
+        let template =
+            Template::parse(template).map_err(|(place, what)| ComposeError::new(place, what))?;
+        let mut stray = None;
+        template.for_each_reference(&mut |pointer, _| {
+            if pointer.source != Source::Input {
+                stray = Some(pointer.to_string());
+            }
+        });
+        match stray {
+            None => Ok(Self(template)),
+            Some(stray) => {
+                let what = format!("'{stray}': there are no steps here, only /input");
+                Err(ComposeError::new("", what))
+            }
+        }
+    }
+
+    /// The argument of that name.
+    #[must_use]
+    pub fn argument(name: &str) -> Self {
+        Self(Template::From {
+            pointer: Pointer::to_argument(name),
+            default: None,
+        })
+    }
+
+    /// What it comes to with these arguments. Members and items whose references point at nothing
+    /// are left out; none where that is all there is.
+    #[must_use]
+    pub fn fill(&self, arguments: &Value) -> Option<Value> {
+        self.0.fill_what_is_there(&Scope {
+            input: arguments,
+            steps: &HashMap::new(),
+        })
+    }
+
+    /// The names of the arguments that it refers to, each once.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        self.0.for_each_reference(&mut |pointer, _| {
+            if let Some(name) = pointer
+                .first()
+                .filter(|name| !names.iter().any(|n| n == name))
+            {
+                names.push(name.to_owned());
+            }
+        });
+        names
+    }
+
+    /// Whether it is the same whatever the arguments are.
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        let mut is_constant = true;
+        self.0.for_each_reference(&mut |_, _| is_constant = false);
+        is_constant
+    }
+}

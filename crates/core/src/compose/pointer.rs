@@ -1,0 +1,108 @@
+use std::fmt;
+
+use serde_json::Value;
+
+/// A JSON pointer (RFC 6901) into what a composed tool knows: `/input/...` is what it was called
+/// with, `/steps/NAME/...` what a step came to, which has `result`, `data` and `text`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pointer {
+    pub(super) source: Source,
+    path: Vec<String>,
+}
+
+/// What a pointer begins at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    Input,
+    Step(String),
+}
+
+/// What a step's value has.
+const PARTS: [&str; 3] = ["result", "data", "text"];
+
+impl Pointer {
+    /// Reads a pointer; what is wrong with it, if it is none.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "'{text}' is no reference: it begins with /input or /steps/NAME, and ~ stands in \
+                 it as ~0, / as ~1"
+            )
+        };
+        let tokens = text.strip_prefix('/').ok_or_else(wrong)?.split('/');
+        let tokens: Option<Vec<_>> = tokens.map(unescaped).collect();
+        let mut tokens = tokens.ok_or_else(wrong)?.into_iter();
+        let source = match tokens.next().as_deref() {
+            Some("input") => Source::Input,
+            Some("steps") => Source::Step(tokens.next().ok_or_else(wrong)?),
+            _ => return Err(wrong()),
+        };
+        let path: Vec<_> = tokens.collect();
+        if let (Source::Step(_), Some(part)) = (&source, path.first())
+            && !PARTS.contains(&part.as_str())
+        {
+            return Err(format!(
+                "'{text}': a step has result, data and text, and no '{part}'"
+            ));
+        }
+        Ok(Self { source, path })
+    }
+
+    /// To one member of the input.
+    pub(super) fn to_argument(name: &str) -> Self {
+        Self {
+            source: Source::Input,
+            path: vec![name.to_owned()],
+        }
+    }
+
+    /// The member of its source that it begins with, if it goes so far.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.path.first().map(String::as_str)
+    }
+
+    /// What stands there in `root`, the value of its source.
+    pub(super) fn find<'a>(&self, root: &'a Value) -> Option<&'a Value> {
+        self.path.iter().try_fold(root, |value, token| match value {
+            Value::Object(members) => members.get(token),
+            Value::Array(items) => items.get(index(token)?),
+            _ => None,
+        })
+    }
+}
+
+/// A place in an array, without zeros before it.
+fn index(token: &str) -> Option<usize> {
+    let is_canonical = token == "0" || !token.starts_with('0');
+    let is_number = token.bytes().all(|byte| byte.is_ascii_digit());
+    (is_canonical && is_number).then(|| token.parse().ok())?
+}
+
+fn unescaped(token: &str) -> Option<String> {
+    let mut text = String::with_capacity(token.len());
+    let mut characters = token.chars();
+    while let Some(character) = characters.next() {
+        text.push(match character {
+            '~' => match characters.next()? {
+                '0' => '~',
+                '1' => '/',
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(text)
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let escaped = |token: &str| token.replace('~', "~0").replace('/', "~1");
+        match &self.source {
+            Source::Input => f.write_str("/input")?,
+            Source::Step(name) => write!(f, "/steps/{}", escaped(name))?,
+        }
+        self.path
+            .iter()
+            .try_for_each(|token| write!(f, "/{}", escaped(token)))
+    }
+}

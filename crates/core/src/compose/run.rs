@@ -1,0 +1,296 @@
+//! Runs a composition.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::condition::Undecided;
+use super::keeper::{KeptSteps, StepKeeper};
+use super::pointer::{Pointer, Source};
+use super::step::{Call, Step};
+use super::template::{Scope, Template};
+use super::{Composition, Output};
+use crate::digest::sha256_hex;
+use crate::tool::{
+    CallContext, ErrorCode, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
+};
+
+/// One call of a composed tool.
+struct Run<'a> {
+    composition: &'a Composition,
+    context: &'a CallContext,
+    calls: &'a FurtherCalls,
+    input: Value,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What each finished step came to.
+    values: HashMap<String, Value>,
+    /// What there is to say of each, in the order in which they ended.
+    told: Vec<Value>,
+}
+
+type StepFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send + 'a>>;
+
+/// Runs the steps, or those that an earlier call has not come to, and makes the output.
+pub(super) async fn run(
+    composition: &Composition,
+    keeper: &dyn StepKeeper,
+    arguments: JsonObject,
+    context: CallContext,
+) -> Result<ToolOutput, ToolFailure> {
+    let Some(calls) = &context.further_calls else {
+        let message = "A composed tool runs in an executor alone";
+        return Err(ToolFailure::internal(message));
+    };
+    let input = Value::Object(arguments);
+    let key = key(composition, &input, &context);
+    let kept = keeper.take(key.clone()).await?;
+    let run = Run {
+        composition,
+        context: &context,
+        calls,
+        input,
+        state: Mutex::new(State::going_on(kept.as_ref())),
+    };
+    match run.sequence(&composition.steps).await {
+        Ok(()) => {
+            let output = run.output()?;
+            Ok(run.told_of(output, kept.as_ref()))
+        }
+        Err(failure) if failure.code == ErrorCode::ApprovalRequired => {
+            Err(run.stop(keeper, key, kept, failure).await)
+        }
+        Err(failure) => {
+            if let Some(kept) = kept.filter(|_| run.was_turned_away(&failure)) {
+                // Where that is impossible, they are as good as after any failure.
+                drop(keeper.keep(key, kept).await);
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// What stands for a call of this tool with these arguments by this caller.
+fn key(composition: &Composition, input: &Value, context: &CallContext) -> String {
+    let mut call = json!({
+        "arguments": input,
+        "channel": context.channel,
+        "composition": composition.digest(),
+        "principal": context.principal,
+        "user": context.user,
+        "vouched": context.is_user_vouched,
+    });
+    call.sort_all_objects();
+    sha256_hex(&call.to_string())
+}
+
+impl State {
+    fn going_on(kept: Option<&KeptSteps>) -> Self {
+        let steps = kept.into_iter().flat_map(|kept| kept.steps.clone());
+        Self {
+            values: steps.collect(),
+            told: Vec::new(),
+        }
+    }
+}
+
+impl Run<'_> {
+    fn sequence<'a>(&'a self, steps: &'a [Step]) -> StepFuture<'a> {
+        Box::pin(async move {
+            for step in steps {
+                self.step(step).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn step<'a>(&'a self, step: &'a Step) -> StepFuture<'a> {
+        match step {
+            Step::Call(call) => Box::pin(self.call(call)),
+            Step::Sequence(steps) => self.sequence(steps),
+            Step::Parallel(steps) => Box::pin(self.parallel(steps)),
+            Step::If {
+                condition,
+                then,
+                otherwise,
+                place,
+            } => Box::pin(async move {
+                let holds = self.look(|scope| condition.holds(scope));
+                let holds = holds.map_err(|undecided| self.undecided(place, &undecided))?;
+                self.sequence(if holds { then } else { otherwise }).await
+            }),
+        }
+    }
+
+    /// None is broken off because another has failed: what it does meanwhile would not be known.
+    /// A failure that no approval can mend is told first.
+    async fn parallel(&self, steps: &[Step]) -> Result<(), ToolFailure> {
+        let ended = join_all(steps.iter().map(|step| self.step(step))).await;
+        let failures = ended.into_iter().filter_map(Result::err);
+        let waits = |failure: &ToolFailure| failure.code == ErrorCode::ApprovalRequired;
+        match failures.min_by_key(waits) {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    async fn call(&self, call: &Call) -> Result<(), ToolFailure> {
+        if self.state.lock().values.contains_key(&call.name) {
+            return Ok(()); // An earlier call came so far.
+        }
+        let arguments = self.look(|scope| call.arguments.fill(scope));
+        let arguments =
+            arguments.map_err(|pointer| self.nothing_at(&format!("'{}'", call.name), &pointer))?;
+        let id = format!("{}/{}", self.context.call_id, call.name);
+        let is_lent = self.composition.lends.contains(&call.tool);
+        let made = ToolCall::new(id, &call.tool, arguments);
+        let result = self.calls.make(made, self.context.clone(), is_lent).await;
+        if !result.success {
+            return Err(failure_of(call, result));
+        }
+        let mut state = self.state.lock();
+        state.told.push(told(call, &result));
+        state.values.insert(call.name.clone(), value_of(result));
+        Ok(())
+    }
+
+    fn look<T>(&self, at: impl FnOnce(&Scope<'_>) -> T) -> T {
+        let state = self.state.lock();
+        at(&Scope {
+            input: &self.input,
+            steps: &state.values,
+        })
+    }
+
+    fn output(&self) -> Result<ToolOutput, ToolFailure> {
+        match &self.composition.output {
+            Output::Template(template) => {
+                let filled = self.look(|scope| Template::fill(template, scope));
+                let filled = filled.map_err(|pointer| self.nothing_at("output", &pointer))?;
+                Ok(ToolOutput::value(filled))
+            }
+            Output::Step(name) => {
+                let mut value = self.state.lock().values.remove(name).unwrap_or_default();
+                let mut output = ToolOutput::value(value["result"].take());
+                let data = value["data"].take();
+                output.data = (data != output.result).then_some(data);
+                Ok(output)
+            }
+        }
+    }
+
+    /// The output, with the steps that it comes from in its metadata.
+    fn told_of(&self, output: ToolOutput, kept: Option<&KeptSteps>) -> ToolOutput {
+        let output = output.with_metadata("steps", json!(self.state.lock().told));
+        match kept {
+            None => output,
+            Some(kept) => {
+                let steps: Vec<_> = kept.steps.keys().collect();
+                output.with_metadata("resumed", json!({"call": kept.call, "steps": steps}))
+            }
+        }
+    }
+
+    /// Whether a call that went on has failed before it came any further, and has changed nothing.
+    fn was_turned_away(&self, failure: &ToolFailure) -> bool {
+        let is_told_to_wait = matches!(
+            failure.code,
+            ErrorCode::RateLimited | ErrorCode::Unavailable
+        );
+        is_told_to_wait && self.state.lock().told.is_empty()
+    }
+
+    /// Keeps what there is until somebody has decided.
+    async fn stop(
+        &self,
+        keeper: &dyn StepKeeper,
+        key: String,
+        kept: Option<KeptSteps>,
+        failure: ToolFailure,
+    ) -> ToolFailure {
+        let values = std::mem::take(&mut self.state.lock().values);
+        let this_call = self.context.record.map(|record| record.to_string());
+        let steps = KeptSteps {
+            call: kept.and_then(|kept| kept.call).or(this_call),
+            steps: values.into_iter().collect(),
+        };
+        let is_kept = keeper.keep(key, steps).await;
+        if let Err(error) = &is_kept {
+            let tool = self.composition.definition().name();
+            tracing::warn!(
+                tool.name = %tool, %error,
+                "The finished steps of a call that waits for an approval are not kept"
+            );
+        }
+        failure.with_metadata("steps_kept", json!(is_kept.is_ok()))
+    }
+
+    fn undecided(&self, place: &str, undecided: &Undecided) -> ToolFailure {
+        match undecided {
+            Undecided::Nothing(pointer) => self.nothing_at(&format!("{place}.if"), pointer),
+            Undecided::Unlike(what) => ToolFailure::internal(format!("Step {place}.if: {what}")),
+        }
+    }
+
+    /// A reference points at nothing.
+    fn nothing_at(&self, place: &str, pointer: &Pointer) -> ToolFailure {
+        let message = format!("Step {place}: there is nothing at {pointer}");
+        match pointer.source {
+            Source::Input => ToolFailure::invalid_input(message),
+            Source::Step(_) => ToolFailure::internal(message),
+        }
+    }
+}
+
+/// What references to a step find.
+fn value_of(result: ToolResult) -> Value {
+    let text = result.to_message();
+    let structured = || result.result.get("structuredContent").cloned();
+    let data = match result.data {
+        Some(data) => data,
+        None => structured().unwrap_or_else(|| result.result.clone()),
+    };
+    json!({"result": result.result, "data": data, "text": text})
+}
+
+/// What the outer call says of a step.
+fn told(call: &Call, result: &ToolResult) -> Value {
+    json!({
+        "name": call.name,
+        "tool": call.tool,
+        "record_id": result.metadata.get("record_id"),
+        "execution_time": result.metadata.get("execution_time"),
+    })
+}
+
+/// The failure of a step as that of the whole: with the step's name and its code, and with what a
+/// caller needs to go on.
+fn failure_of(call: &Call, result: ToolResult) -> ToolFailure {
+    const PASSED_ON: [&str; 4] = [
+        "approval_id",
+        "approval_expires_at",
+        "arguments",
+        "retry_after",
+    ];
+    let code = result.error_code.unwrap_or(ErrorCode::InternalError);
+    let error = result.error_text();
+    let mut failure = ToolFailure::new(code, format!("Step '{}': {error}", call.name));
+    for key in PASSED_ON {
+        if let Some(value) = result.metadata.get(key) {
+            failure = failure.with_metadata(key, value.clone());
+        }
+    }
+    failure
+        .with_metadata("step", told(call, &result))
+        .with_result(result.result)
+}
+
+#[cfg(test)]
+mod tests;

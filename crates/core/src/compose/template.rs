@@ -1,0 +1,184 @@
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::MOST_DEPTH;
+use super::pointer::{Pointer, Source};
+
+/// JSON with references in it: an object with a key that begins with `$` is none itself.
+///
+/// - `{"$from": "/input/city"}` is what stands there; with `"default"` beside it, that where
+///   there is nothing.
+/// - `{"$text": ["In ", {"$from": "/input/city"}]}` is one text: strings as they are, all else as
+///   JSON.
+/// - `{"$literal": ...}` is what it holds, whatever that looks like.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Template {
+    /// A text, a number, a truth value, null, or what `$literal` holds.
+    Literal(Value),
+    From {
+        pointer: Pointer,
+        default: Option<Value>,
+    },
+    Text(Vec<Template>),
+    Array(Vec<Template>),
+    Object(Vec<(String, Template)>),
+}
+
+/// What references point into.
+pub(super) struct Scope<'a> {
+    pub(super) input: &'a Value,
+    pub(super) steps: &'a HashMap<String, Value>,
+}
+
+impl Scope<'_> {
+    pub(super) fn find(&self, pointer: &Pointer) -> Option<&Value> {
+        let root = match &pointer.source {
+            Source::Input => self.input,
+            Source::Step(name) => self.steps.get(name)?,
+        };
+        pointer.find(root)
+    }
+}
+
+impl Template {
+    /// Reads a template; where in it there is a fault, and which.
+    pub(super) fn parse(value: Value) -> Result<Self, (String, String)> {
+        Self::parse_at(value, 0)
+    }
+
+    fn parse_at(value: Value, depth: usize) -> Result<Self, (String, String)> {
+        // What stands in a template is deeper than the groups of steps are.
+        if depth > 4 * MOST_DEPTH {
+            return Err((String::new(), "this stands too deep".to_owned()));
+        }
+        let inside = |place: String| {
+            move |(deeper, what): (String, String)| (format!("{place}{deeper}"), what)
+        };
+        match value {
+            Value::Array(items) => {
+                let items = items.into_iter().enumerate();
+                let items = items.map(|(place, item)| {
+                    Self::parse_at(item, depth + 1).map_err(inside(format!("[{place}]")))
+                });
+                items.collect::<Result<_, _>>().map(Self::Array)
+            }
+            Value::Object(members) if members.keys().any(|key| key.starts_with('$')) => {
+                directive(members, depth)
+            }
+            Value::Object(members) => {
+                let members = members.into_iter().map(|(key, value)| {
+                    let value = Self::parse_at(value, depth + 1);
+                    let value = value.map_err(inside(format!(".{key}")))?;
+                    Ok((key, value))
+                });
+                members.collect::<Result<_, _>>().map(Self::Object)
+            }
+            plain => Ok(Self::Literal(plain)),
+        }
+    }
+
+    /// What it comes to; the reference that points at nothing, if one does.
+    pub(super) fn fill(&self, scope: &Scope<'_>) -> Result<Value, Pointer> {
+        Ok(match self {
+            Self::Literal(value) => value.clone(),
+            Self::From { pointer, default } => scope
+                .find(pointer)
+                .or(default.as_ref())
+                .cloned()
+                .ok_or_else(|| pointer.clone())?,
+            Self::Text(parts) => {
+                let mut text = String::new();
+                for part in parts {
+                    match part.fill(scope)? {
+                        Value::String(part) => text += &part,
+                        other => text += &other.to_string(),
+                    }
+                }
+                Value::String(text)
+            }
+            Self::Array(items) => {
+                let items = items.iter().map(|item| item.fill(scope));
+                Value::Array(items.collect::<Result<_, _>>()?)
+            }
+            Self::Object(members) => {
+                let members = members
+                    .iter()
+                    .map(|(key, value)| Ok((key.clone(), value.fill(scope)?)));
+                Value::Object(members.collect::<Result<_, Pointer>>()?)
+            }
+        })
+    }
+
+    /// What it comes to, without the members and items whose references point at nothing; none
+    /// where that is all of it.
+    pub(super) fn fill_what_is_there(&self, scope: &Scope<'_>) -> Option<Value> {
+        match self {
+            Self::Array(items) => {
+                let items = items.iter();
+                let items = items.filter_map(|item| item.fill_what_is_there(scope));
+                Some(Value::Array(items.collect()))
+            }
+            Self::Object(members) => {
+                let members = members.iter();
+                let members = members.filter_map(|(key, value)| {
+                    Some((key.clone(), value.fill_what_is_there(scope)?))
+                });
+                Some(Value::Object(members.collect()))
+            }
+            whole => whole.fill(scope).ok(),
+        }
+    }
+
+    /// Shows each reference, and whether it may point at nothing.
+    pub(super) fn for_each_reference(&self, see: &mut impl FnMut(&Pointer, bool)) {
+        match self {
+            Self::Literal(_) => {}
+            Self::From { pointer, default } => see(pointer, default.is_some()),
+            Self::Text(parts) | Self::Array(parts) => {
+                parts.iter().for_each(|part| part.for_each_reference(see));
+            }
+            Self::Object(members) => {
+                let members = members.iter();
+                members.for_each(|(_, value)| value.for_each_reference(see));
+            }
+        }
+    }
+}
+
+/// What an object with a key that begins with `$` is.
+fn directive(mut members: Map<String, Value>, depth: usize) -> Result<Template, (String, String)> {
+    let here = |what: String| (String::new(), what);
+    if let Some(value) = members.remove("$literal") {
+        return match members.is_empty() {
+            true => Ok(Template::Literal(value)),
+            false => Err(here("nothing stands beside '$literal'".to_owned())),
+        };
+    }
+    if let Some(from) = members.remove("$from") {
+        let default = members.remove("default");
+        let Value::String(from) = from else {
+            return Err(here("'$from' is a text".to_owned()));
+        };
+        let pointer = Pointer::parse(&from).map_err(here)?;
+        return match members.is_empty() {
+            true => Ok(Template::From { pointer, default }),
+            false => Err(here("beside '$from' stands 'default' alone".to_owned())),
+        };
+    }
+    if let Some(parts) = members.remove("$text") {
+        if !members.is_empty() {
+            return Err(here("nothing stands beside '$text'".to_owned()));
+        }
+        return match Template::parse_at(parts, depth + 1)? {
+            Template::Array(parts) => Ok(Template::Text(parts)),
+            _ => Err(here("'$text' is a list of parts".to_owned())),
+        };
+    }
+    let stray = members.keys().find(|key| key.starts_with('$'));
+    let stray = stray.map_or("$", String::as_str);
+    Err(here(format!(
+        "'{stray}' is not known: there are $from, $text and $literal, which says that what it \
+         holds is meant as it is"
+    )))
+}

@@ -1,0 +1,336 @@
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "what json! makes is handed over"
+)]
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::pointer::Pointer;
+use super::template::{Scope, Template};
+use super::*;
+
+fn declared(steps: Value) -> Value {
+    json!({"name": "both", "description": "A test", "steps": steps})
+}
+
+fn fault(declared: Value) -> String {
+    Composition::parse(declared).unwrap_err().to_string()
+}
+
+fn call(name: &str, arguments: Value) -> Value {
+    json!({"name": name, "tool": "echo", "arguments": arguments})
+}
+
+fn from(pointer: &str) -> Value {
+    json!({"x": {"$from": pointer}})
+}
+
+#[test]
+fn p_what_is_no_composition_is_refused_and_the_place_is_named() {
+    let say = |steps: Value| fault(declared(steps));
+    let cases = [
+        (say(json!([])), "steps: there are no steps"),
+        (
+            say(json!([{"name": "a"}])),
+            "steps[0]: a step is one of: a call",
+        ),
+        (
+            say(json!([{"tool": "echo"}])),
+            "steps[0]: a call has name, tool",
+        ),
+        (
+            say(json!([{"name": "a", "tool": "9x"}])),
+            "steps[0]: Invalid tool name '9x'",
+        ),
+        (
+            say(json!([{"name": "a", "tool": "echo", "argument": {}}])),
+            "unknown field `argument`",
+        ),
+        (
+            say(json!([call("a", json!([1]))])),
+            "steps[0]: arguments are an object",
+        ),
+        (
+            say(json!([call("a", json!({})), call("a", json!({}))])),
+            "steps: two steps are called 'a'",
+        ),
+        (
+            say(json!([call("a", from("/steps/b/data"))])),
+            "steps[0].arguments: '/steps/b/data': there is no step 'b'",
+        ),
+        (
+            say(json!([call("a", from("/steps/b")), call("b", json!({}))])),
+            "steps[0].arguments: '/steps/b': step 'b' does not run before",
+        ),
+        (
+            say(json!([call("a", from("/steps/a"))])),
+            "step 'a' does not run before",
+        ),
+        (
+            say(
+                json!([{"parallel": [call("a", json!({})), call("b", from("/steps/a"))]}, call("c", json!({}))]),
+            ),
+            "steps[0].parallel[1].arguments: '/steps/a': step 'a' does not run before",
+        ),
+        (
+            say(json!([
+                call("a", json!({})),
+                call("b", from("/steps/a/value"))
+            ])),
+            "steps[1].arguments.x: '/steps/a/value': a step has result, data and text",
+        ),
+        (
+            say(json!([call("a", from("input/x"))])),
+            "steps[0].arguments.x: 'input/x' is no reference",
+        ),
+        (
+            say(json!([call("a", from("/input/~2"))])),
+            "is no reference",
+        ),
+        (
+            say(json!([call("a", json!({"x": [{"$form": "/input"}]}))])),
+            "steps[0].arguments.x[0]: '$form' is not known",
+        ),
+        (
+            say(json!([call(
+                "a",
+                json!({"x": {"$from": "/input", "y": 1}})
+            )])),
+            "beside '$from' stands 'default' alone",
+        ),
+        (
+            say(json!([{"if": {"exists": "/input/x"}, "then": [call("a", json!({}))]}])),
+            "output: say what the output is",
+        ),
+        (
+            say(json!([
+                {"if": {"exists": "/input/x"}, "then": [call("a", json!({}))]},
+                call("b", from("/steps/a/data"))
+            ])),
+            "step 'a' runs on a condition alone",
+        ),
+        (
+            say(json!([{"if": {"equal": [1, 1]}, "then": [call("a", json!({}))]}])),
+            "steps[0].if: 'equal' is no condition",
+        ),
+        (
+            say(json!([{"if": {"less": [1]}, "then": [call("a", json!({}))]}])),
+            "steps[0].if: 'less' compares two values",
+        ),
+        (
+            say(
+                json!([{"if": {"exists": "/steps/z"}, "then": [call("a", json!({}))]}, call("b", json!({}))]),
+            ),
+            "steps[0].if: '/steps/z': there is no step 'z'",
+        ),
+    ];
+    for (said, expected) in cases {
+        assert!(said.contains(expected), "{said}\n  is not\n{expected}");
+    }
+    let mut lends = declared(json!([call("a", json!({}))]));
+    lends["lends"] = json!(["other"]);
+    assert_eq!(fault(lends), "lends: no step calls 'other'");
+    let mut nameless = declared(json!([call("a", json!({}))]));
+    nameless["name"] = json!("");
+    assert!(fault(nameless).contains("Invalid tool name"));
+}
+
+#[test]
+fn p_a_composition_has_bounds() {
+    let calls: Vec<_> = (0..=MOST_STEPS)
+        .map(|number| call(&format!("s{number}"), json!({})))
+        .collect();
+    let said = fault(declared(json!(calls)));
+    assert!(said.contains("65 calls are declared"), "{said}");
+    let mut deep = call("a", json!({}));
+    for _ in 0..=MOST_DEPTH {
+        deep = json!({"sequence": [deep]});
+    }
+    let said = fault(declared(json!([deep])));
+    assert!(said.contains("stand in each other"), "{said}");
+    let mut deep = json!(1);
+    for _ in 0..100 {
+        deep = json!([deep]);
+    }
+    let said = fault(declared(json!([call("a", json!({"x": deep}))])));
+    assert!(said.contains("too deep"), "{said}");
+}
+
+#[test]
+fn p_what_ran_on_a_condition_has_a_default() {
+    let steps = json!([
+        {"if": {"exists": "/input/x"}, "then": [call("a", json!({})), call("b", from("/steps/a"))]},
+        call("c", json!({"x": {"$from": "/steps/b/text", "default": "none"}})),
+    ]);
+    Composition::parse(declared(steps)).unwrap();
+}
+
+fn composition(name: &str, calls: &[&str]) -> Composition {
+    let steps = calls.iter().enumerate();
+    let steps: Vec<_> = steps
+        .map(|(number, tool)| json!({"name": format!("s{number}"), "tool": tool}))
+        .collect();
+    let declared = json!({"name": name, "description": "A test", "steps": steps});
+    Composition::parse(declared).unwrap()
+}
+
+#[test]
+fn p_a_circle_is_refused_and_its_way_is_named() {
+    let fine = [
+        composition("a", &["b", "c", "elsewhere"]),
+        composition("b", &["c", "c"]),
+        composition("c", &["calculator"]),
+    ];
+    circles(&fine).unwrap();
+    let round = [
+        composition("z", &["a"]),
+        composition("a", &["b"]),
+        composition("b", &["echo", "c"]),
+        composition("c", &["a"]),
+    ];
+    assert_eq!(
+        circles(&round).unwrap_err().to_string(),
+        "a: composed tools call each other in a circle: a -> b -> c -> a"
+    );
+    let own = circles(&[composition("a", &["a"])]).unwrap_err();
+    assert!(own.to_string().ends_with("a -> a"), "{own}");
+}
+
+#[test]
+fn p_compositions_do_not_grow_beyond_bounds_through_each_other() {
+    let mut all = vec![composition("t0", &["calculator"; 10])];
+    for number in 1..4 {
+        let below = format!("t{}", number - 1);
+        all.push(composition(&format!("t{number}"), &[below.as_str(); 10]));
+    }
+    let said = circles(&all).unwrap_err().to_string();
+    assert!(
+        said.starts_with("t2: one call would come to 1110"),
+        "{said}"
+    );
+    let names: Vec<_> = (0..10).map(|number| format!("n{number}")).collect();
+    let chain: Vec<_> = names
+        .windows(2)
+        .map(|pair| composition(&pair[0], &[&pair[1]]))
+        .collect();
+    let said = circles(&chain).unwrap_err().to_string();
+    assert!(said.contains("no more than 8 composed tools"), "{said}");
+}
+
+fn fill(template: Value, input: &Value) -> Result<Value, String> {
+    let template = Template::parse(template).map_err(|(place, what)| format!("{place}{what}"))?;
+    let steps = [(
+        "a".to_owned(),
+        json!({"result": 1, "data": {"n": [5, null]}, "text": "1"}),
+    )];
+    let scope = Scope {
+        input,
+        steps: &steps.into(),
+    };
+    template.fill(&scope).map_err(|pointer| pointer.to_string())
+}
+
+#[test]
+fn p_references_are_filled_in_and_what_looks_like_one_can_be_said() {
+    let input = json!({"city": "Ulm", "a/b~c": {"": [10, 20]}, "flag": false});
+    for (template, value) in [
+        (json!({"$from": "/input/city"}), Ok(json!("Ulm"))),
+        (json!({"$from": "/input/a~1b~0c//1"}), Ok(json!(20))),
+        (json!({"$from": "/input"}), Ok(input.clone())),
+        (json!({"$from": "/steps/a/data/n/0"}), Ok(json!(5))),
+        (json!({"$from": "/steps/a/data/n/1"}), Ok(json!(null))),
+        (
+            json!({"$from": "/steps/a/data/n/01"}),
+            Err("/steps/a/data/n/01"),
+        ),
+        (
+            json!({"$from": "/steps/a/data/n/-"}),
+            Err("/steps/a/data/n/-"),
+        ),
+        (json!({"$from": "/input/none"}), Err("/input/none")),
+        (
+            json!({"$from": "/input/none", "default": null}),
+            Ok(json!(null)),
+        ),
+        (
+            json!({"$text": ["In ", {"$from": "/input/city"}, ": ", {"$from": "/input/flag"}]}),
+            Ok(json!("In Ulm: false")),
+        ),
+        (
+            json!({"$literal": {"$from": "/input/city"}}),
+            Ok(json!({"$from": "/input/city"})),
+        ),
+        (json!("/input/city"), Ok(json!("/input/city"))),
+        (
+            json!({"q": ["$from", {"deep": {"$from": "/input/flag"}}]}),
+            Ok(json!({"q": ["$from", {"deep": false}]})),
+        ),
+    ] {
+        let filled = fill(template.clone(), &input);
+        assert_eq!(filled, value.map_err(str::to_owned), "{template}");
+    }
+}
+
+/// Any JSON, not too large.
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::hash_map("[$a-z/~0-9]{0,4}", inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// The pointer of every value in `value`.
+fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {
+    all.push(here.to_owned());
+    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .for_each(|(key, value)| pointers(value, &format!("{here}/{}", escaped(key)), all)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(place, value)| pointers(value, &format!("{here}/{place}"), all)),
+        _ => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn p_a_literal_is_what_it_holds_whatever_that_looks_like(value in json_value()) {
+        let template = json!({"x": {"$literal": value}});
+        prop_assert_eq!(fill(template, &json!({})), Ok(json!({"x": value})));
+    }
+
+    #[test]
+    fn p_every_value_of_the_input_has_a_reference(value in json_value()) {
+        let mut all = Vec::new();
+        pointers(&value, "", &mut all);
+        for pointer in all {
+            let reference = json!({"$from": format!("/input{pointer}")});
+            prop_assert_eq!(fill(reference, &value), Ok(value.pointer(&pointer).unwrap().clone()));
+        }
+    }
+
+    #[test]
+    fn p_no_text_makes_reading_a_reference_panic(text in "\\PC{0,24}|/(input|steps)[/~01a-]{0,12}") {
+        if let Ok(pointer) = Pointer::parse(&text) {
+            prop_assert_eq!(Pointer::parse(&pointer.to_string()), Ok(pointer));
+        }
+    }
+
+    #[test]
+    fn p_no_template_makes_reading_or_filling_panic(template in json_value(), input in json_value()) {
+        let _ = fill(template, &input);
+    }
+}

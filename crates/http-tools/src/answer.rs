@@ -1,0 +1,120 @@
+//! What a status and a body mean.
+
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
+use serde_json::{Value, json};
+
+/// Longest text that an error repeats of what the server says about it, in characters.
+const LONGEST_REASON: usize = 300;
+
+/// Longest result of a failed call, as text, in characters.
+const LONGEST_FAILURE: usize = 4_000;
+
+/// What the body is: JSON where it says so or looks like it, else text.
+pub(crate) fn value_of(headers: &HeaderMap, body: String) -> Result<Value, ToolFailure> {
+    let content_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = content_type.map(|text| text.split(';').next().unwrap_or_default().trim());
+    let says_json = essence.is_some_and(|essence| {
+        let essence = essence.to_ascii_lowercase();
+        essence == "application/json" || essence.ends_with("+json")
+    });
+    if body.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    match serde_json::from_str(&body) {
+        Ok(value) if says_json || essence.is_none() => Ok(value),
+        Err(_) if says_json => Err(ToolFailure::internal(
+            "The answer says that it is JSON, and is none",
+        )),
+        _ => Ok(Value::String(body)),
+    }
+}
+
+/// A successful answer, or the part of it that is wanted.
+pub(crate) fn output(
+    status: StatusCode,
+    value: Value,
+    result_at: Option<&str>,
+) -> Result<ToolOutput, ToolFailure> {
+    let value = match result_at {
+        None => value,
+        Some(place) => value.pointer(place).cloned().ok_or_else(|| {
+            ToolFailure::internal(format!("There is nothing at {place} in the answer"))
+        })?,
+    };
+    let output = match value {
+        Value::Null if result_at.is_none() => {
+            let said = format!("Done: status {}, without more", status.as_u16());
+            ToolOutput::text(said).with_data(Value::Null)
+        }
+        value => ToolOutput::value(value),
+    };
+    Ok(output.with_metadata("http_status", json!(status.as_u16())))
+}
+
+/// What a status that is no success means, with what the server says about it.
+pub(crate) fn failure(
+    host: &str,
+    status: StatusCode,
+    headers: &HeaderMap,
+    value: Value,
+) -> ToolFailure {
+    let code = match status.as_u16() {
+        401 | 403 | 407 => ErrorCode::Denied,
+        404 | 410 => ErrorCode::NotFound,
+        408 | 504 => ErrorCode::Timeout,
+        429 => ErrorCode::RateLimited,
+        400..=499 => ErrorCode::InvalidInput,
+        500..=599 => ErrorCode::Unavailable,
+        _ => ErrorCode::InternalError,
+    };
+    let reason = reason(&value).map(|reason| format!(": {reason}"));
+    let reason = reason.unwrap_or_default();
+    let message = format!("'{host}' answered with status {}{reason}", status.as_u16());
+    let mut failure = ToolFailure::new(code, message)
+        .with_result(shortened(value))
+        .with_metadata("http_status", json!(status.as_u16()));
+    if let Some(wait) = retry_after(headers) {
+        failure = failure.with_retry_after(wait);
+    }
+    failure
+}
+
+/// The seconds of `Retry-After`. A date in it is left alone: our clock may be another one.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// What a body says of the error, in the members that are usual for it.
+fn reason(value: &Value) -> Option<String> {
+    let error = &value["error"];
+    let texts = [
+        &value["detail"],
+        &error["message"],
+        error,
+        &value["message"],
+        &value["title"],
+    ];
+    let text = texts.into_iter().find_map(Value::as_str)?;
+    let text: String = text.chars().take(LONGEST_REASON).collect();
+    let text = text.replace(char::is_control, " ");
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// The body of a failure, or the beginning of its text.
+fn shortened(value: Value) -> Value {
+    let text = match &value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= LONGEST_FAILURE {
+        return value;
+    }
+    Value::String(text.chars().take(LONGEST_FAILURE).collect())
+}

@@ -1,0 +1,265 @@
+use http::{HeaderName, Method};
+use pillion_core::compose::InputTemplate;
+use pillion_core::digest::sha256_hex;
+use pillion_core::egress::EgressPolicy;
+use pillion_core::mcp::Authentication;
+use pillion_core::schema::CompiledSchema;
+use pillion_core::tool::{JsonObject, ToolDefinition};
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::door::{Door, DoorKeys};
+use crate::request::{QueryPart, RequestPlan, Style};
+use crate::url_template::UrlTemplate;
+use crate::{HttpTool, HttpToolError, StatusRange};
+
+/// Headers that are the connection's own.
+const NOT_TO_BE_SET: [&str; 8] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// An HTTP endpoint as it is declared.
+///
+/// `url` has places for arguments in its path and query (`{id}`); `query`, `headers` and `body`
+/// are [`InputTemplate`]s. Not `Debug`: there may be a credential in it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpToolEntry {
+    /// The tool's name.
+    pub name: String,
+    /// What it does, in words for the model.
+    pub description: String,
+    /// The group that it is listed under.
+    pub category: Option<String>,
+    /// `GET` unless something else stands here.
+    pub method: Option<String>,
+    /// Where it goes, with `{NAME}` where an argument stands.
+    pub url: String,
+    /// Parameters of the query, beside those in the URL.
+    #[serde(default)]
+    pub query: JsonObject,
+    /// Headers.
+    #[serde(default)]
+    pub headers: JsonObject,
+    /// Names of headers whose values no answer may show.
+    #[serde(default)]
+    pub secret_headers: Vec<String>,
+    /// The body, which is sent as JSON.
+    pub body: Option<Value>,
+    /// The JSON Schema of the arguments. Without one each argument that is mentioned is a text,
+    /// and those in the URL are required.
+    pub input_schema: Option<Value>,
+    /// The credential: none, bearer, api-key or basic.
+    #[serde(default)]
+    pub authentication: Authentication,
+    /// Where requests may go.
+    #[serde(default)]
+    pub egress: EgressPolicy,
+    /// How long the answer may take, body included. Default 30,000 ms.
+    pub timeout_ms: Option<u64>,
+    /// The longest answer, in bytes. Default 1 MiB.
+    pub max_answer_bytes: Option<usize>,
+    /// Which statuses are no errors. Default `["2XX"]`.
+    #[serde(default)]
+    pub success: Vec<StatusRange>,
+    /// The part of a JSON answer that is the result, as a JSON pointer. Default all of it.
+    pub result_at: Option<String>,
+    /// Whether calling it changes nothing. Default: with GET and HEAD.
+    pub read_only: Option<bool>,
+}
+
+pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
+    let digest = sha256_hex(
+        &json!([
+            entry.method,
+            entry.url,
+            entry.query,
+            entry.body,
+            entry.result_at
+        ])
+        .to_string(),
+    );
+    let method = method(entry.method.as_deref().unwrap_or("GET"))?;
+    if entry.body.is_some() && matches!(method, Method::GET | Method::HEAD) {
+        let what = format!("a {method} has no body");
+        return Err(HttpToolError::new("body", what));
+    }
+    if let Some(place) = entry.result_at.as_deref().filter(|place| !place.is_empty())
+        && !place.starts_with('/')
+    {
+        let what = format!("'{place}' is no JSON pointer: it begins with /");
+        return Err(HttpToolError::new("result_at", what));
+    }
+    let query = entry.query.into_iter().map(|(name, value)| {
+        let value = template("query", &name, value)?;
+        let style = Style::Repeated;
+        Ok(QueryPart { name, value, style })
+    });
+    let plan = RequestPlan {
+        url: UrlTemplate::parse(&entry.url)?,
+        query: query.collect::<Result<_, _>>()?,
+        headers: headers(entry.headers)?,
+        body: match entry.body {
+            None => None,
+            Some(body) => Some(template("body", "", body)?),
+        },
+        method,
+    };
+    let schema = match entry.input_schema {
+        Some(schema) => declared(schema, &plan)?,
+        None => schema_of(&plan),
+    };
+    let mut definition = ToolDefinition::builder(entry.name, entry.description)
+        .schema(schema)
+        .annotations(annotations(&plan.method, entry.read_only));
+    if let Some(category) = entry.category {
+        definition = definition.category(category);
+    }
+    let definition = definition
+        .build()
+        .map_err(|error| HttpToolError::new("", error.to_string()))?;
+    let door = Door::new(DoorKeys {
+        secrets: values_of(&plan.headers, &entry.secret_headers)?,
+        authentication: entry.authentication,
+        egress: entry.egress,
+        timeout_ms: entry.timeout_ms,
+        max_answer_bytes: entry.max_answer_bytes,
+        success: entry.success,
+    })?;
+    door.check(plan.url.sample())?;
+    registrable(HttpTool {
+        definition,
+        plan,
+        door,
+        result_at: entry.result_at,
+        digest,
+    })
+}
+
+/// A tool whose schema can be compiled, so that a registry takes it.
+pub(crate) fn registrable(tool: HttpTool) -> Result<HttpTool, HttpToolError> {
+    CompiledSchema::compile(tool.definition.input_schema())
+        .map_err(|error| HttpToolError::new("input_schema", error.to_string()))?;
+    Ok(tool)
+}
+
+fn method(text: &str) -> Result<Method, HttpToolError> {
+    match text.to_ascii_uppercase().as_str() {
+        "GET" => Ok(Method::GET),
+        "HEAD" => Ok(Method::HEAD),
+        "POST" => Ok(Method::POST),
+        "PUT" => Ok(Method::PUT),
+        "PATCH" => Ok(Method::PATCH),
+        "DELETE" => Ok(Method::DELETE),
+        _ => Err(HttpToolError::new(
+            "method",
+            "a method is GET, HEAD, POST, PUT, PATCH or DELETE",
+        )),
+    }
+}
+
+pub(crate) fn headers(
+    headers: JsonObject,
+) -> Result<Vec<(HeaderName, InputTemplate)>, HttpToolError> {
+    let headers = headers.into_iter().map(|(name, value)| {
+        let fault = |what: String| HttpToolError::new("headers", what);
+        let header: HeaderName = name
+            .parse()
+            .map_err(|_| fault(format!("'{name}' is no header's name")))?;
+        if NOT_TO_BE_SET.contains(&header.as_str()) {
+            return Err(fault(format!("'{name}' is the connection's own")));
+        }
+        Ok((header, template("headers", &name, value)?))
+    });
+    headers.collect()
+}
+
+/// The values of those headers, which are the same in every request.
+pub(crate) fn values_of(
+    headers: &[(HeaderName, InputTemplate)],
+    names: &[String],
+) -> Result<Vec<SecretString>, HttpToolError> {
+    let values = names.iter().map(|name| {
+        let found = headers
+            .iter()
+            .find(|(header, _)| header.as_str().eq_ignore_ascii_case(name));
+        let value = found.and_then(|(_, value)| value.fill(&json!({})));
+        match value {
+            Some(Value::String(value)) => Ok(SecretString::from(value)),
+            _ => {
+                let what = format!("'{name}' is no header with a text for its value");
+                Err(HttpToolError::new("secret_headers", what))
+            }
+        }
+    });
+    values.collect()
+}
+
+fn template(key: &'static str, name: &str, value: Value) -> Result<InputTemplate, HttpToolError> {
+    InputTemplate::parse(value).map_err(|error| {
+        let what = format!("{name}{}: {}", error.place, error.what);
+        HttpToolError::new(key, what)
+    })
+}
+
+/// How a tool of this method behaves, unless its operator says otherwise.
+pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObject {
+    let is_read_only = read_only.unwrap_or(matches!(*method, Method::GET | Method::HEAD));
+    let is_idempotent = is_read_only || matches!(*method, Method::PUT | Method::DELETE);
+    let mut annotations = JsonObject::new();
+    annotations.insert("readOnlyHint".to_owned(), json!(is_read_only));
+    annotations.insert("idempotentHint".to_owned(), json!(is_idempotent));
+    if *method == Method::DELETE && !is_read_only {
+        annotations.insert("destructiveHint".to_owned(), json!(true));
+    }
+    annotations.insert("openWorldHint".to_owned(), json!(true));
+    annotations
+}
+
+/// The names of the arguments that a plan mentions, those of the URL first.
+fn mentioned(plan: &RequestPlan) -> Vec<String> {
+    let mut names: Vec<String> = plan.url.arguments().map(str::to_owned).collect();
+    let templates = plan.query.iter().map(|part| &part.value);
+    let templates = templates.chain(plan.headers.iter().map(|(_, value)| value));
+    for name in templates
+        .chain(&plan.body)
+        .flat_map(InputTemplate::arguments)
+    {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// A schema that has every argument that the plan mentions.
+fn declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
+    let properties = &schema["properties"];
+    let missing = mentioned(plan)
+        .into_iter()
+        .find(|name| properties.get(name).is_none());
+    match missing {
+        None => Ok(schema),
+        Some(name) => {
+            let what = format!("'{name}' is none of its properties");
+            Err(HttpToolError::new("input_schema", what))
+        }
+    }
+}
+
+fn schema_of(plan: &RequestPlan) -> Value {
+    let properties: JsonObject = mentioned(plan)
+        .into_iter()
+        .map(|name| (name, json!({"type": "string"})))
+        .collect();
+    let required: Vec<_> = plan.url.arguments().collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}

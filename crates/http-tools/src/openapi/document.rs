@@ -1,0 +1,110 @@
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+use url::Url;
+
+use super::operation::Operation;
+use super::{references, text};
+use crate::HttpToolError;
+
+/// Longest document, in bytes.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// The methods whose operations can be tools.
+const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
+
+/// An OpenAPI document of version 3.0 or 3.1.
+pub(super) struct Document {
+    root: Value,
+}
+
+impl Document {
+    pub(super) fn read(path: &Path) -> Result<Self, HttpToolError> {
+        let unreadable = |error: std::io::Error| fault(format!("{}: {error}", path.display()));
+        let mut content = String::new();
+        let file = File::open(path).map_err(unreadable)?;
+        let mut file = file.take(LONGEST + 1);
+        file.read_to_string(&mut content).map_err(unreadable)?;
+        if content.len() as u64 > LONGEST {
+            return Err(fault(format!("it is longer than {LONGEST} bytes")));
+        }
+        Self::parse(&content)
+    }
+
+    /// Reads a document, JSON or YAML.
+    pub(super) fn parse(content: &str) -> Result<Self, HttpToolError> {
+        let root: Value = if content.trim_start().starts_with('{') {
+            serde_json::from_str(content).map_err(|error| fault(format!("no JSON: {error}")))?
+        } else {
+            serde_saphyr::from_str(content).map_err(|error| fault(format!("no YAML: {error}")))?
+        };
+        let version = text(&root, "openapi").unwrap_or_default();
+        if !["3.0.", "3.1."]
+            .iter()
+            .any(|known| version.starts_with(known))
+        {
+            return Err(fault(
+                "it is no OpenAPI document of version 3.0 or 3.1".to_owned(),
+            ));
+        }
+        Ok(Self { root })
+    }
+
+    /// Whether nullable and exclusive bounds are written as before JSON Schema 2020-12.
+    pub(super) fn has_old_schemas(&self) -> bool {
+        text(&self.root, "openapi").is_some_and(|version| version.starts_with("3.0."))
+    }
+
+    /// What a value is, which may be a reference to another place of the document.
+    pub(super) fn resolve<'a>(&'a self, value: &'a Value) -> Result<&'a Value, String> {
+        references::resolve(&self.root, value)
+    }
+
+    /// What stands at the place that a reference names.
+    pub(super) fn at(&self, reference: &str) -> Result<&Value, String> {
+        references::at(&self.root, reference)
+    }
+
+    /// What stands before the paths.
+    pub(super) fn base_url(&self, configured: Option<&str>) -> Result<String, HttpToolError> {
+        let fault = |what: &str| HttpToolError::new("base_url", what);
+        let of_document = || text(self.root.get("servers")?.get(0)?, "url");
+        let base = configured.or_else(of_document);
+        let base = base.filter(|base| !base.contains(['{', '}']));
+        let base = base.and_then(|base| Some((base, Url::parse(base).ok()?)));
+        let (base, url) = base.ok_or_else(|| fault("say where the API is: https://..."))?;
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(fault("the paths of the document stand right behind it"));
+        }
+        Ok(base.trim_end_matches('/').to_owned())
+    }
+
+    /// Every operation.
+    pub(super) fn operations(&self) -> Vec<Operation<'_>> {
+        let paths = self.root.get("paths").and_then(Value::as_object);
+        let mut operations = Vec::new();
+        for (path, item) in paths.into_iter().flatten() {
+            let Ok(item) = self.resolve(item) else {
+                continue;
+            };
+            for method in METHODS {
+                if let Some(operation) = item.get(method).filter(|it| it.is_object()) {
+                    operations.push(Operation::new(path, method, item, operation));
+                }
+            }
+        }
+        operations
+    }
+
+    /// The ids of the operations that have one.
+    pub(super) fn operation_ids(&self) -> Vec<&str> {
+        let operations = self.operations();
+        operations.iter().filter_map(Operation::id).collect()
+    }
+}
+
+fn fault(what: String) -> HttpToolError {
+    HttpToolError::new("document", what)
+}

@@ -1,0 +1,318 @@
+use std::sync::Arc;
+
+use http::{HeaderName, Method};
+use pillion_core::compose::InputTemplate;
+use pillion_core::digest::sha256_hex;
+use pillion_core::tool::{JsonObject, ToolDefinition};
+use serde_json::{Value, json};
+
+use super::document::Document;
+use super::schema::Schemas;
+use super::text;
+use crate::door::Door;
+use crate::request::{QueryPart, RequestPlan, Style};
+use crate::url_template::UrlTemplate;
+use crate::{HttpTool, HttpToolError, entry};
+
+/// Longest description, in characters: it stands in every request to a model.
+const LONGEST_DESCRIPTION: usize = 1_024;
+
+/// Largest schema, as JSON, in bytes.
+const LARGEST_SCHEMA: usize = 256 * 1024;
+
+/// The argument that a request's body is.
+const BODY: &str = "body";
+
+/// An operation of a document.
+pub(super) struct Operation<'a> {
+    path: &'a str,
+    method: &'static str,
+    /// What the path says for all its operations.
+    item: &'a Value,
+    operation: &'a Value,
+}
+
+/// What is collected while the parameters are read.
+struct Parts<'a> {
+    schemas: Schemas<'a>,
+    properties: JsonObject,
+    required: Vec<String>,
+    query: Vec<QueryPart>,
+    headers: Vec<(HeaderName, InputTemplate)>,
+    body: Option<InputTemplate>,
+}
+
+impl<'a> Operation<'a> {
+    pub(super) fn new(
+        path: &'a str,
+        method: &'static str,
+        item: &'a Value,
+        operation: &'a Value,
+    ) -> Self {
+        Self {
+            path,
+            method,
+            item,
+            operation,
+        }
+    }
+
+    pub(super) fn id(&self) -> Option<&'a str> {
+        text(self.operation, "operationId")
+    }
+
+    /// The operation as a tool.
+    pub(super) fn tool(
+        &self,
+        document: &'a Document,
+        base: &str,
+        prefix: &str,
+        headers: &[(HeaderName, InputTemplate)],
+        door: &Arc<Door>,
+    ) -> Result<HttpTool, HttpToolError> {
+        let shown = format!("{} {}", self.method.to_ascii_uppercase(), self.path);
+        let fault = |what: String| HttpToolError::new("operations", format!("{shown}: {what}"));
+        let of_url = |error: HttpToolError| fault(error.what);
+        let url = UrlTemplate::parse(&format!("{base}{}", self.path)).map_err(of_url)?;
+        door.check(url.sample())?;
+        let method = self.method.to_ascii_uppercase();
+        let method = Method::from_bytes(method.as_bytes()).map_err(|it| fault(it.to_string()))?;
+        let mut parts = Parts {
+            schemas: Schemas::of(document),
+            properties: JsonObject::new(),
+            required: Vec::new(),
+            query: Vec::new(),
+            headers: headers.to_vec(),
+            body: None,
+        };
+        for (parameter, name) in self.parameters(document).map_err(fault)? {
+            parts.add(document, parameter, name).map_err(fault)?;
+        }
+        let places: Vec<_> = url.arguments().map(str::to_owned).collect();
+        if let Some(stray) = places.iter().find(|name| !parts.required.contains(name)) {
+            return Err(fault(format!(
+                "'{stray}' stands in the path and is no parameter"
+            )));
+        }
+        if let Some(body) = self.operation.get("requestBody") {
+            parts.add_body(document, body).map_err(fault)?;
+        }
+        let name = self
+            .id()
+            .map_or_else(|| shown.to_ascii_lowercase(), str::to_owned);
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let name: String = name
+            .chars()
+            .map(|c| if legal(c) { c } else { '_' })
+            .collect();
+        let annotations = entry::annotations(&method, None);
+        let plan = RequestPlan {
+            method,
+            url,
+            query: parts.query,
+            headers: parts.headers,
+            body: parts.body,
+        };
+        let mut schema = json!({
+            "type": "object",
+            "properties": parts.properties,
+            "required": parts.required,
+            "additionalProperties": false,
+        });
+        let definitions = parts.schemas.definitions();
+        if !definitions.is_empty() {
+            schema["$defs"] = Value::Object(definitions);
+        }
+        let size = schema.to_string().len();
+        if size > LARGEST_SCHEMA {
+            return Err(fault(format!(
+                "its schema has {size} bytes; no more than {LARGEST_SCHEMA} may be"
+            )));
+        }
+        let digest = sha256_hex(&json!([shown, base, schema]).to_string());
+        let definition =
+            ToolDefinition::builder(format!("{prefix}{name}"), self.description(&shown))
+                .schema(schema)
+                .annotations(annotations)
+                .build()
+                .map_err(|error| fault(error.to_string()))?;
+        let tool = HttpTool {
+            definition,
+            plan,
+            door: Arc::clone(door),
+            result_at: None,
+            digest,
+        };
+        entry::registrable(tool).map_err(|error| fault(error.what))
+    }
+
+    fn description(&self, shown: &str) -> String {
+        let texts = ["summary", "description"];
+        let texts = texts
+            .into_iter()
+            .filter_map(|key| text(self.operation, key));
+        let texts: Vec<_> = texts
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .collect();
+        let whole = texts.join("\n\n");
+        match whole.is_empty() {
+            true => shown.to_owned(),
+            false => whole.chars().take(LONGEST_DESCRIPTION).collect(),
+        }
+    }
+
+    /// The parameters of the path and of the operation, which win, with the names of the arguments
+    /// that they are: their own, but for one that another place has already.
+    fn parameters(&self, document: &'a Document) -> Result<Vec<(&'a Value, String)>, String> {
+        let key = |parameter: &Value| {
+            Some((
+                text(parameter, "in")?.to_owned(),
+                text(parameter, "name")?.to_owned(),
+            ))
+        };
+        let mut all: Vec<((String, String), &'a Value)> = Vec::new();
+        for of in [self.item, self.operation] {
+            let given = of.get("parameters").and_then(Value::as_array);
+            for parameter in given.into_iter().flatten() {
+                let parameter = document.resolve(parameter)?;
+                let key = key(parameter).ok_or("a parameter has no name or place")?;
+                all.retain(|(known, _)| *known != key);
+                all.push((key, parameter));
+            }
+        }
+        // What stands in the path keeps its name.
+        all.sort_by_key(|((place, _), _)| place != "path");
+        let mut taken = vec![BODY.to_owned()];
+        let named = all.into_iter().map(|((place, name), parameter)| {
+            let argument = match taken.contains(&name) {
+                true => format!("{place}_{name}"),
+                false => name,
+            };
+            taken.push(argument.clone());
+            (parameter, argument)
+        });
+        Ok(named.collect())
+    }
+}
+
+impl Parts<'_> {
+    fn add(
+        &mut self,
+        document: &Document,
+        parameter: &Value,
+        argument: String,
+    ) -> Result<(), String> {
+        let name = text(parameter, "name").unwrap_or_default();
+        let is_required = parameter["required"] == true;
+        let style = text(parameter, "style");
+        let content = parameter.get("content").and_then(Value::as_object);
+        let of_content = content.and_then(|content| content.values().next());
+        let schema = parameter
+            .get("schema")
+            .or_else(|| of_content?.get("schema"));
+        let template = InputTemplate::argument(&argument);
+        match text(parameter, "in").unwrap_or_default() {
+            "path" if style.is_none_or(|style| style == "simple") && content.is_none() => {
+                if argument != name {
+                    return Err(format!("a path cannot have the parameter '{name}'"));
+                }
+            }
+            "path" => return Err(format!("the path's '{name}' is written in another style")),
+            "query" => self.query.push(QueryPart {
+                name: name.to_owned(),
+                value: template,
+                style: query_style(document, parameter, schema, content.is_some())?,
+            }),
+            "header" => {
+                let header: HeaderName = name
+                    .parse()
+                    .map_err(|_| format!("'{name}' is no header's name"))?;
+                // As the specification says: these are told otherwise.
+                if ["accept", "content-type", "authorization"].contains(&header.as_str()) {
+                    return Ok(());
+                }
+                let mut checked = JsonObject::new();
+                checked.insert(name.to_owned(), Value::Null);
+                entry::headers(checked).map_err(|error| error.what)?;
+                if self.headers.iter().any(|(known, _)| *known == header) {
+                    return Ok(()); // The operator has said what it is.
+                }
+                self.headers.push((header, template));
+            }
+            "cookie" if !is_required => return Ok(()),
+            place => return Err(format!("'{name}' is required, and stands in the {place}")),
+        }
+        let mut schema = match schema {
+            Some(schema) => self.schemas.copy(schema)?,
+            None => json!({}),
+        };
+        if let (Some(said), Value::Object(schema)) = (text(parameter, "description"), &mut schema)
+            && !schema.contains_key("$ref")
+        {
+            schema.entry("description").or_insert_with(|| json!(said));
+        }
+        if is_required || parameter["in"] == "path" {
+            self.required.push(argument.clone());
+        }
+        self.properties.insert(argument, schema);
+        Ok(())
+    }
+
+    fn add_body(&mut self, document: &Document, body: &Value) -> Result<(), String> {
+        let body = document.resolve(body)?;
+        let is_required = body["required"] == true;
+        let is_json = |kind: &str| {
+            let essence = kind.split(';').next().unwrap_or_default().trim();
+            essence == "application/json" || essence.ends_with("+json") || essence == "*/*"
+        };
+        let content = body.get("content").and_then(Value::as_object);
+        let json = content.and_then(|content| content.iter().find(|(kind, _)| is_json(kind)));
+        let Some((_, media)) = json else {
+            return match is_required {
+                true => Err("its body is no JSON".to_owned()),
+                false => Ok(()),
+            };
+        };
+        let schema = match media.get("schema") {
+            Some(schema) => self.schemas.copy(schema)?,
+            None => json!({}),
+        };
+        self.properties.insert(BODY.to_owned(), schema);
+        if is_required {
+            self.required.push(BODY.to_owned());
+        }
+        self.body = Some(InputTemplate::argument(BODY));
+        Ok(())
+    }
+}
+
+/// How lists and objects stand in the query.
+fn query_style(
+    document: &Document,
+    parameter: &Value,
+    schema: Option<&Value>,
+    is_content: bool,
+) -> Result<Style, String> {
+    if is_content {
+        return Ok(Style::Json);
+    }
+    let name = text(parameter, "name").unwrap_or_default();
+    let style = text(parameter, "style").unwrap_or("form");
+    let explode = parameter.get("explode").and_then(Value::as_bool);
+    let explode = explode.unwrap_or(style == "form");
+    let schema = schema.map(|schema| document.resolve(schema)).transpose()?;
+    let is_object = schema.is_some_and(|schema| schema["type"] == "object");
+    match style {
+        "deepObject" => Ok(Style::DeepObject),
+        // Its members would be parameters of any name.
+        _ if is_object => Err(format!(
+            "'{name}' is an object in the query, whose style is not deepObject"
+        )),
+        "form" | "spaceDelimited" | "pipeDelimited" if explode => Ok(Style::Repeated),
+        "form" => Ok(Style::Joined(",")),
+        "spaceDelimited" => Ok(Style::Joined("%20")),
+        "pipeDelimited" => Ok(Style::Joined("%7C")),
+        other => Err(format!("'{name}' has the unknown style '{other}'")),
+    }
+}

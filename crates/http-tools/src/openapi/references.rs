@@ -1,0 +1,29 @@
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+/// How many references may lead to each other.
+const MOST_HOPS: usize = 32;
+
+/// What `value` is, through every `$ref`.
+pub(super) fn resolve<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, String> {
+    let mut value = value;
+    for _ in 0..MOST_HOPS {
+        match value.get("$ref").and_then(Value::as_str) {
+            None => return Ok(value),
+            Some(reference) => value = at(root, reference)?,
+        }
+    }
+    Err("references lead to each other in a circle".to_owned())
+}
+
+/// What stands at the place in the document that a reference names.
+pub(super) fn at<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
+    let Some(pointer) = reference.strip_prefix('#') else {
+        return Err(format!(
+            "'{reference}' is in another document: only references within this one are followed"
+        ));
+    };
+    let pointer = percent_decode_str(pointer).decode_utf8_lossy();
+    root.pointer(&pointer)
+        .ok_or_else(|| format!("there is nothing at '{reference}'"))
+}

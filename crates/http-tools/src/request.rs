@@ -1,0 +1,145 @@
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use pillion_core::compose::InputTemplate;
+use pillion_core::egress::HttpRequest;
+use pillion_core::tool::ToolFailure;
+use serde_json::Value;
+
+use crate::door::Door;
+use crate::url_template::{UrlTemplate, encoded};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What a tool sends, with places for the arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestPlan {
+    pub(crate) method: Method,
+    pub(crate) url: UrlTemplate,
+    pub(crate) query: Vec<QueryPart>,
+    pub(crate) headers: Vec<(HeaderName, InputTemplate)>,
+    pub(crate) body: Option<InputTemplate>,
+}
+
+/// A parameter of the query.
+#[derive(Debug, Clone)]
+pub(crate) struct QueryPart {
+    pub(crate) name: String,
+    pub(crate) value: InputTemplate,
+    pub(crate) style: Style,
+}
+
+/// How lists and objects stand in a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// `a=1&a=2`.
+    Repeated,
+    /// `a=1,2`, with this between them.
+    Joined(&'static str),
+    /// `a[x]=1&a[y]=2`.
+    DeepObject,
+    /// As JSON.
+    Json,
+}
+
+impl RequestPlan {
+    /// The request for these arguments.
+    pub(crate) fn fill(&self, arguments: &Value, door: &Door) -> Result<HttpRequest, ToolFailure> {
+        let mut url = self.url.fill(arguments)?;
+        let mut query: Vec<String> = url.query().map(str::to_owned).into_iter().collect();
+        for part in &self.query {
+            if let Some(value) = part.value.fill(arguments) {
+                part.write(&value, &mut query)?;
+            }
+        }
+        if !query.is_empty() {
+            url.set_query(Some(&query.join("&")));
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, JSON);
+        let mut request = HttpRequest::get(url);
+        request.method = self.method.clone();
+        if let Some(body) = &self.body
+            && let Some(body) = body.fill(arguments)
+        {
+            headers.insert(CONTENT_TYPE, JSON);
+            request.body = body.to_string().into();
+        }
+        for (name, value) in &self.headers {
+            let Some(text) = value.fill(arguments).map(|value| header_text(name, &value)) else {
+                continue;
+            };
+            let Some(text) = text? else { continue };
+            let mut header = HeaderValue::from_str(&text).map_err(|_| {
+                ToolFailure::invalid_input(format!("No header '{name}' has such characters"))
+            })?;
+            // It may be one that the operator has taken from the environment.
+            header.set_sensitive(value.is_constant());
+            headers.insert(name.clone(), header);
+        }
+        door.sign(&mut headers);
+        request.headers = headers;
+        Ok(request)
+    }
+}
+
+/// A header's value; none for null.
+fn header_text(name: &HeaderName, value: &Value) -> Result<Option<String>, ToolFailure> {
+    Ok(Some(match value {
+        Value::Null => return Ok(None),
+        Value::Array(items) => {
+            let items: Option<Vec<_>> = items.iter().map(scalar).collect();
+            items.ok_or_else(|| misfit(name.as_str()))?.join(",")
+        }
+        other => scalar(other).ok_or_else(|| misfit(name.as_str()))?,
+    }))
+}
+
+impl QueryPart {
+    fn write(&self, value: &Value, query: &mut Vec<String>) -> Result<(), ToolFailure> {
+        let name = encoded(&self.name);
+        let misfits = || misfit(&self.name);
+        match (value, self.style) {
+            (Value::Null, _) => {}
+            (value, Style::Json) => query.push(format!("{name}={}", encoded(&value.to_string()))),
+            (Value::Array(items), Style::Joined(between)) => {
+                let items = items.iter().map(|item| Some(encoded(&scalar(item)?)));
+                let items: Option<Vec<_>> = items.collect();
+                let items = items.ok_or_else(misfits)?.join(between);
+                query.push(format!("{name}={items}"));
+            }
+            (Value::Array(items), _) => {
+                for item in items {
+                    let item = scalar(item).ok_or_else(misfits)?;
+                    query.push(format!("{name}={}", encoded(&item)));
+                }
+            }
+            (Value::Object(members), Style::DeepObject) => {
+                for (key, value) in members {
+                    let value = scalar(value).ok_or_else(misfits)?;
+                    let key = encoded(key);
+                    query.push(format!("{name}%5B{key}%5D={}", encoded(&value)));
+                }
+            }
+            (value, _) => {
+                let value = scalar(value).ok_or_else(misfits)?;
+                query.push(format!("{name}={}", encoded(&value)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text, a number or a truth value as text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+fn misfit(name: &str) -> ToolFailure {
+    ToolFailure::invalid_input(format!(
+        "'{name}' takes texts, numbers and truth values, one or a list"
+    ))
+}

@@ -1,0 +1,51 @@
+use serde::de::{Deserialize, Deserializer, Error};
+
+/// Which statuses mean that a tool has worked: one, as `404`, or a hundred, as `"2XX"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusRange {
+    first: u16,
+    last: u16,
+}
+
+impl StatusRange {
+    /// 200 to 299.
+    pub const SUCCESS: Self = Self {
+        first: 200,
+        last: 299,
+    };
+
+    /// Whether a status is one of them.
+    #[must_use]
+    pub fn contains(self, status: u16) -> bool {
+        (self.first..=self.last).contains(&status)
+    }
+}
+
+impl<'de> Deserialize<'de> for StatusRange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            One(u16),
+            Text(String),
+        }
+        let wrong = || D::Error::custom("a status is a number such as 404, or \"2XX\"");
+        match Written::deserialize(deserializer).map_err(|_| wrong())? {
+            Written::One(status @ 100..=599) => Ok(Self {
+                first: status,
+                last: status,
+            }),
+            Written::One(_) => Err(wrong()),
+            Written::Text(text) => match text.to_ascii_uppercase().as_bytes() {
+                [hundred @ b'1'..=b'5', b'X', b'X'] => {
+                    let first = u16::from(hundred - b'0') * 100;
+                    Ok(Self {
+                        first,
+                        last: first + 99,
+                    })
+                }
+                _ => Err(wrong()),
+            },
+        }
+    }
+}

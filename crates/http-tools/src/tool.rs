@@ -1,0 +1,86 @@
+use std::fmt;
+use std::sync::Arc;
+
+use pillion_core::tool::{
+    CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOutput,
+};
+use serde_json::Value;
+
+use crate::door::{self, Door};
+use crate::request::RequestPlan;
+use crate::{HttpToolEntry, HttpToolError, answer, entry};
+
+/// An HTTP endpoint as a tool.
+pub struct HttpTool {
+    pub(crate) definition: ToolDefinition,
+    pub(crate) plan: RequestPlan,
+    pub(crate) door: Arc<Door>,
+    /// The part of the answer that is wanted, as a JSON pointer.
+    pub(crate) result_at: Option<String>,
+    /// What stands for all that it sends, credentials aside.
+    pub(crate) digest: String,
+}
+
+impl HttpTool {
+    /// The tool that an entry declares. Does no I/O.
+    ///
+    /// # Errors
+    /// [`HttpToolError`] names the key that is at fault.
+    pub fn new(entry: HttpToolEntry) -> Result<Self, HttpToolError> {
+        entry::tool_of(entry)
+    }
+
+    async fn run(&self, arguments: &Value) -> Result<ToolOutput, ToolFailure> {
+        let door = &*self.door;
+        let request = self.plan.fill(arguments, door)?;
+        let host = request.url.host_str().unwrap_or_default().to_owned();
+        let failed = |error| door::failure(&error, &host, door);
+        let sent = door.client()?.send(request, door.limits.timeout).await;
+        let answer = sent.map_err(failed)?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = answer.bytes(door.limits.max_answer_bytes).await;
+        let body = String::from_utf8(body.map_err(failed)?.into());
+        let is_success = door
+            .limits
+            .success
+            .iter()
+            .any(|range| range.contains(status.as_u16()));
+        let Ok(body) = body else {
+            return match is_success {
+                true => Err(ToolFailure::internal("The answer is no text")),
+                false => Err(answer::failure(&host, status, &headers, Value::Null)),
+            };
+        };
+        let value = answer::value_of(&headers, door.without_secrets(body));
+        match is_success {
+            true => answer::output(status, value?, self.result_at.as_deref()),
+            false => {
+                let value = value.unwrap_or_default();
+                Err(answer::failure(&host, status, &headers, value))
+            }
+        }
+    }
+}
+
+impl Tool for HttpTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn digest(&self) -> Option<String> {
+        Some(self.digest.clone())
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.run(&Value::Object(arguments)).await })
+    }
+}
+
+impl fmt::Debug for HttpTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTool")
+            .field("name", self.definition.name())
+            .field("host", &self.plan.url.sample().host_str())
+            .finish_non_exhaustive()
+    }
+}

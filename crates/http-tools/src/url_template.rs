@@ -1,0 +1,241 @@
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use pillion_core::tool::ToolFailure;
+use serde_json::Value;
+use url::{Origin, Url};
+
+use crate::HttpToolError;
+
+/// All but what RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A text with nothing in it that means anything in a URL.
+pub(crate) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// A URL with places for arguments in its path and its query: `https://x.example/users/{id}`.
+///
+/// What fills a place stays in it: it is encoded, it is never empty, and a URL that a parser
+/// would read with another path than the one that stands there (`..`) is not requested.
+#[derive(Debug, Clone)]
+pub(crate) struct UrlTemplate {
+    pieces: Vec<Piece>,
+    origin: Origin,
+    /// The same with `x` in every place.
+    sample: Url,
+}
+
+#[derive(Debug, Clone)]
+enum Piece {
+    Text(String),
+    Argument(String),
+}
+
+impl UrlTemplate {
+    pub(crate) fn parse(text: &str) -> Result<Self, HttpToolError> {
+        let fault = |what: &str| HttpToolError::new("url", what);
+        let pieces = pieces(text).ok_or_else(|| {
+            fault("a place for an argument is its name in braces: https://x.example/users/{id}")
+        })?;
+        let authority = text.find("://").map(|begin| begin + 3);
+        let path = authority.and_then(|begin| Some(begin + text[begin..].find(['/', '?'])?));
+        if let Some(place) = text.find('{')
+            && path.is_none_or(|path| place < path)
+        {
+            return Err(fault("arguments have their places after the host alone"));
+        }
+        let written = join(&pieces, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
+        let sample = Url::parse(&written).map_err(|_| fault("this is no URL"))?;
+        if !sample.username().is_empty() || sample.password().is_some() {
+            return Err(fault(
+                "the URL holds a user or password: put them into 'authentication'",
+            ));
+        }
+        if sample.fragment().is_some() {
+            return Err(fault("what stands after '#' is never sent"));
+        }
+        if !is_as_written(&sample, &written) {
+            let what = format!("write the URL as it is sent: {sample}");
+            return Err(HttpToolError::new("url", what));
+        }
+        Ok(Self {
+            pieces,
+            origin: sample.origin(),
+            sample,
+        })
+    }
+
+    /// The URL with `x` in every place.
+    pub(crate) fn sample(&self) -> &Url {
+        &self.sample
+    }
+
+    /// The names of its places.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Argument(name) => Some(name.as_str()),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// The URL for these arguments.
+    pub(crate) fn fill(&self, arguments: &Value) -> Result<Url, ToolFailure> {
+        let bad = |name: &str, what: &str| {
+            ToolFailure::invalid_input(format!("The argument '{name}' {what}"))
+        };
+        let written = join(&self.pieces, |name| {
+            let text = match arguments.get(name) {
+                Some(Value::String(text)) => text.clone(),
+                Some(scalar @ (Value::Number(_) | Value::Bool(_))) => scalar.to_string(),
+                None | Some(Value::Null) => return Err(bad(name, "is missing")),
+                Some(_) => return Err(bad(name, "is a text, a number or a truth value")),
+            };
+            if text.is_empty() {
+                return Err(bad(name, "is empty"));
+            }
+            Ok(encoded(&text))
+        })?;
+        let refused = || ToolFailure::invalid_input("An argument would change the path of the URL");
+        let url = Url::parse(&written).map_err(|_| refused())?;
+        match url.origin() == self.origin && is_as_written(&url, &written) {
+            true => Ok(url),
+            false => Err(refused()),
+        }
+    }
+}
+
+fn pieces(text: &str) -> Option<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        let close = open + rest[open..].find('}')?;
+        let name = &rest[open + 1..close];
+        let before = &rest[..open];
+        if name.is_empty() || name.contains('{') || before.contains('}') {
+            return None;
+        }
+        pieces.push(Piece::Text(before.to_owned()));
+        pieces.push(Piece::Argument(name.to_owned()));
+        rest = &rest[close + 1..];
+    }
+    pieces.push(Piece::Text(rest.to_owned()));
+    (!rest.contains('}')).then_some(pieces)
+}
+
+fn join<E>(pieces: &[Piece], fill: impl Fn(&str) -> Result<String, E>) -> Result<String, E> {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(piece) => text += piece,
+            Piece::Argument(name) => text += &fill(name)?,
+        }
+    }
+    Ok(text)
+}
+
+/// Whether a parsed URL has the path and the query that were written, to the letter.
+fn is_as_written(url: &Url, written: &str) -> bool {
+    let rest = written.split_once("://").map_or("", |(_, rest)| rest);
+    let rest = rest.find(['/', '?']).map_or("", |begin| &rest[begin..]);
+    let (path, query) = match rest.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (rest, None),
+    };
+    let path = if path.is_empty() { "/" } else { path };
+    url.path() == path && url.query() == query
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[expect(clippy::needless_pass_by_value, reason = "what json! makes")]
+    fn fill(template: &str, arguments: Value) -> Result<String, String> {
+        let template = UrlTemplate::parse(template).map_err(|error| error.to_string())?;
+        let filled = template.fill(&arguments);
+        filled.map(String::from).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn f304_arguments_stay_in_their_places() {
+        const USER: &str = "https://x.example/users/{id}/mail?q={q}";
+        let url = |id: Value| fill(USER, json!({"id": id, "q": "a&b=c#d e"}));
+        let expected = |id: &str| {
+            let query = "a%26b%3Dc%23d%20e";
+            Ok(format!("https://x.example/users/{id}/mail?q={query}"))
+        };
+        assert_eq!(url(json!("7")), expected("7"));
+        assert_eq!(url(json!(7)), expected("7"));
+        assert_eq!(url(json!("a/b")), expected("a%2Fb"));
+        assert_eq!(url(json!("../../admin")), expected("..%2F..%2Fadmin"));
+        assert_eq!(url(json!("a\\b\r\n")), expected("a%5Cb%0D%0A"));
+        assert_eq!(url(json!("@evil.example")), expected("%40evil.example"));
+        assert_eq!(url(json!("é")), expected("%C3%A9"));
+        let changes = Err("An argument would change the path of the URL".to_owned());
+        for up in ["..", "."] {
+            assert_eq!(url(json!(up)), changes, "{up}");
+        }
+        // Encoded once, and so not a way up: a server that decodes once sees the text `%2e%2e`.
+        assert_eq!(url(json!("%2e%2e")), expected("%252e%252e"));
+        assert_eq!(
+            fill("https://x.example/a.{b}", json!({"b": "."})),
+            Ok("https://x.example/a..".to_owned())
+        );
+        assert_eq!(fill("https://x.example/.{b}", json!({"b": "."})), changes);
+        for (bad, what) in [
+            (json!(""), "is empty"),
+            (json!(null), "is missing"),
+            (json!([1]), "is a text, a number or a truth value"),
+        ] {
+            assert_eq!(url(bad), Err(format!("The argument 'id' {what}")));
+        }
+    }
+
+    #[test]
+    fn f304_a_host_is_never_an_argument() {
+        for (bad, what) in [
+            ("https://{host}/x", "after the host alone"),
+            ("{url}", "after the host alone"),
+            ("https://x.example{rest}", "after the host alone"),
+            ("https://x.example:{port}/x", "after the host alone"),
+            ("https://u:p@x.example/", "'authentication'"),
+            ("https://x.example/#a", "never sent"),
+            ("https://x.example/{", "in braces"),
+            ("https://x.example/{}", "in braces"),
+            ("https://x.example/a}", "in braces"),
+            ("https://x.example/a/../b", "write the URL as it is sent"),
+            ("nothing", "no URL"),
+        ] {
+            let error = UrlTemplate::parse(bad).unwrap_err().to_string();
+            assert!(error.contains(what), "{bad}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn f304_no_argument_changes_more_than_its_place(id in "\\PC{1,20}|[./\\\\%@:?#{}]{1,8}", q in ".{1,20}") {
+            let template = UrlTemplate::parse("https://x.example:8443/a/{id}/b?q={q}&r=1").unwrap();
+            if let Ok(url) = template.fill(&json!({"id": id, "q": q})) {
+                prop_assert_eq!(url.host_str(), Some("x.example"));
+                prop_assert_eq!(url.port(), Some(8443));
+                prop_assert!(url.fragment().is_none() && url.username().is_empty());
+                let segments: Vec<_> = url.path_segments().unwrap().collect();
+                prop_assert_eq!((segments.len(), segments[0], segments[2]), (3, "a", "b"));
+                let decode = |text| percent_encoding::percent_decode_str(text).decode_utf8().unwrap().into_owned();
+                prop_assert_eq!(decode(segments[1]), id);
+                let query = url.query().unwrap();
+                prop_assert_eq!(query.matches('&').count(), 1);
+                prop_assert_eq!(decode(query.strip_prefix("q=").unwrap().strip_suffix("&r=1").unwrap()), q);
+            } else {
+                prop_assert!(matches!(id.as_str(), "." | ".."), "{}", id);
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! HTTP tools against a server on this machine.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test fails by panicking, and hands over what json! makes"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{Response, StatusCode};
+use axum::routing::any;
+use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure, ToolOutput};
+use pillion_http_tools::{HttpTool, HttpToolEntry};
+use serde_json::{Value, json};
+
+fn answer(status: u16, kind: &str, body: impl Into<Body>) -> Response<Body> {
+    let builder = Response::builder().status(status);
+    builder
+        .header("content-type", kind)
+        .body(body.into())
+        .unwrap()
+}
+
+/// Says what it was sent.
+async fn echo(request: Request) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let headers: serde_json::Map<_, _> = parts
+        .headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), json!(value.to_str().unwrap_or("?"))))
+        .collect();
+    let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+    let said = json!({
+        "method": parts.method.as_str(),
+        "uri": parts.uri.to_string(),
+        "headers": headers,
+        "body": serde_json::from_slice::<Value>(&body).unwrap_or_default(),
+    });
+    answer(200, "application/json; charset=utf-8", said.to_string())
+}
+
+/// The server's URL, and that of another origin which echoes.
+async fn servers() -> (String, String) {
+    let serve = async |router: Router| {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        url
+    };
+    let other = serve(Router::new().fallback(any(echo))).await;
+    let elsewhere = other.clone();
+    let status = |status: u16| any(move || async move { answer(status, "text/plain", "no") });
+    let router = Router::new()
+        .route("/401", status(401))
+        .route("/403", status(403))
+        .route("/404", status(404))
+        .route(
+            "/422",
+            any(|| async {
+                answer(
+                    422,
+                    "application/problem+json",
+                    r#"{"detail": "size is too small"}"#,
+                )
+            }),
+        )
+        .route("/500", status(500))
+        .route("/504", status(504))
+        .route("/204", any(|| async { StatusCode::NO_CONTENT }))
+        .route(
+            "/429",
+            any(|| async {
+                let mut answer = answer(429, "text/plain", "slowly");
+                answer
+                    .headers_mut()
+                    .insert("retry-after", "7".parse().unwrap());
+                answer
+            }),
+        )
+        .route("/text", any(|| async { answer(200, "text/plain", "[1]") }))
+        .route(
+            "/broken",
+            any(|| async { answer(200, "application/json", "{\"a\":") }),
+        )
+        .route(
+            "/binary",
+            any(|| async { answer(200, "image/png", vec![0xff, 0xfe]) }),
+        )
+        .route(
+            "/long",
+            any(|| async { answer(200, "text/plain", vec![b'x'; 4096]) }),
+        )
+        .route(
+            "/slow",
+            any(|| async {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }),
+        )
+        .route(
+            "/away",
+            any(move || async move {
+                let mut answer = answer(307, "text/plain", "");
+                answer
+                    .headers_mut()
+                    .insert("location", elsewhere.parse().unwrap());
+                answer
+            }),
+        )
+        .fallback(any(echo));
+    (serve(router).await, other)
+}
+
+fn tool(mut declared: Value) -> Arc<HttpTool> {
+    declared["name"] = json!("far");
+    declared["description"] = json!("A test");
+    let entry: HttpToolEntry = serde_json::from_value(declared).unwrap();
+    Arc::new(HttpTool::new(entry).unwrap())
+}
+
+async fn call(tool: &Arc<HttpTool>, arguments: Value) -> Result<ToolOutput, ToolFailure> {
+    let arguments = arguments.as_object().cloned().unwrap();
+    Arc::clone(tool)
+        .call(arguments, CallContext::default())
+        .await
+}
+
+#[tokio::test]
+async fn f304_a_call_becomes_the_request_that_was_declared() {
+    let (url, _) = servers().await;
+    let tool = tool(json!({
+        "method": "post",
+        "url": format!("{url}/users/{{id}}/notes?v=1"),
+        "query": {"tag": {"$from": "/input/tags"}, "fixed": "a b", "lacking": {"$from": "/input/none"}},
+        "headers": {"X-Tenant": {"$from": "/input/tenant"}, "X-Fixed": "fixed-value"},
+        "body": {"text": {"$from": "/input/text"}, "more": {"$from": "/input/more"}, "n": 1},
+        "authentication": {"type": "api-key", "key": "hush-hush", "header": "x-tenant"},
+        "secret_headers": ["x-fixed"],
+    }));
+    let arguments =
+        json!({"id": "a/../b", "tags": ["x", "y&z=1"], "tenant": "t1", "text": "\"hi\""});
+    let said = call(&tool, arguments).await.unwrap();
+    assert_eq!(said.result["method"], json!("POST"));
+    assert_eq!(
+        said.result["uri"],
+        json!("/users/a%2F..%2Fb/notes?v=1&tag=x&tag=y%26z%3D1&fixed=a%20b")
+    );
+    assert_eq!(said.result["body"], json!({"text": "\"hi\"", "n": 1}));
+    assert_eq!(said.result["headers"]["x-fixed"], json!("[redacted]"));
+    assert_eq!(
+        said.result["headers"]["content-type"],
+        json!("application/json")
+    );
+    // The credential wins over an argument in its place, and its server's answer does not show it.
+    assert_eq!(said.result["headers"]["x-tenant"], json!("[redacted]"));
+    assert_eq!(said.metadata["http_status"], json!(200));
+}
+
+#[tokio::test]
+async fn f304_an_argument_cannot_become_another_header() {
+    let (url, _) = servers().await;
+    let tool = tool(json!({"url": url, "headers": {"X-A": {"$from": "/input/a"}}}));
+    for bad in ["x\r\nX-B: 1", "x\nX-B: 1", "x\0"] {
+        let failure = call(&tool, json!({"a": bad})).await.unwrap_err();
+        assert_eq!(failure.code, ErrorCode::InvalidInput, "{bad:?}");
+        assert_eq!(failure.message, "No header 'x-a' has such characters");
+    }
+}
+
+#[tokio::test]
+async fn f304_statuses_become_codes() {
+    let (url, _) = servers().await;
+    let tool = tool(json!({"url": format!("{url}/{{what}}")}));
+    for (what, code) in [
+        ("401", ErrorCode::Denied),
+        ("403", ErrorCode::Denied),
+        ("404", ErrorCode::NotFound),
+        ("422", ErrorCode::InvalidInput),
+        ("429", ErrorCode::RateLimited),
+        ("500", ErrorCode::Unavailable),
+        ("504", ErrorCode::Timeout),
+        ("broken", ErrorCode::InternalError),
+        ("binary", ErrorCode::InternalError),
+    ] {
+        let failure = call(&tool, json!({"what": what})).await.unwrap_err();
+        assert_eq!(failure.code, code, "{what}: {failure}");
+        if what == "422" {
+            assert_eq!(
+                failure.message,
+                "'127.0.0.1' answered with status 422: size is too small"
+            );
+            assert_eq!(failure.result, json!({"detail": "size is too small"}));
+        }
+        let wait = failure.metadata.get("retry_after");
+        assert_eq!(wait, (what == "429").then_some(&json!(7)), "{what}");
+    }
+    let output = call(&tool, json!({"what": "204"})).await.unwrap();
+    assert_eq!(output.result, json!("Done: status 204, without more"));
+    // A text is a text, also one that could be JSON.
+    let output = call(&tool, json!({"what": "text"})).await.unwrap();
+    assert_eq!(output.result, json!("[1]"));
+}
+
+#[tokio::test]
+async fn f304_the_operator_says_which_statuses_are_fine_and_what_is_wanted() {
+    let (url, _) = servers().await;
+    let fine = tool(json!({"url": format!("{url}/404"), "success": ["2xx", 404]}));
+    assert_eq!(call(&fine, json!({})).await.unwrap().result, json!("no"));
+    let part = tool(json!({"url": format!("{url}/x"), "result_at": "/headers/accept"}));
+    assert_eq!(
+        call(&part, json!({})).await.unwrap().result,
+        json!("application/json")
+    );
+    let lacking = tool(json!({"url": format!("{url}/x"), "result_at": "/nothing"}));
+    let failure = call(&lacking, json!({})).await.unwrap_err();
+    assert_eq!(
+        failure.message,
+        "There is nothing at /nothing in the answer"
+    );
+}
+
+#[tokio::test]
+async fn f304_answers_are_bounded_in_time_and_length() {
+    let (url, _) = servers().await;
+    let slow = tool(json!({"url": format!("{url}/slow"), "timeout_ms": 200}));
+    let failure = call(&slow, json!({})).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Timeout);
+    assert_eq!(failure.message, "'127.0.0.1' gave no answer within 0.2s");
+    let long = tool(json!({"url": format!("{url}/long"), "max_answer_bytes": 1000}));
+    let failure = call(&long, json!({})).await.unwrap_err();
+    assert_eq!(
+        failure.message,
+        "The answer of '127.0.0.1' is longer than 1000 bytes"
+    );
+    let nobody = tool(json!({"url": "http://127.0.0.1:1/"}));
+    let failure = call(&nobody, json!({})).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Unavailable);
+}
+
+#[tokio::test]
+async fn l1_a_redirect_to_another_origin_carries_nothing_there() {
+    let (url, _) = servers().await;
+    let away = tool(json!({
+        "url": format!("{url}/away"), "authentication": {"type": "bearer", "token": "hush-hush"},
+    }));
+    let failure = call(&away, json!({})).await.unwrap_err();
+    assert!(
+        failure.message.contains("another place was refused"),
+        "{failure}"
+    );
+    assert!(!format!("{away:?}").contains("hush"));
+}
+
+#[tokio::test]
+async fn f304_what_cannot_be_requested_is_refused_when_it_is_declared() {
+    let refuse = |rest: Value| {
+        let mut declared =
+            json!({"name": "far", "description": "A test", "url": "https://x.example/"});
+        declared
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().cloned().unwrap());
+        let entry: HttpToolEntry = serde_json::from_value(declared).unwrap();
+        let error = HttpTool::new(entry).unwrap_err();
+        format!("{}: {error}", error.key)
+    };
+    for (rest, what) in [
+        (
+            json!({"url": "http://x.example/"}),
+            "url: plain http to 'x.example' is not allowed",
+        ),
+        (
+            json!({"url": "https://169.254.169.254/"}),
+            "url: the link-local address",
+        ),
+        (json!({"url": "ftp://x.example/"}), "url: only https"),
+        (json!({"body": {}}), "body: a GET has no body"),
+        (json!({"method": "CONNECT"}), "method: a method is"),
+        (
+            json!({"headers": {"Host": "y"}}),
+            "headers: 'Host' is the connection's own",
+        ),
+        (
+            json!({"headers": {"a b": "y"}}),
+            "headers: 'a b' is no header's name",
+        ),
+        (
+            json!({"query": {"q": {"$from": "/steps/a"}}}),
+            "query: q: '/steps/a': there are no steps",
+        ),
+        (
+            json!({"query": {"q": {"$from": "/input/q"}}, "input_schema": {}}),
+            "'q' is none of its properties",
+        ),
+        (
+            json!({"input_schema": {"properties": {"q": {"type": "strange"}}}}),
+            "input_schema: ",
+        ),
+        (
+            json!({"result_at": "data"}),
+            "result_at: 'data' is no JSON pointer",
+        ),
+        (json!({"timeout_ms": 0}), "timeout_ms: "),
+        (
+            json!({"authentication": {"type": "bearer", "token": "hush\n"}}),
+            "authentication: it has",
+        ),
+        (
+            json!({"authentication": {"type": "oauth"}}),
+            "authentication: HTTP tools have",
+        ),
+    ] {
+        let said = refuse(rest);
+        assert!(said.contains(what), "{said}\n  is not\n{what}");
+        assert!(!said.contains("hush"), "{said}");
+    }
+}

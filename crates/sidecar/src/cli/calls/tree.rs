@@ -1,0 +1,80 @@
+use std::collections::{HashMap, HashSet};
+
+use pillion_wire::ToolCallEntry;
+
+/// The column of the tool's name.
+const TOOL: usize = 2;
+
+/// The rows of calls, each below the call that made it and indented under that one: the outermost
+/// in the order in which they come, those that they made in the order in which they began. A call
+/// whose maker is not among them stands by itself.
+pub(super) fn rows(
+    calls: &[ToolCallEntry],
+    row: impl Fn(&ToolCallEntry) -> [String; 6],
+) -> Vec<[String; 6]> {
+    let known: HashSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
+    let mut made: HashMap<&str, Vec<&ToolCallEntry>> = HashMap::new();
+    let mut outermost = Vec::new();
+    for call in calls {
+        match call.parent_id.as_deref().filter(|id| known.contains(id)) {
+            Some(parent) => made.entry(parent).or_default().push(call),
+            None => outermost.push(call),
+        }
+    }
+    let mut rows = Vec::with_capacity(calls.len());
+    // The next to be shown stands last.
+    let mut left: Vec<_> = outermost.into_iter().rev().map(|call| (0, call)).collect();
+    while let Some((depth, call)) = left.pop() {
+        let mut row = row(call);
+        if depth > 0 {
+            row[TOOL] = format!("{}└ {}", "  ".repeat(depth - 1), row[TOOL]);
+        }
+        rows.push(row);
+        // Newest first is what the sidecar lists, so that the oldest is the next.
+        let below = made.remove(call.id.as_str()).unwrap_or_default();
+        left.extend(below.into_iter().map(|call| (depth + 1, call)));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn p_calls_stand_below_the_call_that_made_them() {
+        let call = |id: &str, parent: Option<&str>| {
+            let entry = json!({
+                "id": id, "toolName": id, "parentId": parent, "arguments": {}, "status": "success",
+                "startedAt": "",
+            });
+            serde_json::from_value::<ToolCallEntry>(entry).unwrap()
+        };
+        // As listed: the newest first.
+        let calls = [
+            call("b2", Some("b")),
+            call("a3", Some("a1")),
+            call("b1", Some("b")),
+            call("b", None),
+            call("a2", Some("a")),
+            call("lost", Some("elsewhere")),
+            call("a1", Some("a")),
+            call("a", None),
+        ];
+        let row = |call: &ToolCallEntry| {
+            let mut row: [String; 6] = Default::default();
+            row[TOOL].clone_from(&call.tool_name);
+            row
+        };
+        let shown: Vec<_> = rows(&calls, row)
+            .into_iter()
+            .map(|row| row[TOOL].clone())
+            .collect();
+        assert_eq!(
+            shown,
+            ["b", "└ b1", "└ b2", "lost", "a", "└ a1", "  └ a3", "└ a2"]
+        );
+    }
+}

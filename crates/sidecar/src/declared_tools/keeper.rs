@@ -1,0 +1,54 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::compose::{KeepFuture, KeptInMemory, KeptSteps, StepKeeper, TakeFuture};
+use pillion_core::store::{Store, StoreError, Timestamp};
+use pillion_core::tool::{ErrorCode, ToolFailure};
+
+/// Keeps the finished steps of calls that wait for an approval in the store, as long as an
+/// approval counts: so that they are there after a restart.
+pub(crate) struct Keeper {
+    store: Arc<dyn Store>,
+    time: Duration,
+}
+
+impl Keeper {
+    /// A keeper in `store`, or in memory where nothing is stored.
+    pub(crate) fn over(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn StepKeeper> {
+        match store {
+            Some(store) => Arc::new(Self { store, time }),
+            None => Arc::new(KeptInMemory::new(time)),
+        }
+    }
+}
+
+impl StepKeeper for Keeper {
+    fn take(&self, key: String) -> TakeFuture {
+        let store = Arc::clone(&self.store);
+        Box::pin(async move {
+            let kept = store.take_steps(&key, Timestamp::now()).await;
+            let Some(json) = kept.map_err(|error| of_store(&error))? else {
+                return Ok(None);
+            };
+            let steps: Result<KeptSteps, _> = serde_json::from_str(&json);
+            let unreadable = |_| ToolFailure::internal("What was kept of this call is unreadable");
+            steps.map(Some).map_err(unreadable)
+        })
+    }
+
+    fn keep(&self, key: String, steps: KeptSteps) -> KeepFuture {
+        let store = Arc::clone(&self.store);
+        let expires_at = Timestamp::now().plus(self.time);
+        Box::pin(async move {
+            let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
+            let json = serde_json::to_string(&steps).map_err(unwritten)?;
+            let kept = store.keep_steps(&key, &json, expires_at).await;
+            kept.map_err(|error| of_store(&error))
+        })
+    }
+}
+
+fn of_store(error: &StoreError) -> ToolFailure {
+    tracing::warn!(%error, "The steps of a composed tool are out of reach");
+    ToolFailure::new(ErrorCode::Unavailable, "The store cannot be used")
+}

@@ -1,0 +1,40 @@
+use async_trait::async_trait;
+use pillion_core::store::{KeptStepsStore, StoreError, Timestamp};
+
+use crate::sql_store::SqlStore;
+
+#[async_trait]
+impl KeptStepsStore for SqlStore {
+    async fn keep_steps(
+        &self,
+        key: &str,
+        json: &str,
+        expires_at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO kept_steps (name, json, expires_at) VALUES ($1, $2, $3) \
+                   ON CONFLICT (name) DO UPDATE SET json = excluded.json, \
+                   expires_at = excluded.expires_at";
+        let values = vec![key.into(), json.into(), expires_at.into()];
+        self.database.write(sql, values).await?;
+        Ok(())
+    }
+
+    async fn take_steps(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
+        let find = "SELECT json FROM kept_steps WHERE name = $1 AND expires_at > $2";
+        let values = vec![key.into(), now.into()];
+        let Some(row) = self.database.read_one(find, values).await? else {
+            return Ok(None);
+        };
+        let json = row.text("json")?;
+        // Of several that have read it one takes it.
+        let take = "DELETE FROM kept_steps WHERE name = $1 AND json = $2";
+        let values = vec![key.into(), json.as_str().into()];
+        let is_taken = self.database.write(take, values).await? == 1;
+        Ok(is_taken.then_some(json))
+    }
+
+    async fn remove_expired_steps(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM kept_steps WHERE expires_at <= $1";
+        self.database.write(sql, vec![now.into()]).await
+    }
+}

@@ -1,0 +1,311 @@
+//! Tools that the configuration makes of other tools (P): through every door, in the call log,
+//! and across approvals, restarts and reloads.
+
+use std::path::Path;
+
+use pillion_client::{Caller, Client};
+use serde_json::{Value, json};
+
+use crate::approvals::decide;
+use crate::http;
+use crate::mcp_server::{McpServer, Mood};
+use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::reload::reload;
+use crate::routes::mcp::ask;
+
+/// Squares two numbers side by side and adds them up.
+const PYTHAGORAS: &str = r#"
+[[composed_tools]]
+name = "sum_of_squares"
+description = "The sum of the squares of two numbers"
+input_schema = { properties = { a = { type = "number" }, b = { type = "number" } }, required = ["a", "b"] }
+
+[[composed_tools.steps]]
+parallel = [
+  { name = "a2", tool = "calculator", arguments = { expression = { "$text" = [{ "$from" = "/input/a" }, "**2"] } } },
+  { name = "b2", tool = "calculator", arguments = { expression = { "$text" = [{ "$from" = "/input/b" }, "**2"] } } },
+]
+
+[[composed_tools.steps]]
+name = "sum"
+tool = "calculator"
+arguments.expression = { "$text" = [{ "$from" = "/steps/a2/text" }, "+", { "$from" = "/steps/b2/text" }] }
+"#;
+
+fn execute(socket: &Path, tool: &str, arguments: &Value, headers: &str) -> Value {
+    let target = format!("/api/v1/tools/execute/{tool}");
+    let body = arguments.to_string();
+    let reply = http::send(socket, "POST", &target, headers, body.as_bytes());
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()
+}
+
+fn calls(socket: &Path, query: &str) -> Vec<Value> {
+    let answer = http::get(socket, &format!("/api/v1/tool-calls/{query}")).json();
+    answer["calls"].as_array().unwrap().clone()
+}
+
+fn names(socket: &Path) -> Vec<String> {
+    let list = Client::new(socket).list_tools(None).unwrap();
+    list.tools.into_iter().map(|tool| tool.name).collect()
+}
+
+#[test]
+fn p_the_whole_run_is_one_tree_in_the_call_log() {
+    let daemon = Daemon::with_config(PYTHAGORAS, &[]);
+    let socket = &daemon.socket;
+    let headers = "x-pillion-user: alice\r\n";
+    let answer = execute(socket, "sum_of_squares", &json!({"a": 3, "b": 4}), headers);
+    assert_eq!(answer["result"]["text"], "25", "{answer}");
+    let outer = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+
+    let all = calls(socket, "");
+    assert_eq!(all.len(), 4);
+    let inner = calls(socket, &format!("?parent={outer}"));
+    let arguments = |call: &Value| call["arguments"]["expression"].as_str().unwrap().to_owned();
+    assert_eq!(arguments(&inner[0]), "9+16");
+    let mut squares = [arguments(&inner[1]), arguments(&inner[2])];
+    squares.sort();
+    assert_eq!(squares, ["3**2", "4**2"]);
+    for call in &inner {
+        assert_eq!(call["parentId"], outer);
+        assert_eq!(call["user"], "alice");
+        assert_eq!(call["status"], "success");
+    }
+    let steps = answer["result"]["metadata"]["steps"].as_array().unwrap();
+    assert_eq!(steps[2]["record_id"], inner[0]["id"]);
+
+    let socket = socket.to_str().unwrap();
+    let tree = run(&["calls", "--socket", socket, "list", "--tree"], &[]);
+    let tree = stdout(&tree);
+    let tools: Vec<_> = tree
+        .lines()
+        .skip(1)
+        .map(|line| {
+            (
+                line.contains("sum_of_squares"),
+                line.contains("└ calculator"),
+            )
+        })
+        .collect();
+    assert_eq!(tools[0], (true, false), "{tree}");
+    assert_eq!(tools[1..], [(false, true); 3], "{tree}");
+    let below = run(
+        &["calls", "--socket", socket, "list", "--parent", outer],
+        &[],
+    );
+    assert_eq!(stdout(&below).lines().count(), 4);
+    let wrong = http::get(Path::new(socket), "/api/v1/tool-calls/?parent=x");
+    assert_eq!(wrong.status, 400);
+}
+
+#[test]
+fn p_after_an_approval_it_goes_on_although_the_sidecar_was_killed() {
+    let config = r#"
+[tools.roll_dice]
+require_approval = "always"
+
+[[composed_tools]]
+name = "gamble"
+description = "Works out a number of dice and rolls them"
+input_schema = { properties = { n = { type = "integer" } }, required = ["n"] }
+
+[[composed_tools.steps]]
+name = "count"
+tool = "calculator"
+arguments.expression = { "$text" = [{ "$from" = "/input/n" }, "*2"] }
+
+[[composed_tools.steps]]
+name = "dice"
+tool = "roll_dice"
+arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
+"#;
+    // A die of one side is none; the notation with two sides is a game.
+    let config = config.replace("d1\"", "d2\"");
+    let mut daemon = Daemon::with_config(&config, &[]);
+    let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
+    let stopped = execute(&daemon.socket, "gamble", &json!({"n": 3}), headers);
+    let result = &stopped["result"];
+    assert_eq!(result["error_code"], "approval_required", "{stopped}");
+    let error = result["error"].as_str().unwrap();
+    assert!(error.starts_with("Step 'dice': "), "{error}");
+    assert_eq!(result["metadata"]["arguments"], json!({"notation": "6d2"}));
+    assert_eq!(result["metadata"]["steps_kept"], true);
+    let first = result["metadata"]["record_id"].clone();
+    let approval = result["metadata"]["approval_id"].as_str().unwrap();
+    let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{approval}")).json();
+    assert_eq!(shown["approval"]["tool"], "roll_dice");
+
+    daemon.kill();
+    let daemon = daemon.again();
+    let socket = &daemon.socket;
+    // The outer call has ended; the one that waits still does.
+    let status = |query: &str| calls(socket, query)[0]["status"].clone();
+    assert_eq!(status("?tool=gamble"), "error");
+    assert_eq!(status("?tool=roll_dice"), "pending");
+    assert_eq!(decide(socket, approval, "approve").status, 200);
+    let done = execute(socket, "gamble", &json!({"n": 3}), headers);
+    assert_eq!(done["result"]["success"], true, "{done}");
+    let resumed = &done["result"]["metadata"]["resumed"];
+    assert_eq!(*resumed, json!({"call": first, "steps": ["count"]}));
+    assert_eq!(calls(socket, "?tool=calculator").len(), 1);
+    // The second run has the roll in its own tree, and nothing waits any more.
+    let outer = done["result"]["metadata"]["record_id"].as_str().unwrap();
+    let below = calls(socket, &format!("?parent={outer}"));
+    assert_eq!(below.len(), 1);
+    assert_eq!(below[0]["toolName"], "roll_dice");
+    assert!(calls(socket, "?status=pending").is_empty());
+    // Under its name the request has run now.
+    let replayed = execute(socket, "gamble", &json!({"n": 3}), headers);
+    assert_eq!(replayed, done);
+}
+
+#[test]
+fn p_tools_of_mcp_servers_are_looked_for_and_their_answers_stay_inside() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
+         [[composed_tools]]\nname = \"twice\"\ndescription = \"Asks a server twice\"\n\
+         steps = [\n  {{ name = \"a\", tool = \"far_echo\" }},\n  {{ name = \"b\", tool = \"far_echo\" }},\n]\n\
+         output = {{ said = {{ \"$from\" = \"/steps/b/text\" }}, twice = true }}\n",
+        server.url
+    );
+    // Nobody has listed the server's tools, through neither door.
+    let daemon = Daemon::with_config(&toml, &[]);
+    let params = json!({"name": "twice", "arguments": {}});
+    let answer = ask(&daemon.socket, "tools/call", params);
+    assert_eq!(
+        answer["result"]["structuredContent"]["data"]["twice"], true,
+        "{answer}"
+    );
+    assert_eq!(server.count("tools/call"), 2);
+    let daemon = Daemon::with_config(&toml, &[]);
+    let answer = execute(&daemon.socket, "twice", &json!({}), "");
+    assert_eq!(answer["result"]["success"], true, "{answer}");
+    assert_eq!(answer["result"]["data"]["twice"], true);
+}
+
+#[test]
+fn p_what_ran_inside_is_recorded_as_cancelled_when_the_whole_has_no_time_left() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[tools.chain]\ntimeout_ms = 500\n\
+         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
+         [[composed_tools]]\nname = \"chain\"\ndescription = \"A test\"\n\
+         steps = [{{ name = \"a\", tool = \"far_echo\" }}, {{ name = \"b\", tool = \"far_echo\" }}]\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    assert!(names(&daemon.socket).contains(&"far_echo".to_owned()));
+    server.set_mood(Mood::Asleep);
+    let answer = execute(&daemon.socket, "chain", &json!({}), "");
+    assert_eq!(answer["result"]["error_code"], "timeout", "{answer}");
+    let outer = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+    eventually("the step is cancelled", || {
+        let below = calls(&daemon.socket, &format!("?parent={outer}"));
+        below.len() == 1 && below[0]["status"] == "cancelled"
+    });
+}
+
+#[test]
+fn p_a_reload_takes_composed_tools_along_and_refuses_circles() {
+    let tool = |name: &str, steps: &str| {
+        format!(
+            "[[composed_tools]]\nname = \"{name}\"\ndescription = \"A test\"\nsteps = [{steps}]\n"
+        )
+    };
+    let sum = |n: u32| {
+        let arguments = format!("{{ expression = \"{n}\" }}");
+        format!("{{ name = \"a\", tool = \"calculator\", arguments = {arguments} }}")
+    };
+    let daemon = Daemon::with_config(&(tool("one", &sum(1)) + &tool("two", &sum(2))), &[]);
+    let socket = &daemon.socket;
+    let text = |name: &str| execute(socket, name, &json!({}), "")["result"]["text"].clone();
+    assert_eq!((text("one"), text("two")), (json!("1"), json!("2")));
+
+    reload(&daemon, &(tool("one", &sum(10)) + &tool("three", &sum(3))));
+    assert_eq!((text("one"), text("three")), (json!("10"), json!("3")));
+    let now = names(socket);
+    assert!(!now.contains(&"two".to_owned()), "{now:?}");
+
+    let call = |tool: &str| format!("{{ name = \"a\", tool = \"{tool}\" }}");
+    reload(
+        &daemon,
+        &(tool("one", &call("three")) + &tool("three", &call("one"))),
+    );
+    let answer = http::get(socket, "/readyz").json();
+    let error = answer["last_reload"]["error"].as_str().unwrap();
+    assert!(
+        error.contains("in a circle: one -> three -> one"),
+        "{error}"
+    );
+    assert_eq!(text("one"), json!("10"));
+    reload(&daemon, "");
+    assert_eq!(names(socket).len(), 3);
+}
+
+#[test]
+fn p_what_is_wrong_with_a_declaration_is_told_with_its_line() {
+    let refused = |toml: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pillion.toml");
+        std::fs::write(&file, toml).unwrap();
+        let socket = directory.path().join("pillion.sock");
+        let output = run(
+            &[
+                "serve",
+                "--config",
+                file.to_str().unwrap(),
+                "--socket",
+                socket.to_str().unwrap(),
+            ],
+            &[("PILLION__STORE__LOCATION", "memory")],
+        );
+        assert!(!output.status.success());
+        stderr(&output)
+    };
+    let declared = |rest: &str| {
+        format!("\n[[composed_tools]]\nname = \"x\"\ndescription = \"A test\"\n{rest}\n")
+    };
+    for (toml, what) in [
+        (
+            declared(
+                "steps = [{ name = \"a\", tool = \"b\", arguments = { x = { \"$from\" = \"/steps/c\" } } }]",
+            ),
+            "pillion.toml:2: composed_tools[0]: steps[0].arguments: '/steps/c': there is no step 'c'",
+        ),
+        (
+            declared("steps = [{ name = \"a\", tool = \"x\" }]"),
+            "in a circle: x -> x",
+        ),
+        (
+            declared("").replace("\"x\"", "\"calculator\"")
+                + "steps = [{ name = \"a\", tool = \"b\" }]",
+            "composed_tools[0].name: there is another tool 'calculator'",
+        ),
+        (
+            "composed_tools = 1".to_owned(),
+            "composed_tools: expected an array of tables",
+        ),
+    ] {
+        let said = refused(&toml);
+        assert!(said.contains(what), "{said}\n  is not\n{what}");
+    }
+}
+
+#[test]
+fn p_an_unknown_tool_of_a_step_may_arrive_later() {
+    let daemon = Daemon::with_config(
+        "[[composed_tools]]\nname = \"x\"\ndescription = \"A test\"\nsteps = [{ name = \"a\", tool = \"not_yet\" }]",
+        &[],
+    );
+    let caller = Caller::default();
+    let client = Client::new(&daemon.socket);
+    let answer = client.execute("x", &json!({}), &caller).unwrap();
+    let answer = serde_json::to_value(answer).unwrap();
+    assert_eq!(
+        answer["result"]["error"],
+        json!("Step 'a': Unknown tool: not_yet"),
+        "{answer}"
+    );
+}

@@ -1,0 +1,150 @@
+//! HTTP endpoints and OpenAPI operations as tools (F-304 of seed S1): against the API of another
+//! sidecar, whose document is the real one.
+
+use std::net::{SocketAddr, TcpListener};
+
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::program::Daemon;
+use crate::reload::reload;
+use crate::routes::mcp::ask;
+
+const TOKEN: &str = "operator-operator-operator-1";
+
+/// A sidecar whose API is spoken to over TCP.
+struct Api {
+    daemon: Daemon,
+    address: SocketAddr,
+}
+
+impl Api {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n");
+        let tokens = format!("other execute {TOKEN}");
+        let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+        Self { daemon, address }
+    }
+
+    /// The path of a file with its document.
+    fn document(&self) -> String {
+        let document = http::get(&self.daemon.socket, "/openapi.json");
+        let path = self.daemon.directory().join("openapi.json");
+        std::fs::write(&path, document.body).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
+    let target = format!("/api/v1/tools/execute/{tool}");
+    let reply = http::post(&daemon.socket, &target, arguments.to_string());
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()["result"].clone()
+}
+
+#[test]
+fn f304_operations_of_our_own_document_call_a_real_sidecar() {
+    let api = Api::start();
+    let toml = format!(
+        "[[openapi]]\nname = \"far\"\ndocument = \"{}\"\nbase_url = \"http://{}\"\noperations = [\"*\"]\n\
+         authentication = {{ type = \"bearer\", token_env = \"FAR_TOKEN\" }}\n",
+        api.document(),
+        api.address
+    );
+    let daemon = Daemon::with_config(&toml, &[("FAR_TOKEN", TOKEN)]);
+    let listed = ask(&daemon.socket, "tools/list", json!({}));
+    let listed = listed["result"]["tools"].as_array().unwrap().clone();
+    let tool = |name: &str| {
+        let found = listed.iter().find(|tool| tool["name"] == name);
+        found
+            .unwrap_or_else(|| panic!("no {name} in {listed:?}"))
+            .clone()
+    };
+    assert_eq!(
+        tool("far_tools_execute")["annotations"]["readOnlyHint"],
+        false
+    );
+    assert_eq!(
+        tool("far_tool_calls_list")["annotations"]["readOnlyHint"],
+        true
+    );
+
+    let arguments = json!({"tool_name": "calculator", "body": {"expression": "6 * 7"}, "x-pillion-user": "alice"});
+    let result = execute(&daemon, "far_tools_execute", &arguments);
+    assert_eq!(result["data"]["result"]["text"], "42", "{result}");
+    // It is there in the other's call log, under the user that was named.
+    let query = json!({"user": "alice", "tool": "calculator", "limit": 5});
+    let result = execute(&daemon, "far_tool_calls_list", &query);
+    let call = &result["data"]["calls"][0];
+    assert_eq!(call["arguments"]["expression"], "6 * 7", "{result}");
+    let shown = execute(&daemon, "far_tool_calls_show", &json!({"id": call["id"]}));
+    assert_eq!(shown["data"]["call"]["id"], call["id"], "{shown}");
+    // Nothing leaves its place in the path.
+    let lost = execute(
+        &daemon,
+        "far_tool_calls_show",
+        &json!({"id": "../../../../metrics?x="}),
+    );
+    assert_eq!(lost["error_code"], "not_found", "{lost}");
+    let up = execute(&daemon, "far_tool_calls_show", &json!({"id": ".."}));
+    assert_eq!(up["error_code"], "invalid_input", "{up}");
+    // What the token may not do is refused there.
+    let denied = execute(
+        &daemon,
+        "far_servers_add",
+        &json!({"body": {"name": "x", "url": "http://127.0.0.1:1/"}}),
+    );
+    assert_eq!(denied["error_code"], "denied", "{denied}");
+    assert_eq!(denied["metadata"]["http_status"], 403);
+    let log = daemon.log();
+    assert!(!log.contains(TOKEN), "{log}");
+}
+
+#[test]
+fn f304_a_declared_endpoint_is_a_tool_of_every_door() {
+    let api = Api::start();
+    let declared = |rest: &str| {
+        format!(
+            "[[http_tools]]\nname = \"far_sum\"\ndescription = \"Adds two numbers, elsewhere\"\nmethod = \"POST\"\n\
+             url = \"http://{}/api/v1/tools/execute/calculator\"\n\
+             body = {{ expression = {{ \"$text\" = [{{ \"$from\" = \"/input/a\" }}, \"+\", {{ \"$from\" = \"/input/b\" }}] }} }}\n\
+             input_schema = {{ properties = {{ a = {{ type = \"number\" }}, b = {{ type = \"number\" }} }}, required = [\"a\", \"b\"] }}\n\
+             authentication = {{ type = \"bearer\", token_env = \"FAR_TOKEN\" }}\n{rest}\n",
+            api.address
+        )
+    };
+    let daemon = Daemon::with_config(
+        &declared("result_at = \"/result/data/result\""),
+        &[("FAR_TOKEN", TOKEN)],
+    );
+    let sum = json!({"a": 19, "b": 23});
+    assert_eq!(execute(&daemon, "far_sum", &sum)["data"], 42);
+    let answer = ask(
+        &daemon.socket,
+        "tools/call",
+        json!({"name": "far_sum", "arguments": sum}),
+    );
+    assert_eq!(
+        answer["result"]["structuredContent"]["data"], 42,
+        "{answer}"
+    );
+    let bad = execute(&daemon, "far_sum", &json!({"a": "x", "b": 1}));
+    assert_eq!(bad["error_code"], "invalid_input");
+
+    reload(&daemon, &declared("result_at = \"/result/text\""));
+    assert_eq!(execute(&daemon, "far_sum", &sum)["data"], "42");
+    reload(&daemon, &declared("timeout_ms = 0"));
+    let error = http::get(&daemon.socket, "/readyz").json()["last_reload"]["error"].clone();
+    let error = error.as_str().unwrap();
+    assert!(error.contains("http_tools[0].timeout_ms: "), "{error}");
+    reload(&daemon, "");
+    let gone = http::post(
+        &daemon.socket,
+        "/api/v1/tools/execute/far_sum",
+        sum.to_string(),
+    );
+    assert_eq!(gone.json()["error_code"], "not_found");
+}
