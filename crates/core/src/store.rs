@@ -26,6 +26,7 @@ mod call_query;
 mod error;
 mod idempotency;
 mod memory;
+mod pack;
 mod page;
 mod pin;
 mod secret;
@@ -42,6 +43,7 @@ pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
 pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
+pub use pack::{LogEntry, LogSummary, PackStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
@@ -59,6 +61,7 @@ pub trait Store:
     + SecretStore
     + AccessTokenStore
     + MemoryStore
+    + PackStore
     + SettingsStore
 {
 }
@@ -72,6 +75,7 @@ impl<T> Store for T where
         + SecretStore
         + AccessTokenStore
         + MemoryStore
+        + PackStore
         + SettingsStore
 {
 }

@@ -3,6 +3,7 @@
 mod approvals;
 mod calls;
 mod others;
+mod packs;
 mod secrets;
 mod servers;
 
@@ -21,7 +22,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 27] = cases![
+pub const CASES: [(&str, Case); 30] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -48,6 +49,9 @@ pub const CASES: [(&str, Case); 27] = cases![
     others::l3_access_tokens_are_revoked_and_stay_so,
     others::d5_memories_are_found_by_words,
     others::settings_are_replaced,
+    packs::documents_of_packs_are_kept_apart,
+    packs::k1_a_log_of_a_pack_gives_its_last_entries,
+    packs::k1_logs_are_listed_with_their_latest_entries,
     secrets::secrets_are_replaced_all_or_none,
 ];
 
