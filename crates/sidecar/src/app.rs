@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
+use pillion_core::pack::Packs;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::Store;
 use pillion_core::tool::CallContext;
@@ -50,6 +51,7 @@ struct Shared {
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
     workers: Arc<Workers>,
+    packs: Arc<Packs>,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
     used: watch::Sender<()>,
@@ -74,6 +76,18 @@ impl Config {
         registry: Arc<ToolRegistry>,
         state: Option<State>,
         access: Access,
+    ) -> App {
+        self.build_with_packs(registry, state, access, Packs::default())
+    }
+
+    /// As [`build_with`](Self::build_with), with what packs have beside the tools in `registry`.
+    #[must_use]
+    pub fn build_with_packs(
+        &self,
+        registry: Arc<ToolRegistry>,
+        state: Option<State>,
+        access: Access,
+        packs: Packs,
     ) -> App {
         let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
         process.let_in(&access.peers);
@@ -115,6 +129,7 @@ impl Config {
             results,
             mcp,
             workers,
+            packs: Arc::new(packs),
             process,
             used: watch::Sender::new(()),
         })
@@ -182,6 +197,7 @@ impl App {
             results,
             mcp: Arc::clone(&old.mcp),
             workers: Arc::clone(&old.workers),
+            packs: Arc::clone(&old.packs),
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })
@@ -255,6 +271,11 @@ impl App {
         &self.shared.workers
     }
 
+    /// What packs have beside their tools.
+    pub(crate) fn packs(&self) -> &Packs {
+        &self.shared.packs
+    }
+
     /// Who may do what.
     #[must_use]
     pub fn access(&self) -> &Access {
@@ -285,6 +306,7 @@ impl App {
             tools: self.registry().len(),
             load: self.executor().load(),
             cache: self.executor().cache_counts(),
+            packs: self.packs().counters().to_vec(),
         }
     }
 

@@ -25,6 +25,7 @@ mod credential;
 mod environment;
 mod error;
 mod executor;
+mod features;
 mod group;
 mod http;
 mod key_path;
@@ -41,6 +42,7 @@ mod shutdown;
 mod socket;
 mod store;
 mod stored_servers;
+mod tabletop;
 mod tcp;
 mod telemetry;
 mod user;
@@ -60,6 +62,7 @@ pub use call_log::CallLogSection;
 pub use credential::CredentialPolicy;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
+pub use features::FeaturesSection;
 pub use group::Group;
 pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
@@ -72,6 +75,7 @@ pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
 pub use stored_servers::StoredServersSection;
+pub use tabletop::TabletopSection;
 pub use tcp::TcpSection;
 pub use telemetry::{CollectorUrl, TelemetrySection};
 pub use user::User;
@@ -118,6 +122,10 @@ pub struct Config {
     /// `[[models]]`.
     #[serde(deserialize_with = "models::read")]
     pub models: Vec<ModelConfig>,
+    /// What is off until somebody asks for it.
+    pub features: FeaturesSection,
+    /// The pack for game masters.
+    pub tabletop: TabletopSection,
     /// What to log, and how.
     pub log: LogSection,
     /// Traces for a collector.

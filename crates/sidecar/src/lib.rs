@@ -38,6 +38,7 @@ pub mod logging;
 mod mcp_server;
 mod metrics;
 mod moment;
+mod packs;
 mod pins;
 mod predecessors;
 pub mod problem;

@@ -18,6 +18,7 @@ mod request_log;
 mod results;
 mod servers;
 mod status;
+mod streams;
 mod tagged;
 mod tool_calls;
 mod tools;
@@ -65,6 +66,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let call = format!("{}{{id}}", route::TOOL_CALLS);
     let result = format!("{}{{id}}", route::RESULTS);
     let approval = format!("{}{{id}}", route::APPROVALS);
+    let stream = format!("{}{{name}}", route::STREAMS);
     let pin = format!("{}{{server}}/{{tool}}", route::PINS);
     let accept = format!("{pin}/accept");
     let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
@@ -94,6 +96,8 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (&approve, post(approvals::decide::approve)),
         (&deny, post(approvals::decide::deny)),
         (route::EVENTS, get(events::events)),
+        (route::STREAMS, get(streams::list)),
+        (&stream, get(streams::listen)),
         (route::PINS, get(pins::list)),
         (&pin, get(pins::show)),
         (&accept, post(pins::accept)),

@@ -233,11 +233,11 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn check(value: Value) -> Result<Check, ToolFailure> {
+    fn check(value: &Value) -> Result<Check, ToolFailure> {
         Check::read(value.as_object().unwrap())
     }
 
-    fn judged(value: Value, rolls: &[i64]) -> Value {
+    fn judged(value: &Value, rolls: &[i64]) -> Value {
         let result = check(value).unwrap().judge(rolls[0], &rolls[1..]);
         serde_json::to_value(result).unwrap()
     }
@@ -246,14 +246,14 @@ mod tests {
     fn d8_the_examples() {
         let dex = json!({"ability": "DEX", "score": 16, "proficient": true, "dc": 15});
         let result = json!({"total": 17, "d20": [12], "pick": 12, "mod": 5, "success": true});
-        assert_eq!(judged(dex, &[12]), result);
+        assert_eq!(judged(&dex, &[12]), result);
         let strength = json!({"ability": "STR", "score": 9});
         let result = json!({"total": 9, "d20": [10], "pick": 10, "mod": -1, "success": null});
-        assert_eq!(judged(strength, &[10]), result);
+        assert_eq!(judged(&strength, &[10]), result);
         let wisdom = json!({"ability": "WIS", "score": 14, "expertise": true,
             "proficiency_bonus": 3, "advantage": true, "dc": 20});
         let result = json!({"total": 23, "d20": [7, 15], "pick": 15, "mod": 8, "success": true});
-        assert_eq!(judged(wisdom, &[7, 15]), result);
+        assert_eq!(judged(&wisdom, &[7, 15]), result);
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         let picked = |advantage, disadvantage| {
             let check = json!({"ability": "int", "score": 10, "dc": 20, "advantage": advantage,
                 "disadvantage": disadvantage});
-            judged(check, &[7, 20, 1])["pick"].clone()
+            judged(&check, &[7, 20, 1])["pick"].clone()
         };
         assert_eq!(picked(true, false), 20);
         assert_eq!(picked(false, true), 1);
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn d8_a_natural_20_or_1_is_nothing_special() {
         let hard = json!({"ability": "cha", "score": 10, "dc": 25});
-        assert_eq!(judged(hard, &[20])["success"], false);
+        assert_eq!(judged(&hard, &[20])["success"], false);
         let easy = json!({"ability": "Con", "score": 20, "dc": 6});
-        assert_eq!(judged(easy, &[1])["success"], true);
+        assert_eq!(judged(&easy, &[1])["success"], true);
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
                 "'advantage' must be true or false",
             ),
         ] {
-            assert_eq!(check(value.clone()).unwrap_err().message, reason, "{value}");
+            assert_eq!(check(&value).unwrap_err().message, reason, "{value}");
         }
         for bad in [json!([]), json!([0]), json!([21]), json!(["1"]), json!(7)] {
             let arguments = json!({"d20_rolls": bad});

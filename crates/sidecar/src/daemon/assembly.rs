@@ -5,6 +5,7 @@ use crate::access::Access;
 use crate::config::Config;
 use crate::limits::PastCalls;
 use crate::live::Live;
+use crate::packs;
 use crate::servers::Servers;
 use crate::state::State;
 use crate::tools;
@@ -33,7 +34,8 @@ impl Assembly {
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
         let state = state.clone().with_servers(Arc::clone(&servers));
         let merged = servers.merged(config).await;
-        let app = merged.build_with(registry, Some(state.clone()), access);
+        let packs = packs::assemble(config, state.store(), &registry, |_name| None)?;
+        let app = merged.build_with_packs(registry, Some(state.clone()), access, packs);
         let live = Live::new(app);
         servers.attach(&live);
         let mut past_calls = PastCalls::new(state, live.clone());

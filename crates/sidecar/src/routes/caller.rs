@@ -50,9 +50,10 @@ impl FromRequestParts<App> for Caller {
             ..CallContext::default()
         };
         let allowed = grant.map(|grant| grant.tools.clone());
+        let visibility = Visibility::of(allowed.unwrap_or_default());
         Ok(Self {
             context,
-            visibility: Visibility::of(allowed.unwrap_or_default()),
+            visibility: visibility.confined_to(grant.and_then(Grant::calls_of)),
         })
     }
 }

@@ -9,8 +9,8 @@ use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, events, health, metrics, pins, ready, results, servers, status, tool_calls, tools,
-    workers,
+    approvals, events, health, metrics, pins, ready, results, servers, status, streams, tool_calls,
+    tools, workers,
 };
 use crate::problem::Problem;
 
@@ -38,6 +38,8 @@ use crate::problem::Problem;
         approvals::decide::approve,
         approvals::decide::deny,
         events::events,
+        streams::list,
+        streams::listen,
         pins::list,
         pins::show,
         pins::accept,
