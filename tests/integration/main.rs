@@ -24,6 +24,7 @@ mod large_results;
 mod limits;
 mod mcp;
 mod mcp_server;
+mod packs;
 mod peers;
 mod pins;
 mod processes;

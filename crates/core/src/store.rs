@@ -28,6 +28,7 @@ mod error;
 mod idempotency;
 mod kept_steps;
 mod memory;
+mod pack;
 mod page;
 mod pin;
 mod secret;
@@ -46,6 +47,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
 pub use kept_steps::KeptStepsStore;
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
+pub use pack::{LogEntry, LogSummary, PackStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
@@ -64,6 +66,7 @@ pub trait Store:
     + SecretStore
     + AccessTokenStore
     + MemoryStore
+    + PackStore
     + SettingsStore
     + ChatStore
 {
@@ -79,6 +82,7 @@ impl<T> Store for T where
         + SecretStore
         + AccessTokenStore
         + MemoryStore
+        + PackStore
         + SettingsStore
         + ChatStore
 {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pillion_core::compose::StepKeeper;
 use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
+use pillion_core::pack::Packs;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::CallContext;
@@ -59,6 +60,7 @@ struct Shared {
     declared: Registered,
     /// What composed tools keep where nothing is stored.
     keeper: Arc<dyn StepKeeper>,
+    packs: Arc<Packs>,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
     used: watch::Sender<()>,
@@ -101,6 +103,18 @@ impl Config {
         registry: Arc<ToolRegistry>,
         state: Option<State>,
         access: Access,
+    ) -> App {
+        self.build_with_packs(registry, state, access, Packs::default())
+    }
+
+    /// As [`build_with`](Self::build_with), with what packs have beside the tools in `registry`.
+    #[must_use]
+    pub fn build_with_packs(
+        &self,
+        registry: Arc<ToolRegistry>,
+        state: Option<State>,
+        access: Access,
+        packs: Packs,
     ) -> App {
         let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
         process.let_in(&access.peers);
@@ -145,6 +159,7 @@ impl Config {
             workers,
             declared,
             keeper,
+            packs: Arc::new(packs),
             process,
             used: watch::Sender::new(()),
         })
@@ -230,6 +245,7 @@ impl App {
             workers: Arc::clone(&old.workers),
             declared,
             keeper,
+            packs: Arc::clone(&old.packs),
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })
@@ -308,6 +324,11 @@ impl App {
         &self.shared.workers
     }
 
+    /// What packs have beside their tools.
+    pub(crate) fn packs(&self) -> &Packs {
+        &self.shared.packs
+    }
+
     /// Who may do what.
     #[must_use]
     pub fn access(&self) -> &Access {
@@ -338,6 +359,7 @@ impl App {
             tools: self.registry().len(),
             load: self.executor().load(),
             cache: self.executor().cache_counts(),
+            packs: self.packs().counters().to_vec(),
         }
     }
 

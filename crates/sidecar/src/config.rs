@@ -27,6 +27,7 @@ mod declared_tools;
 mod environment;
 mod error;
 mod executor;
+mod features;
 mod group;
 mod http;
 mod key_path;
@@ -44,6 +45,7 @@ mod shutdown;
 mod socket;
 mod store;
 mod stored_servers;
+mod tabletop;
 mod tcp;
 mod telemetry;
 mod user;
@@ -64,6 +66,7 @@ pub use credential::CredentialPolicy;
 pub use declared_tools::DeclaredTools;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
+pub use features::FeaturesSection;
 pub use group::Group;
 pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
@@ -78,6 +81,7 @@ pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
 pub use stored_servers::StoredServersSection;
+pub use tabletop::TabletopSection;
 pub use tcp::TcpSection;
 pub use telemetry::{CollectorUrl, TelemetrySection};
 pub use user::User;
@@ -130,6 +134,10 @@ pub struct Config {
     pub models: Vec<ModelSection>,
     /// Chats with them.
     pub chat: ChatSection,
+    /// What is off until somebody asks for it.
+    pub features: FeaturesSection,
+    /// The pack for game masters.
+    pub tabletop: TabletopSection,
     /// What to log, and how.
     pub log: LogSection,
     /// Traces for a collector.

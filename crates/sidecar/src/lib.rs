@@ -41,6 +41,7 @@ mod mcp_server;
 mod metrics;
 mod models;
 mod moment;
+mod packs;
 mod pins;
 mod predecessors;
 pub mod problem;

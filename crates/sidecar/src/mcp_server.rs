@@ -14,6 +14,7 @@ mod held;
 pub(crate) mod http;
 pub(crate) mod link;
 mod listening;
+mod local;
 pub(crate) mod message;
 mod results;
 mod running;

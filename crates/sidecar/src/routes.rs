@@ -23,6 +23,7 @@ mod request_log;
 mod results;
 mod servers;
 mod status;
+mod streams;
 mod tagged;
 mod tool_calls;
 mod tools;
@@ -70,6 +71,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let call = format!("{}{{id}}", route::TOOL_CALLS);
     let result = format!("{}{{id}}", route::RESULTS);
     let approval = format!("{}{{id}}", route::APPROVALS);
+    let stream = format!("{}{{name}}", route::STREAMS);
     let pin = format!("{}{{server}}/{{tool}}", route::PINS);
     let accept = format!("{pin}/accept");
     let chat = format!("{}{{id}}", route::CHAT);
@@ -113,6 +115,8 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (route::CHAT_COMPLETIONS, post(completions::complete)),
         (route::OPENAI_MODELS, get(completions::models)),
         (route::EVENTS, get(events::events)),
+        (route::STREAMS, get(streams::list)),
+        (&stream, get(streams::listen)),
         (route::PINS, get(pins::list)),
         (&pin, get(pins::show)),
         (&accept, post(pins::accept)),

@@ -28,6 +28,7 @@ mod maintenance;
 mod memories;
 mod migrations;
 mod options;
+mod packs;
 mod pins;
 mod secrets;
 mod servers;

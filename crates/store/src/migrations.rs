@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         number: 1,
         name: "initial",
@@ -31,6 +31,11 @@ const MIGRATIONS: [Migration; 5] = [
         number: 4,
         name: "composed tools",
         sql: include_str!("migrations/0004_composed_tools.sql"),
+    },
+    Migration {
+        number: 5,
+        name: "packs",
+        sql: include_str!("migrations/0005_packs.sql"),
     },
     Migration {
         number: 6,

@@ -38,6 +38,7 @@ mod resources;
 pub mod route;
 mod servers;
 mod status;
+mod streams;
 mod tool_calls;
 mod workers;
 
@@ -66,6 +67,7 @@ pub use servers::{
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,
 };
+pub use streams::{StreamEntry, StreamList};
 
 pub use tool_calls::{ToolCallAnswer, ToolCallEntry, ToolCallList, ToolCallStatistics, ToolUse};
 pub use workers::{WorkerEntry, WorkerList};

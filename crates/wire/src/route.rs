@@ -62,6 +62,10 @@ pub const APPROVALS: &str = "/api/v1/approvals/";
 /// `GET`: what happens, as server-sent events.
 pub const EVENTS: &str = "/api/v1/events";
 
+/// `GET`: the event streams of packs, as a [`StreamList`](crate::StreamList). With a name appended:
+/// that one, as server-sent events.
+pub const STREAMS: &str = "/api/v1/streams/";
+
 /// `GET`: what the tools of MCP servers are accepted to be, as a [`PinList`](crate::PinList).
 /// With a server's label and a tool's name there appended: that one and what is otherwise, as a
 /// [`PinAnswer`](crate::PinAnswer); with `/accept` after it, `POST`: what is otherwise is accepted.

@@ -87,6 +87,7 @@ impl FromRequestParts<App> for Caller {
             trace: parts.extensions.get().cloned(),
             ..CallContext::default()
         };
+        let visibility = visibility.confined_to(grant.and_then(Grant::calls_of));
         let grant = grant.cloned();
         Ok(Self {
             grant,

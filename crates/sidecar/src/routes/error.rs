@@ -86,6 +86,8 @@ pub(super) enum RequestError {
     Chat(#[from] ChatRefusal),
     #[error("There is no pin of such a tool")]
     UnknownPin,
+    #[error("There is no event stream of that name")]
+    UnknownStream,
     #[error("{why}")]
     NotOpen { why: String },
     #[error("This sidecar keeps no record of calls")]
@@ -163,6 +165,7 @@ impl RequestError {
             | Self::UnknownApproval
             | Self::UnknownPin
             | Self::UnknownProvider
+            | Self::UnknownStream
             | Self::UnknownResult => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),

@@ -10,7 +10,7 @@ use utoipa::{Modify, OpenApi};
 
 use super::{
     approvals, chat, completions, events, health, metrics, models, pins, providers, ready, results,
-    servers, status, tool_calls, tools, workers,
+    servers, status, streams, tool_calls, tools, workers,
 };
 use crate::problem::Problem;
 
@@ -50,6 +50,8 @@ use crate::problem::Problem;
         providers::set_key,
         providers::remove_key,
         events::events,
+        streams::list,
+        streams::listen,
         pins::list,
         pins::show,
         pins::accept,
