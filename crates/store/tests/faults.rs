@@ -182,7 +182,7 @@ async fn what_is_no_store_or_damaged_is_corrupt() {
     store.close().await;
     // Everything but the first pages, with the schema.
     let length = fs::metadata(&file).unwrap().len();
-    let from = 40 * 4_096;
+    let from = 60 * 4_096;
     let mut damaged = fs::OpenOptions::new().write(true).open(&file).unwrap();
     damaged.seek(SeekFrom::Start(from)).unwrap();
     let garbage = vec![0xa5; usize::try_from(length - from).unwrap()];
