@@ -185,7 +185,7 @@ fn stream(steps: &mut Vec<Fault>, events: &[String], fault: Option<&LlmFault>) {
     let half = events.len() / 2;
     match fault {
         None | Some(LlmFault::NotStreamed) => steps.extend(events.iter().map(|data| chunk(data))),
-        Some(LlmFault::NotDone) => {
+        Some(LlmFault::NotDone | LlmFault::BrokenAtEnd) => {
             let events = events.iter().filter(|data| *data != "[DONE]");
             steps.extend(events.map(|data| chunk(data)));
         }
@@ -216,7 +216,10 @@ fn stream(steps: &mut Vec<Fault>, events: &[String], fault: Option<&LlmFault>) {
             steps.push(chunk(&error.to_string()));
         }
     }
-    steps.push(Fault::Send(b"0\r\n\r\n".to_vec()));
+    steps.push(match fault {
+        Some(LlmFault::BrokenAtEnd) => Fault::Close,
+        _ => Fault::Send(b"0\r\n\r\n".to_vec()),
+    });
 }
 
 fn chunk(bytes: &[u8]) -> Vec<u8> {

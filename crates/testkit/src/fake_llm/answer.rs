@@ -51,6 +51,8 @@ pub enum LlmFault {
     NotStreamed,
     /// The stream says nowhere that it is complete.
     NotDone,
+    /// The same, and the connection breaks then.
+    BrokenAtEnd,
 }
 
 impl LlmAnswer {
