@@ -1,6 +1,9 @@
 mod answer;
+mod anthropic;
+mod google;
 mod obedient;
 mod openai_chat;
+mod openai_responses;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,8 +17,15 @@ pub use answer::{LlmAnswer, LlmCall, LlmFault};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LlmDialect {
-    /// OpenAI's chat completions, at `/v1/chat/completions`.
+    /// OpenAI's chat completions, at `/v1/chat/completions`. The others know neither thoughts nor
+    /// calls without ids.
     OpenAiChat,
+    /// OpenAI's Responses, at `/v1/responses`.
+    OpenAiResponses,
+    /// Anthropic's messages, at `/v1/messages`.
+    Anthropic,
+    /// Google's `generateContent` and `streamGenerateContent`, below `/v1/models`.
+    Google,
 }
 
 /// A language model that says what it is told to, plain and streamed, as each request asks, and
@@ -132,13 +142,21 @@ fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Faul
         return steps;
     }
     let body = request.json();
-    let is_streamed = body["stream"] == true && answer.fault != Some(LlmFault::NotStreamed);
+    let wants_stream = body["stream"] == true || request.path.contains(":streamGenerateContent");
+    let is_streamed = wants_stream && answer.fault != Some(LlmFault::NotStreamed);
     let (whole, events) = match dialect {
         LlmDialect::OpenAiChat => (
-            openai_chat::whole(answer).to_string(),
+            openai_chat::whole(answer),
             openai_chat::events(answer, &body),
         ),
+        LlmDialect::OpenAiResponses => (
+            openai_responses::whole(answer),
+            openai_responses::events(answer),
+        ),
+        LlmDialect::Anthropic => (anthropic::whole(answer), anthropic::events(answer)),
+        LlmDialect::Google => (google::whole(answer), google::events(answer)),
     };
+    let whole = whole.to_string();
     match (is_streamed, &answer.fault) {
         (true, fault) => stream(&mut steps, &events, fault.as_ref()),
         (false, Some(LlmFault::Truncated)) => {

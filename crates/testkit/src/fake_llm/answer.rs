@@ -169,3 +169,13 @@ impl LlmAnswer {
         self
     }
 }
+
+impl LlmCall {
+    /// The arguments as an object; `{}` where they are none.
+    pub(super) fn object(&self) -> Value {
+        let arguments = serde_json::from_str(&self.arguments).ok();
+        arguments
+            .filter(Value::is_object)
+            .unwrap_or_else(|| json!({}))
+    }
+}

@@ -130,7 +130,10 @@ async fn g3_a_call_that_goes_on_names_its_approval() {
         chat,
         ..Bench::new([LlmAnswer::calls(1, "wipe"), LlmAnswer::text("Done.")]).await
     };
-    bench.chat.model = Arc::new(super::bench::model(&bench.llm));
+    bench.chat.model = Arc::new(super::bench::model(
+        &bench.llm,
+        pillion_core::provider::Provider::OpenAiChat,
+    ));
     let mut state = bench.begin();
     let end = bench.run(&mut state).await.unwrap();
     assert!(matches!(end, ChatEnd::AwaitingApproval(_)));
