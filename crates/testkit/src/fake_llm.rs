@@ -132,7 +132,10 @@ impl FakeLlm {
 
 /// The steps of an answer on the wire.
 fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Fault> {
-    let mut steps = vec![Fault::Wait(answer.delay)];
+    let mut steps = Vec::new();
+    if !answer.delay.is_zero() {
+        steps.push(Fault::Wait(answer.delay));
+    }
     if let Some(refusal) = &answer.refusal {
         let headers = refusal.headers.iter();
         let headers: Vec<_> = headers
