@@ -11,6 +11,7 @@ mod openai_chat;
 mod openai_responses;
 mod request;
 #[cfg(test)]
+#[cfg(test)]
 mod stream_tests;
 mod words;
 
