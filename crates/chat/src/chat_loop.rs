@@ -240,6 +240,13 @@ fn refused(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Refused, message)
 }
 
+fn out_of_time() -> ModelError {
+    ModelError::new(
+        ModelErrorKind::Timeout,
+        "the time of the chat was over before the model had answered",
+    )
+}
+
 fn malformed(error: &ProviderError) -> ModelError {
     ModelError::new(ModelErrorKind::Malformed, error.to_string())
 }

@@ -25,3 +25,8 @@ pub use listener::{ChatEvent, ChatListener};
 pub use model::{Answer, Conversation, Delta, Finish, LanguageModel, Turn, TurnOptions, Usage};
 pub use runner::ToolRunner;
 pub use state::{ChatState, WaitingCall};
+
+/// Runs the examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/CHAT.md")]
+struct Guide;

@@ -27,7 +27,8 @@ pub struct ChatLimits {
     /// the oldest results of tools left out. None leaves it to the provider to refuse, which is
     /// the default.
     pub context_tokens: Option<u64>,
-    /// The longest time of one run, approvals not counted. Default 5 minutes.
+    /// The longest time of one run; the time between two runs, in which somebody approves of a call,
+    /// does not count. Default 5 minutes.
     pub timeout: Duration,
 }
 

@@ -5,7 +5,7 @@ use pillion_core::provider::format_tools;
 use pillion_core::tool::ToolDefinition;
 use tokio::time::{Instant, timeout_at};
 
-use super::{ChatLoop, size, trim};
+use super::{ChatLoop, out_of_time, size, trim};
 use crate::state::Measured;
 use crate::{
     Answer, ChatError, ChatEvent, ChatListener, ChatState, Conversation, Delta, ModelError,
@@ -101,8 +101,6 @@ impl ChatLoop {
         };
         let mut hear = |delta: Delta| listener.hear(ChatEvent::Delta(delta));
         let answer = timeout_at(deadline, self.model.respond(&turn, &mut hear)).await;
-        let out_of_time =
-            || ModelError::new(ModelErrorKind::Timeout, "the time of the chat is over");
         Ok(answer.map_err(|_| out_of_time())??)
     }
 

@@ -4,7 +4,7 @@ use pillion_core::provider::format_results;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use tokio::time::{Instant, timeout_at};
 
-use super::ChatLoop;
+use super::{ChatLoop, out_of_time};
 use crate::state::{Progress, Round, RoundCall};
 use crate::{ChatError, ChatEvent, ChatListener, ChatState};
 
@@ -24,6 +24,9 @@ impl ChatLoop {
         let Some(round) = &mut state.round else {
             return Ok(());
         };
+        if Instant::now() >= deadline {
+            return Err(out_of_time().into());
+        }
         self.refuse_hidden(round, listener);
         let before = round.clone();
         let due = begin(round, context);
