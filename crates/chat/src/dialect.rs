@@ -11,7 +11,6 @@ mod openai_chat;
 mod openai_responses;
 mod request;
 #[cfg(test)]
-#[cfg(test)]
 mod stream_tests;
 mod words;
 
