@@ -164,6 +164,9 @@ impl ChatLoop {
                 if !waiting.is_empty() {
                     return Ok(ChatEnd::AwaitingApproval(waiting));
                 }
+                if state.round.is_some() {
+                    return Err(out_of_time().into());
+                }
             }
             self.take_turn(state, deadline, listener).await?;
         }
@@ -241,10 +244,7 @@ fn refused(message: impl Into<String>) -> ModelError {
 }
 
 fn out_of_time() -> ModelError {
-    ModelError::new(
-        ModelErrorKind::Timeout,
-        "the time of the chat was over before the model had answered",
-    )
+    ModelError::new(ModelErrorKind::Timeout, "the time of the chat is over")
 }
 
 fn malformed(error: &ProviderError) -> ModelError {

@@ -95,6 +95,9 @@ impl ChatLoop {
         deadline: Instant,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
+        if Instant::now() >= deadline {
+            return Err(out_of_time().into());
+        }
         let options = self.affordable(state, fitted.tokens)?;
         let turn = Turn {
             conversation: &fitted.conversation,

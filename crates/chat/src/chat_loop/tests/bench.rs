@@ -148,7 +148,7 @@ fn register(registry: &ToolRegistry, tools: &Arc<Tools>) {
                 .unwrap_or("nothing"),
         )
     };
-    for (name, pause) in [("echo", 0), ("hidden", 0), ("late", 50)] {
+    for (name, pause) in [("echo", 0), ("hidden", 0), ("late", 200)] {
         let tools = Arc::clone(tools);
         let tool = FnTool::new(text(name).build().unwrap(), move |arguments, _| {
             tools.echoed.fetch_add(1, Ordering::SeqCst);

@@ -161,29 +161,28 @@ async fn h4_the_limit_on_spending_holds_where_the_provider_counts_nothing() {
 
 #[tokio::test]
 async fn h4_a_tool_does_not_outlast_the_chat() {
-    let answers = [
-        LlmAnswer::call("wait", &json!({})).and_call("echo", "{}"),
-        LlmAnswer::text("Done."),
-    ];
+    // As many as run side by side, and one more.
+    let calls = LlmAnswer::calls(5, "wait").and_call("echo", "{}");
     let limits = ChatLimits {
-        timeout: Duration::from_millis(500),
+        timeout: Duration::from_secs(3),
         ..ChatLimits::default()
     };
+    let answers = [calls, LlmAnswer::text("Done.")];
     let mut bench = Bench::new(answers).await.under(limits);
     let mut state = bench.begin();
     match bench.run(&mut state).await.unwrap_err() {
         ChatError::Model(error) => assert_eq!(error.kind, ModelErrorKind::Timeout),
         other => panic!("{other}"),
     }
-    // What came of the calls is known, and the chat goes on from there.
-    let results = results(state.messages());
-    assert!(
-        results[0].contains("time of the chat was over"),
-        "{results:?}"
-    );
-    assert_eq!(results[1], "nothing");
+    assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (1, 0));
+    // The chat goes on with the call that had not begun, and those that had do not begin again.
     let mut bench = bench.under(ChatLimits::default());
     assert_eq!(bench.answer(&mut state).await, "Done.");
+    let results = results(state.messages());
+    for result in &results[..5] {
+        assert!(result.contains("time of the chat was over"), "{result}");
+    }
+    assert_eq!(results[5], "nothing");
     assert_eq!(bench.tools.echoed(), 1);
 }
 

@@ -60,7 +60,7 @@ async fn the_deadline_holds_for_the_head_and_for_the_body() {
 
     let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345".to_owned();
     let stalled = server(half, true).await;
-    let mut answer = get(&format!("http://{stalled}/"), Duration::from_secs(2))
+    let mut answer = get(&format!("http://{stalled}/"), Duration::from_secs(5))
         .await
         .unwrap();
     assert_eq!(answer.chunk().await.unwrap().unwrap(), "12345");
