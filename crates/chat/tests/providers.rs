@@ -19,7 +19,7 @@ use pillion_core::provider::Provider;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolDefinition, ToolResult};
 use pillion_testkit::{Fault, FaultServer};
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
@@ -174,5 +174,48 @@ async fn h4_the_loop_speaks_to_each_provider_as_documented() {
 async fn h6_the_loop_speaks_to_each_provider_as_documented_when_streamed() {
     for provider in Provider::ALL {
         chat(provider, true).await;
+    }
+}
+
+/// Anthropic pauses long work of tools that it runs by itself, and goes on when it is asked again with
+/// what it has said so far.
+#[tokio::test]
+async fn h5_an_answer_that_was_paused_goes_on() {
+    let answer = |reason: &str, text: &str| {
+        let block = json!({"type": "text", "text": text});
+        json!({"type": "message", "role": "assistant", "content": [block], "stop_reason": reason})
+    };
+    let paused = answer("pause_turn", "I search");
+    for (pauses, requests, text) in [(1, 2, "Found."), (100, 6, "I search")] {
+        let asked = AtomicUsize::new(0);
+        let (paused, found) = (paused.clone(), answer("end_turn", "Found."));
+        let server = FaultServer::start(move |_| {
+            let is_paused = asked.fetch_add(1, Ordering::SeqCst) < pauses;
+            let body = if is_paused { &paused } else { &found };
+            vec![Fault::answer(
+                "200 OK",
+                "application/json",
+                body.to_string(),
+            )]
+        })
+        .await;
+        let base_url = server.url.replace("/sse", "/v1").parse().unwrap();
+        let model = HttpModel::new(HttpModelConfig::new(Provider::Anthropic, base_url, "m"));
+        let results = Vec::new();
+        let chat = ChatLoop::new(Arc::new(model.unwrap()), Arc::new(Replay { results }));
+        let question = json!({"role": "user", "content": "Where?"});
+        let mut state = chat.begin(&[question]).unwrap();
+        let context = CallContext::for_user("ada");
+        let end = chat.run(&mut state, &context, &mut |_| {}).await.unwrap();
+        let ChatEnd::Answered(answer) = end else {
+            panic!("{end:?}");
+        };
+        assert_eq!(answer.text, text);
+        let sent = server.requests.all();
+        assert_eq!(sent.len(), requests);
+        assert_eq!(
+            sent[1].json()["messages"][1],
+            json!({"role": "assistant", "content": [{"type": "text", "text": "I search"}]})
+        );
     }
 }
