@@ -215,3 +215,17 @@ async fn h4_an_answer_that_names_tools_where_there_are_none_ends_the_chat() {
     assert_eq!(parse_tool_calls(state.provider(), &calls).unwrap().len(), 1);
     assert_eq!(results(state.messages()).len(), 1);
 }
+
+/// Providers refuse a request for a longer answer than their model writes.
+#[tokio::test]
+async fn h4_a_limit_on_spending_asks_for_no_endless_answer() {
+    let limits = ChatLimits {
+        max_total_tokens: Some(1_000_000),
+        ..ChatLimits::default()
+    };
+    let bench = Bench::new([LlmAnswer::text("Hello.")]).await;
+    let mut bench = bench.under(limits);
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Hello.");
+    assert_eq!(bench.llm.bodies()[0]["max_tokens"], 8192);
+}
