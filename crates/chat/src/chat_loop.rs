@@ -203,6 +203,12 @@ impl ChatLoop {
             state.round = Some(round);
             return Ok(());
         }
+        let is_paused = answer.finish.is_pause() && calls.is_empty();
+        if is_paused && state.rounds < self.limits.max_tool_rounds {
+            // What the provider runs by itself counts as rounds, lest it goes on for ever.
+            state.rounds += 1;
+            return listener.keep(state).await.map_err(ChatError::NotKept);
+        }
         // Every call has a result in a conversation that a provider takes.
         let unwanted: Vec<_> = calls.iter().map(rounds::unwanted).collect();
         let results = format_results(provider, &unwanted);

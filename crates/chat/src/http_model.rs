@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use pillion_core::egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use pillion_core::provider::Provider;
 use secrecy::{ExposeSecret, SecretString};
@@ -132,7 +133,7 @@ impl HttpModel {
     async fn attempt(
         &self,
         turn: &Turn<'_>,
-        body: &[u8],
+        body: Bytes,
         deadline: Instant,
         listener: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, FailedAttempt> {
@@ -140,7 +141,7 @@ impl HttpModel {
             Some(source) => source.key().await?,
             None => None,
         };
-        let request = self.request(turn, body.to_vec(), key.as_ref())?;
+        let request = self.request(turn, body, key.as_ref())?;
         let answered = async {
             let left = deadline.saturating_duration_since(Instant::now());
             let answer = self.client.send(request, left).await;
@@ -158,11 +159,11 @@ impl HttpModel {
     fn request(
         &self,
         turn: &Turn<'_>,
-        body: Vec<u8>,
+        body: Bytes,
         key: Option<&SecretString>,
     ) -> Result<HttpRequest, ModelError> {
         let path = self.dialect.path(&self.config.model, turn.stream);
-        let mut request = HttpRequest::post(below(&self.config.base_url, &path), body.into());
+        let mut request = HttpRequest::post(below(&self.config.base_url, &path), body);
         request.headers = self.dialect.headers(key.map(ExposeSecret::expose_secret))?;
         request.headers.extend(self.dialect.headers_of(turn));
         Ok(request)
@@ -193,7 +194,7 @@ impl LanguageModel for HttpModel {
         listener: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, ModelError> {
         let deadline = Instant::from_std(turn.deadline).min(Instant::now() + self.config.timeout);
-        let body = self.dialect.body(&self.config.model, turn).to_string();
+        let body = Bytes::from(self.dialect.body(&self.config.model, turn).to_string());
         let mut retries = 0;
         loop {
             let mut was_heard = false;
@@ -201,9 +202,7 @@ impl LanguageModel for HttpModel {
                 was_heard = true;
                 listener(delta);
             };
-            let answered = self
-                .attempt(turn, body.as_bytes(), deadline, &mut hear)
-                .await;
+            let answered = self.attempt(turn, body.clone(), deadline, &mut hear).await;
             let FailedAttempt { error, may_repeat } = match answered {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,

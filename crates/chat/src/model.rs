@@ -131,6 +131,15 @@ pub enum Finish {
     Other(String),
 }
 
+impl Finish {
+    /// Whether the provider has only paused tools that it runs by itself, and goes on when it gets
+    /// the same conversation again: Anthropic's `pause_turn`.
+    #[must_use]
+    pub fn is_pause(&self) -> bool {
+        matches!(self, Self::Other(word) if word == "pause_turn")
+    }
+}
+
 /// What answers cost, in tokens, as the provider counts them. All 0 where it does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {

@@ -136,4 +136,18 @@ impl ChatState {
     pub fn answer(&self) -> Option<&ChatAnswer> {
         self.answer.as_ref()
     }
+
+    /// Gives a call that waits the result that somebody else has for it, such as the application whose
+    /// own tool it is: a runner lets such a call wait by answering
+    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired). The next run goes on
+    /// with the result. False where no call of that id waits.
+    pub fn answer_waiting(&mut self, result: ToolResult) -> bool {
+        let calls = self.round.iter_mut().flat_map(|round| &mut round.0);
+        let mut waiting = calls.filter(|call| matches!(call.progress, Progress::Waiting(_)));
+        let Some(call) = waiting.find(|call| call.call.id == result.tool_call_id) else {
+            return false;
+        };
+        call.progress = Progress::Ended(Box::new(result));
+        true
+    }
 }

@@ -1,6 +1,9 @@
 mod answer;
+mod anthropic;
+mod google;
 mod obedient;
 mod openai_chat;
+mod openai_responses;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,8 +17,15 @@ pub use answer::{LlmAnswer, LlmCall, LlmFault};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LlmDialect {
-    /// OpenAI's chat completions, at `/v1/chat/completions`.
+    /// OpenAI's chat completions, at `/v1/chat/completions`. The others know neither thoughts nor
+    /// calls without ids.
     OpenAiChat,
+    /// OpenAI's Responses, at `/v1/responses`.
+    OpenAiResponses,
+    /// Anthropic's messages, at `/v1/messages`.
+    Anthropic,
+    /// Google's `generateContent` and `streamGenerateContent`, below `/v1/models`.
+    Google,
 }
 
 /// A language model that says what it is told to, plain and streamed, as each request asks, and
@@ -122,7 +132,10 @@ impl FakeLlm {
 
 /// The steps of an answer on the wire.
 fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Fault> {
-    let mut steps = vec![Fault::Wait(answer.delay)];
+    let mut steps = Vec::new();
+    if !answer.delay.is_zero() {
+        steps.push(Fault::Wait(answer.delay));
+    }
     if let Some(refusal) = &answer.refusal {
         let headers = refusal.headers.iter();
         let headers: Vec<_> = headers
@@ -132,13 +145,21 @@ fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Faul
         return steps;
     }
     let body = request.json();
-    let is_streamed = body["stream"] == true && answer.fault != Some(LlmFault::NotStreamed);
+    let wants_stream = body["stream"] == true || request.path.contains(":streamGenerateContent");
+    let is_streamed = wants_stream && answer.fault != Some(LlmFault::NotStreamed);
     let (whole, events) = match dialect {
         LlmDialect::OpenAiChat => (
-            openai_chat::whole(answer).to_string(),
+            openai_chat::whole(answer),
             openai_chat::events(answer, &body),
         ),
+        LlmDialect::OpenAiResponses => (
+            openai_responses::whole(answer),
+            openai_responses::events(answer),
+        ),
+        LlmDialect::Anthropic => (anthropic::whole(answer), anthropic::events(answer)),
+        LlmDialect::Google => (google::whole(answer), google::events(answer)),
     };
+    let whole = whole.to_string();
     match (is_streamed, &answer.fault) {
         (true, fault) => stream(&mut steps, &events, fault.as_ref()),
         (false, Some(LlmFault::Truncated)) => {
@@ -185,7 +206,7 @@ fn stream(steps: &mut Vec<Fault>, events: &[String], fault: Option<&LlmFault>) {
     let half = events.len() / 2;
     match fault {
         None | Some(LlmFault::NotStreamed) => steps.extend(events.iter().map(|data| chunk(data))),
-        Some(LlmFault::NotDone) => {
+        Some(LlmFault::NotDone | LlmFault::BrokenAtEnd) => {
             let events = events.iter().filter(|data| *data != "[DONE]");
             steps.extend(events.map(|data| chunk(data)));
         }
@@ -216,7 +237,10 @@ fn stream(steps: &mut Vec<Fault>, events: &[String], fault: Option<&LlmFault>) {
             steps.push(chunk(&error.to_string()));
         }
     }
-    steps.push(Fault::Send(b"0\r\n\r\n".to_vec()));
+    steps.push(match fault {
+        Some(LlmFault::BrokenAtEnd) => Fault::Close,
+        _ => Fault::Send(b"0\r\n\r\n".to_vec()),
+    });
 }
 
 fn chunk(bytes: &[u8]) -> Vec<u8> {

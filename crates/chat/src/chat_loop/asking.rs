@@ -12,6 +12,10 @@ use crate::{
     ModelErrorKind, Turn, TurnOptions,
 };
 
+/// How long an answer may be, in tokens, where spending is limited and nothing is said: providers refuse
+/// more than their model writes, and every model of today writes as much as this.
+const LONGEST_UNASKED: u64 = 8192;
+
 /// A request that is short enough to be sent.
 struct Fitted<'a> {
     conversation: Cow<'a, Conversation>,
@@ -173,7 +177,7 @@ impl ChatLoop {
         if left == 0 {
             return Err(ChatError::Spent { limit, spent });
         }
-        let wanted = self.options.max_output_tokens.unwrap_or(u64::MAX);
+        let wanted = self.options.max_output_tokens.unwrap_or(LONGEST_UNASKED);
         Ok(Cow::Owned(TurnOptions {
             max_output_tokens: Some(left.min(wanted)),
             ..self.options.clone()

@@ -4,5 +4,6 @@ mod approvals;
 mod context;
 mod failures;
 mod limits;
+mod providers;
 mod results;
 mod states;

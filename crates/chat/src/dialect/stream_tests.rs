@@ -41,7 +41,7 @@ pub(super) fn read_stream(
 }
 
 /// The text of all deltas, and the arguments of each call.
-fn joined(deltas: &[Delta]) -> (String, Vec<(String, String, String)>) {
+pub(super) fn joined(deltas: &[Delta]) -> (String, Vec<(String, String, String)>) {
     let mut text = String::new();
     let mut calls: Vec<(String, String, String)> = Vec::new();
     for delta in deltas {

@@ -40,7 +40,7 @@ pub(super) async fn read(
         limit: limits.answer_bytes,
     };
     let start = body.start().await?;
-    let read = if body.says_events || !start.starts_with(b"{") && !start.starts_with(b"[") {
+    if body.says_events || !start.starts_with(b"{") && !start.starts_with(b"[") {
         let mut passed = |delta| {
             if is_streamed {
                 listener(delta);
@@ -49,11 +49,7 @@ pub(super) async fn read(
         events(dialect, body, start, limits.event_bytes, &mut passed).await
     } else {
         whole(dialect, body, start, is_streamed, listener).await
-    };
-    read.map_err(|error| FailedAttempt {
-        may_repeat: is_passing(&error),
-        error,
-    })
+    }
 }
 
 /// What went wrong with the connection, in words that name no more of the URL than its host.
@@ -67,16 +63,19 @@ pub(super) fn broken(provider: Provider, error: &HttpError) -> ModelError {
     ModelError::new(kind, format!("The provider '{provider}': {error}"))
 }
 
-/// Whether the provider says that it cannot answer just now.
-fn is_passing(error: &ModelError) -> bool {
-    // What broke off in the middle has no status: it may have cost something, and is not repeated.
-    let kind = matches!(
-        error.kind,
-        ModelErrorKind::Unavailable | ModelErrorKind::RateLimited
-    );
-    kind && error
-        .status
-        .is_some_and(|status| matches!(status, 408 | 409 | 425 | 429 | 500..))
+/// What the provider itself says. What breaks off is another matter: it may have cost something.
+fn said(error: ModelError) -> FailedAttempt {
+    let may_repeat = match error.kind {
+        ModelErrorKind::Unavailable | ModelErrorKind::RateLimited => true,
+        ModelErrorKind::Unauthorized
+        | ModelErrorKind::Exhausted
+        | ModelErrorKind::Timeout
+        | ModelErrorKind::Refused
+        | ModelErrorKind::ContextTooLong
+        | ModelErrorKind::Malformed
+        | ModelErrorKind::Cancelled => false,
+    };
+    FailedAttempt { error, may_repeat }
 }
 
 /// What an answer of a status other than 2xx comes to.
@@ -99,10 +98,7 @@ async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt
         retry_after: retry_after.or(failure.retry_after),
         ..failure
     };
-    FailedAttempt {
-        may_repeat: is_passing(&error),
-        error,
-    }
+    said(error)
 }
 
 async fn whole(
@@ -111,14 +107,14 @@ async fn whole(
     start: Bytes,
     is_streamed: bool,
     listener: &mut (dyn FnMut(Delta) + Send),
-) -> Result<Answer, ModelError> {
+) -> Result<Answer, FailedAttempt> {
     let mut read = BytesMut::from(start);
     while let Some(chunk) = body.chunk().await? {
         read.extend_from_slice(&chunk);
     }
     let json = serde_json::from_slice(&read)
         .map_err(|error| body.malformed(&format!("it is no JSON ({error})")))?;
-    let answer = dialect.answer(json)?;
+    let answer = dialect.answer(json).map_err(said)?;
     if is_streamed {
         let text = assistant_text(body.provider, &answer.body).unwrap_or_default();
         if !text.is_empty() {
@@ -134,7 +130,7 @@ async fn events(
     start: Bytes,
     longest_event: usize,
     listener: &mut (dyn FnMut(Delta) + Send),
-) -> Result<Answer, ModelError> {
+) -> Result<Answer, FailedAttempt> {
     let mut decoder = SseDecoder::new(longest_event);
     let mut stream = dialect.stream();
     let mut deltas = Vec::new();
@@ -148,18 +144,18 @@ async fn events(
         while let Some(event) = decoder.next_event() {
             let pushed = stream.push(&event, &mut deltas);
             deltas.drain(..).for_each(&mut *listener);
-            pushed?;
+            pushed.map_err(said)?;
             if stream.is_complete() {
-                return stream.finish();
+                return stream.finish().map_err(said);
             }
         }
         if next.is_none() {
-            return stream.finish();
+            return stream.finish().map_err(said);
         }
         next = match body.chunk().await {
             Ok(next) => next,
             // It may have said everything but that it has.
-            Err(error) => return stream.finish().map_err(|_| error),
+            Err(error) => return stream.finish().map_err(|_| error.into()),
         };
     }
 }

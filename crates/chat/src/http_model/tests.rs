@@ -145,6 +145,26 @@ async fn h4_a_provider_that_is_busy_is_asked_again() {
 }
 
 #[tokio::test]
+async fn h4_a_provider_that_is_busy_behind_status_200_is_asked_again() {
+    let busy = LlmFault::Error(json!({"error": {"type": "server_error", "message": "Overloaded"}}));
+    for stream in [false, true] {
+        let llm = FakeLlm::start([
+            LlmAnswer::text("").with(busy.clone()),
+            LlmAnswer::text("Here"),
+        ])
+        .await;
+        let (answer, _) = ask(config(&llm), stream).await;
+        assert_eq!(text(answer), "Here");
+
+        // Not once something was heard.
+        let llm = FakeLlm::start([LlmAnswer::text("a b c").with(busy.clone())]).await;
+        let error = error(config(&llm), stream).await;
+        assert_eq!(error.kind, ModelErrorKind::Unavailable);
+        assert_eq!(llm.requests.all().len(), if stream { 1 } else { 3 });
+    }
+}
+
+#[tokio::test]
 async fn h4_repetitions_end() {
     for (answer, kind, requests) in [
         (
@@ -266,7 +286,11 @@ async fn h4_an_event_has_a_longest_length() {
 
 #[tokio::test]
 async fn h6_imitations_do_not_stream_or_do_not_say_that_they_are_done() {
-    for fault in [LlmFault::NotStreamed, LlmFault::NotDone] {
+    for fault in [
+        LlmFault::NotStreamed,
+        LlmFault::NotDone,
+        LlmFault::BrokenAtEnd,
+    ] {
         let llm = FakeLlm::start([LlmAnswer::text("One two").with(fault.clone())]).await;
         let (answer, heard) = ask(config(&llm), true).await;
         assert_eq!(text(answer), "One two", "{fault:?}");

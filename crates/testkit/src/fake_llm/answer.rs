@@ -51,6 +51,8 @@ pub enum LlmFault {
     NotStreamed,
     /// The stream says nowhere that it is complete.
     NotDone,
+    /// The same, and the connection breaks then.
+    BrokenAtEnd,
 }
 
 impl LlmAnswer {
@@ -165,5 +167,15 @@ impl LlmAnswer {
             refusal.headers.push((name, value.to_owned()));
         }
         self
+    }
+}
+
+impl LlmCall {
+    /// The arguments as an object; `{}` where they are none.
+    pub(super) fn object(&self) -> Value {
+        let arguments = serde_json::from_str(&self.arguments).ok();
+        arguments
+            .filter(Value::is_object)
+            .unwrap_or_else(|| json!({}))
     }
 }

@@ -1,4 +1,4 @@
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_testkit::LlmAnswer;
 use serde_json::json;
 
@@ -85,11 +85,23 @@ async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
 }
 
 #[tokio::test]
+async fn g3_a_call_that_waits_may_be_answered_from_elsewhere() {
+    let (mut bench, mut state, _) = waiting().await;
+    let result = |id: &str| ToolResult::success(id, "wipe", json!("seen to"));
+    assert!(!state.answer_waiting(result("call_2")));
+    assert!(state.answer_waiting(result("call_1")));
+    assert!(!state.answer_waiting(result("call_1")));
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
+    assert_eq!(results(state.messages()), ["seen to", "a"]);
+}
+
+#[tokio::test]
 async fn g3_a_call_that_goes_on_names_its_approval() {
     use std::num::NonZeroUsize;
     use std::sync::{Arc, Mutex};
 
-    use pillion_core::tool::{CallContext, ToolCall, ToolResult};
+    use pillion_core::tool::{CallContext, ToolCall};
 
     use crate::{ChatLoop, ToolRunner};
 
@@ -130,7 +142,10 @@ async fn g3_a_call_that_goes_on_names_its_approval() {
         chat,
         ..Bench::new([LlmAnswer::calls(1, "wipe"), LlmAnswer::text("Done.")]).await
     };
-    bench.chat.model = Arc::new(super::bench::model(&bench.llm));
+    bench.chat.model = Arc::new(super::bench::model(
+        &bench.llm,
+        pillion_core::provider::Provider::OpenAiChat,
+    ));
     let mut state = bench.begin();
     let end = bench.run(&mut state).await.unwrap();
     assert!(matches!(end, ChatEnd::AwaitingApproval(_)));

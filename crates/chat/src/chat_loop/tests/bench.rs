@@ -10,7 +10,7 @@ use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{
     CallContext, FnTool, ParameterType, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
 };
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -59,7 +59,21 @@ impl Bench {
     /// A model that gives these answers, and tools that it sees all but `hidden`: `echo`; `late`, which
     /// echoes after a while; `boom`; `wait`, which never ends; `wipe`, which needs approval.
     pub(super) async fn new(answers: impl IntoIterator<Item = LlmAnswer>) -> Self {
-        let llm = FakeLlm::start(answers).await;
+        Self::at(Provider::OpenAiChat, answers).await
+    }
+
+    /// The same at another provider.
+    pub(super) async fn at(
+        provider: Provider,
+        answers: impl IntoIterator<Item = LlmAnswer>,
+    ) -> Self {
+        let dialect = match provider {
+            Provider::OpenAiResponses => LlmDialect::OpenAiResponses,
+            Provider::Anthropic => LlmDialect::Anthropic,
+            Provider::Google => LlmDialect::Google,
+            _ => LlmDialect::OpenAiChat,
+        };
+        let llm = FakeLlm::in_turn(dialect, answers).await;
         let tools = Arc::new(Tools::default());
         let registry = Arc::new(ToolRegistry::new());
         register(&registry, &tools);
@@ -73,7 +87,8 @@ impl Bench {
         });
         let shown = shown.collect();
         let executor = Executor::new(registry, ExecutorConfig::default());
-        let chat = ChatLoop::new(Arc::new(model(&llm)), Arc::new(executor)).with_tools(shown);
+        let chat =
+            ChatLoop::new(Arc::new(model(&llm, provider)), Arc::new(executor)).with_tools(shown);
         Self {
             llm,
             chat,
@@ -124,12 +139,12 @@ pub(super) fn results(messages: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-pub(super) fn model(llm: &FakeLlm) -> HttpModel {
+pub(super) fn model(llm: &FakeLlm, provider: Provider) -> HttpModel {
     let base_url = llm.base_url.parse().unwrap();
     HttpModel::new(HttpModelConfig {
         retry_pause: Duration::from_millis(1),
         max_retries: 0,
-        ..HttpModelConfig::new(Provider::OpenAiChat, base_url, "fake")
+        ..HttpModelConfig::new(provider, base_url, "fake")
     })
     .unwrap()
 }

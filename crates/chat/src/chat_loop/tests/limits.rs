@@ -65,6 +65,20 @@ async fn h4_whichever_limit_comes_first_ends_it() {
     assert_eq!(bench.llm.bodies().len(), 2);
     let reached = state.answer().unwrap().limit_reached;
     assert_eq!(reached, Some(LimitReached::ToolRounds));
+
+    let limits = ChatLimits {
+        max_tool_calls: 2,
+        ..ChatLimits::default()
+    };
+    let two = echo("a").and_call("echo", "{}");
+    let mut bench = Bench::new([two, LlmAnswer::text("Done.")])
+        .await
+        .under(limits);
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    assert_eq!(bench.llm.bodies().len(), 2);
+    let reached = state.answer().unwrap().limit_reached;
+    assert_eq!(reached, Some(LimitReached::ToolCalls));
 }
 
 #[tokio::test]
@@ -155,8 +169,11 @@ async fn h4_the_limit_on_spending_holds_where_the_provider_counts_nothing() {
     let mut bench = Bench::new([echo(&"word ".repeat(200))]).await.under(limits);
     let mut state = bench.begin();
     let error = bench.run(&mut state).await.unwrap_err();
-    assert!(matches!(error, ChatError::Spent { .. }), "{error}");
-    assert!(bench.llm.bodies().len() < 8);
+    match error {
+        ChatError::Spent { spent, .. } => assert!(spent > 1_000, "{spent}"),
+        other => panic!("{other}"),
+    }
+    assert!(bench.llm.bodies().len() < 6);
 }
 
 #[tokio::test]
@@ -197,4 +214,18 @@ async fn h4_an_answer_that_names_tools_where_there_are_none_ends_the_chat() {
     let calls = json!({"choices": [{"message": state.messages()[1]}]});
     assert_eq!(parse_tool_calls(state.provider(), &calls).unwrap().len(), 1);
     assert_eq!(results(state.messages()).len(), 1);
+}
+
+/// Providers refuse a request for a longer answer than their model writes.
+#[tokio::test]
+async fn h4_a_limit_on_spending_asks_for_no_endless_answer() {
+    let limits = ChatLimits {
+        max_total_tokens: Some(1_000_000),
+        ..ChatLimits::default()
+    };
+    let bench = Bench::new([LlmAnswer::text("Hello.")]).await;
+    let mut bench = bench.under(limits);
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Hello.");
+    assert_eq!(bench.llm.bodies()[0]["max_tokens"], 8192);
 }

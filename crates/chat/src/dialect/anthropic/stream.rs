@@ -33,10 +33,14 @@ impl AnswerStream for MessageStream {
             return Ok(());
         };
         match data.get("type").and_then(Value::as_str) {
-            Some("message_start") => self.start(data["message"].take()),
+            Some("message_start") => self.start(data["message"].take(), deltas),
             Some("content_block_start") => self.start_block(&mut data, deltas),
             Some("content_block_delta") => self.add(&data, deltas),
-            Some("content_block_stop") => self.end_block(&data, deltas),
+            Some("content_block_stop") => {
+                let place = self.place(&data)?;
+                self.close_block(place, deltas);
+                Ok(())
+            }
             Some("message_delta") => self.change(data),
             Some("message_stop") => {
                 self.message_mut()?;
@@ -64,10 +68,19 @@ impl AnswerStream for MessageStream {
 }
 
 impl MessageStream {
-    fn start(&mut self, message: Value) -> Result<(), ModelError> {
+    /// The content is empty, or all there: an answer that goes on with what Anthropic's code execution
+    /// has called comes whole. Some gateways send the event twice.
+    fn start(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         match message {
-            Value::Object(message) if self.message.is_none() => {
+            Value::Object(mut message) if self.blocks.is_empty() => {
+                let content = message.get_mut("content").map(Value::take);
                 self.message = Some(message);
+                if let Some(Value::Array(blocks)) = content {
+                    for block in blocks {
+                        self.open_block(block, deltas)?;
+                        self.close_block(self.blocks.len() - 1, deltas);
+                    }
+                }
                 Ok(())
             }
             _ => Err(broken("message_start is not what it should be")),
@@ -76,10 +89,15 @@ impl MessageStream {
 
     fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         self.message_mut()?;
-        let value = data["content_block"].take();
-        let is_next = data["index"].as_u64() == Some(self.blocks.len() as u64);
-        if !is_next || !value.is_object() {
-            return Err(broken("content_block_start is not what it should be"));
+        if data["index"].as_u64() != Some(self.blocks.len() as u64) {
+            return Err(broken("the blocks do not come one after the other"));
+        }
+        self.open_block(data["content_block"].take(), deltas)
+    }
+
+    fn open_block(&mut self, value: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        if !value.is_object() {
+            return Err(broken("a block is not an object"));
         }
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let call = (text("type") == Some("tool_use")).then_some(self.calls);
@@ -106,7 +124,8 @@ impl MessageStream {
     }
 
     fn add(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let block = self.block(data)?;
+        let place = self.place(data)?;
+        let block = &mut self.blocks[place];
         let delta = &data["delta"];
         let piece = |key: &str| {
             delta[key]
@@ -155,16 +174,15 @@ impl MessageStream {
     }
 
     /// A call without arguments, or with those that it started with, has no pieces of them.
-    fn end_block(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let block = self.block(data)?;
-        if let Some(index) = block.call
+    fn close_block(&self, place: usize, deltas: &mut Vec<Delta>) {
+        if let Some(block) = self.blocks.get(place)
+            && let Some(index) = block.call
             && block.input.is_empty()
         {
             let input = block.value.get("input").filter(|input| !input.is_null());
             let json = input.map_or_else(|| "{}".to_owned(), Value::to_string);
             deltas.push(more_arguments(index, json));
         }
-        Ok(())
     }
 
     /// Takes over what `message_delta` says of the message; its counts stand for the whole message.
@@ -200,10 +218,12 @@ impl MessageStream {
             .ok_or_else(|| broken("it does not begin with message_start"))
     }
 
-    fn block(&mut self, data: &Value) -> Result<&mut Block, ModelError> {
+    /// Which block an event is about.
+    fn place(&self, data: &Value) -> Result<usize, ModelError> {
         data["index"]
             .as_u64()
-            .and_then(|index| self.blocks.get_mut(usize::try_from(index).ok()?))
+            .and_then(|index| usize::try_from(index).ok())
+            .filter(|index| *index < self.blocks.len())
             .ok_or_else(|| broken("an event is about a block that has not started"))
     }
 }

@@ -273,7 +273,6 @@ fn h6_events_out_of_order_are_malformed() {
         json!({"type": "content_block_start", "index": 0, "content_block": "text"}),
         json!({"type": "content_block_start", "index": 1_000_000_000_000_u64, "content_block": text}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}),
-        json!({"type": "message_start", "message": {}}),
     ] {
         let error = stream(std::slice::from_ref(&block)).unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Malformed, "{block}");
@@ -281,6 +280,37 @@ fn h6_events_out_of_order_are_malformed() {
     let early = event(&json!({"type": "message_stop"}));
     let error = read_stream(&Anthropic, &[early]).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Malformed);
+}
+
+/// What Anthropic's code execution calls comes as a message that is whole from its start.
+#[test]
+fn h6_a_message_that_comes_whole_is_read() {
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"sides": 6}});
+    let message = json!({"role": "assistant", "content": [{"type": "text", "text": "Hi"}, call], "stop_reason": "tool_use"});
+    let start = event(&json!({"type": "message_start", "message": message}));
+    let stop = event(&json!({"type": "message_stop"}));
+    let (answer, deltas) = read_stream(&Anthropic, &[start.clone(), stop]).unwrap();
+    assert_eq!(answer.body, message);
+    assert_eq!(answer.finish, Finish::ToolCalls);
+    assert_eq!(deltas.len(), 3);
+    assert!(
+        matches!(&deltas[2], Delta::ToolCall { index: 0, arguments, .. } if arguments == r#"{"sides":6}"#)
+    );
+    // Another message in the middle of one is not this answer.
+    let error = read_stream(&Anthropic, &[start.clone(), start]).unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Malformed);
+}
+
+/// As from some gateways.
+#[test]
+fn h6_a_message_may_start_twice() {
+    let again = json!({"type": "message_start", "message": {"role": "assistant", "content": []}});
+    let (answer, _) = stream(&[
+        again,
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}}),
+    ])
+    .unwrap();
+    assert_eq!(answer.body["content"][0]["text"], "Hi");
 }
 
 #[test]

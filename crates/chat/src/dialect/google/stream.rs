@@ -145,7 +145,7 @@ impl ContentStream {
         if let Some(call) = part.get("functionCall") {
             // The rest would come in events of a form that has to be asked for.
             if call["willContinue"] == json!(true) || call.get("partialArgs").is_some() {
-                return Err(broken("the arguments of a call come in pieces"));
+                return Err(broken("it comes as with streamFunctionCallArguments"));
             }
             deltas.push(self.call(call));
             self.calls += 1;

@@ -1,0 +1,71 @@
+use pillion_core::provider::Provider;
+use pillion_testkit::{LlmAnswer, LlmFault};
+use serde_json::json;
+
+use super::bench::{Bench, echo};
+use crate::{ChatEvent, ChatState, Delta, Usage};
+
+/// Where the bodies of a provider have the conversation.
+fn messages(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Google => "contents",
+        Provider::OpenAiResponses => "input",
+        _ => "messages",
+    }
+}
+
+fn said(bench: &Bench) -> String {
+    let texts = bench.events.iter().filter_map(|event| match event {
+        ChatEvent::Delta(Delta::Text(text)) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[tokio::test]
+async fn h5_a_chat_runs_at_every_provider() {
+    for provider in Provider::ALL {
+        for stream in [false, true] {
+            let label = format!("{provider}, streamed: {stream}");
+            let calls = echo("first").and_call("boom", "{}").costing(10, 2);
+            let mut bench =
+                Bench::at(provider, [calls, LlmAnswer::text("Done.").costing(20, 3)]).await;
+            bench.chat = bench.chat.streamed(stream);
+            let mut state = bench.begin();
+            assert_eq!(bench.answer(&mut state).await, "Done.", "{label}");
+            assert_eq!(bench.tools.echoed(), 1, "{label}");
+            let bodies = bench.llm.bodies();
+            assert_eq!(bodies.len(), 2, "{label}");
+            assert!(bodies[0]["tools"].is_array(), "{label}");
+            // What is sent with the results is what the state has, but for the answer.
+            let sent = bodies[1][messages(provider)].as_array().unwrap();
+            assert_eq!(state.messages()[..sent.len()], sent[..], "{label}");
+            assert!(json!(sent).to_string().contains("it broke"), "{label}");
+            let usage = Usage {
+                input_tokens: 30,
+                output_tokens: 5,
+                cached_tokens: 0,
+            };
+            assert_eq!(state.usage(), usage, "{label}");
+            assert_eq!(said(&bench), if stream { "Done." } else { "" }, "{label}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn h4_a_chat_goes_on_after_an_outage_at_every_provider() {
+    for provider in Provider::ALL {
+        let answers = [
+            echo("first"),
+            LlmAnswer::text("Do ne.").with(LlmFault::Truncated),
+            LlmAnswer::text("Done."),
+        ];
+        let mut bench = Bench::at(provider, answers).await;
+        let mut state = bench.begin();
+        bench.run(&mut state).await.unwrap_err();
+        let text = serde_json::to_string(&state).unwrap();
+        let mut state: ChatState = serde_json::from_str(&text).unwrap();
+        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        assert_eq!(bench.tools.echoed(), 1, "{provider}");
+    }
+}

@@ -1,0 +1,221 @@
+//! The loop with each provider, over HTTP, from outside the crate: the server answers with the golden
+//! files, and is asked what they say.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy's exception for tests does not reach the functions beside them"
+)]
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use pillion_chat::{ChatEnd, ChatEvent, ChatLoop, Delta, HttpModel, HttpModelConfig, ToolRunner};
+use pillion_core::provider::Provider;
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolDefinition, ToolResult};
+use pillion_testkit::{Fault, FaultServer};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn json_of(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// Runs the calls of `parallel_calls`, with the results that its case says.
+struct Replay {
+    results: Vec<Value>,
+}
+
+#[async_trait]
+impl ToolRunner for Replay {
+    fn canonical_name(&self, name: &str) -> Option<String> {
+        Some(name.to_owned())
+    }
+
+    fn at_once(&self) -> NonZeroUsize {
+        NonZeroUsize::MIN
+    }
+
+    async fn run(&self, call: ToolCall, _context: &CallContext) -> ToolResult {
+        let result = self.results.iter().find(|result| result["id"] == call.id);
+        let result = result.unwrap();
+        match result["error"].as_str() {
+            Some(error) => ToolResult::failure(call.id, call.name, ErrorCode::Timeout, error),
+            None => ToolResult::success(call.id, call.name, result["result"].clone()),
+        }
+    }
+}
+
+fn tools() -> Vec<Arc<ToolDefinition>> {
+    let tools = json_of(&golden().join("tools.json"));
+    let tools = tools.as_array().unwrap().iter().map(|tool| {
+        let text = |key: &str| tool[key].as_str().unwrap();
+        let builder = ToolDefinition::builder(text("name"), text("description"));
+        Arc::new(builder.schema(tool["schema"].clone()).build().unwrap())
+    });
+    tools.collect()
+}
+
+/// A server whose first answer has two calls, and whose second has words.
+async fn server(provider: Provider, stream: bool) -> FaultServer {
+    let requests = AtomicUsize::new(0);
+    FaultServer::start(move |_| {
+        let case = match requests.fetch_add(1, Ordering::SeqCst) {
+            0 => "parallel_calls",
+            _ => "text",
+        };
+        let case = golden().join(provider.as_str()).join(case);
+        let (file, media_type) = if stream {
+            ("stream.sse", "text/event-stream")
+        } else {
+            ("response.json", "application/json")
+        };
+        vec![Fault::answer(
+            "200 OK",
+            media_type,
+            fs::read(case.join(file)).unwrap(),
+        )]
+    })
+    .await
+}
+
+/// A body without what streaming changes: its own members, and the `refusal: null` of a message that
+/// does not come in pieces.
+fn without_stream(mut body: Value) -> Value {
+    let members = body.as_object_mut().unwrap();
+    members.remove("stream");
+    members.remove("stream_options");
+    let messages = members.get_mut("messages").and_then(Value::as_array_mut);
+    for message in messages.into_iter().flatten() {
+        if let Some(message) = message.as_object_mut() {
+            message.retain(|key, value| key != "refusal" || !value.is_null());
+        }
+    }
+    body
+}
+
+async fn chat(provider: Provider, stream: bool) {
+    let case = golden().join(provider.as_str()).join("parallel_calls");
+    let said = json_of(&case.join("case.json"));
+    let server = server(provider, stream).await;
+    let base_url = server.url.replace("/sse", "/v1").parse().unwrap();
+    let config = HttpModelConfig::new(provider, base_url, said["model"].as_str().unwrap());
+    let model = HttpModel::new(config.with_key(SecretString::from("KEY"))).unwrap();
+    let results = said["results"].as_array().unwrap().clone();
+    let chat = ChatLoop::new(Arc::new(model), Arc::new(Replay { results }))
+        .with_tools(tools())
+        .streamed(stream);
+
+    let mut state = chat.begin(said["messages"].as_array().unwrap()).unwrap();
+    let mut heard = String::new();
+    let mut listener = |event| {
+        if let ChatEvent::Delta(Delta::Text(text)) = event {
+            heard.push_str(&text);
+        }
+    };
+    let context = CallContext::for_user("ada");
+    let end = chat.run(&mut state, &context, &mut listener).await.unwrap();
+    let ChatEnd::Answered(answer) = end else {
+        panic!("{provider}: {end:?}");
+    };
+    let text = json_of(&case.with_file_name("text").join("case.json"));
+    let text = text["answer"]["text"].as_str().unwrap();
+    assert_eq!(answer.text, text, "{provider}");
+    let expected = if stream {
+        format!("I will look.{text}")
+    } else {
+        String::new()
+    };
+    assert_eq!(heard, expected, "{provider}");
+
+    let requests = server.requests.all();
+    assert_eq!(requests.len(), 2, "{provider}");
+    let written = json_of(&case.join("request.json"));
+    let path = written["path"].as_str().unwrap();
+    let path = match (provider, stream) {
+        (Provider::Google, true) => {
+            path.replace(":generateContent", ":streamGenerateContent?alt=sse")
+        }
+        _ => path.to_owned(),
+    };
+    for request in &requests {
+        assert_eq!(request.path, format!("/v1/{path}"));
+        for (name, value) in written["headers"].as_object().unwrap() {
+            assert_eq!(
+                &request.headers[name],
+                value.as_str().unwrap(),
+                "{provider}"
+            );
+        }
+    }
+    let next = json_of(&case.join("next_request.json"));
+    for (request, written) in requests.iter().zip([written["body"].clone(), next]) {
+        let sent = without_stream(request.json());
+        assert_eq!(sent, without_stream(written), "{provider}");
+    }
+}
+
+#[tokio::test]
+async fn h4_the_loop_speaks_to_each_provider_as_documented() {
+    for provider in Provider::ALL {
+        chat(provider, false).await;
+    }
+}
+
+#[tokio::test]
+async fn h6_the_loop_speaks_to_each_provider_as_documented_when_streamed() {
+    for provider in Provider::ALL {
+        chat(provider, true).await;
+    }
+}
+
+/// Anthropic pauses long work of tools that it runs by itself, and goes on when it is asked again with
+/// what it has said so far.
+#[tokio::test]
+async fn h5_an_answer_that_was_paused_goes_on() {
+    let answer = |reason: &str, text: &str| {
+        let block = json!({"type": "text", "text": text});
+        json!({"type": "message", "role": "assistant", "content": [block], "stop_reason": reason})
+    };
+    let paused = answer("pause_turn", "I search");
+    for (pauses, requests, text) in [(1, 2, "Found."), (100, 6, "I search")] {
+        let asked = AtomicUsize::new(0);
+        let (paused, found) = (paused.clone(), answer("end_turn", "Found."));
+        let server = FaultServer::start(move |_| {
+            let is_paused = asked.fetch_add(1, Ordering::SeqCst) < pauses;
+            let body = if is_paused { &paused } else { &found };
+            vec![Fault::answer(
+                "200 OK",
+                "application/json",
+                body.to_string(),
+            )]
+        })
+        .await;
+        let base_url = server.url.replace("/sse", "/v1").parse().unwrap();
+        let model = HttpModel::new(HttpModelConfig::new(Provider::Anthropic, base_url, "m"));
+        let results = Vec::new();
+        let chat = ChatLoop::new(Arc::new(model.unwrap()), Arc::new(Replay { results }));
+        let question = json!({"role": "user", "content": "Where?"});
+        let mut state = chat.begin(&[question]).unwrap();
+        let context = CallContext::for_user("ada");
+        let end = chat.run(&mut state, &context, &mut |_| {}).await.unwrap();
+        let ChatEnd::Answered(answer) = end else {
+            panic!("{end:?}");
+        };
+        assert_eq!(answer.text, text);
+        let sent = server.requests.all();
+        assert_eq!(sent.len(), requests);
+        assert_eq!(
+            sent[1].json()["messages"][1],
+            json!({"role": "assistant", "content": [{"type": "text", "text": "I search"}]})
+        );
+    }
+}

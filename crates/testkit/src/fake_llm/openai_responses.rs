@@ -1,0 +1,77 @@
+use serde_json::{Value, json};
+
+use super::{LlmAnswer, LlmCall};
+
+/// The answer as a response.
+pub(super) fn whole(answer: &LlmAnswer) -> Value {
+    let (input, output) = answer.usage.unwrap_or_default();
+    json!({
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "status": "completed",
+        "error": null,
+        "incomplete_details": null,
+        "model": "fake",
+        "output": items(answer),
+        "usage": {"input_tokens": input, "output_tokens": output, "total_tokens": input + output},
+    })
+}
+
+/// The data of the events of the same as a stream.
+pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
+    let mut started = whole(answer);
+    started["status"] = json!("in_progress");
+    started["output"] = json!([]);
+    let mut events = vec![json!({"type": "response.created", "response": started})];
+    for (place, item) in items(answer).into_iter().enumerate() {
+        let mut start = item.clone();
+        start["status"] = json!("in_progress");
+        let (kind, delta) = if item["type"] == "message" {
+            let delta = start["content"][0]["text"].take();
+            start["content"] = json!([]);
+            ("response.output_text.delta", delta)
+        } else {
+            let delta = start["arguments"].take();
+            start["arguments"] = json!("");
+            ("response.function_call_arguments.delta", delta)
+        };
+        events.extend([
+            json!({"type": "response.output_item.added", "output_index": place, "item": start}),
+            json!({"type": kind, "output_index": place, "item_id": item["id"], "content_index": 0, "delta": delta}),
+            json!({"type": "response.output_item.done", "output_index": place, "item": item}),
+        ]);
+    }
+    events.push(json!({"type": "response.completed", "response": whole(answer)}));
+    events.iter().map(Value::to_string).collect()
+}
+
+fn items(answer: &LlmAnswer) -> Vec<Value> {
+    let mut items = Vec::new();
+    if !answer.text.is_empty() || answer.calls.is_empty() {
+        let text = json!({"type": "output_text", "text": answer.text, "annotations": []});
+        items.push(json!({
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [text],
+        }));
+    }
+    items.extend(answer.calls.iter().enumerate().map(|(place, call)| {
+        let LlmCall {
+            id,
+            name,
+            arguments,
+        } = call;
+        json!({
+            "id": format!("fc_{place}"),
+            "type": "function_call",
+            "status": "completed",
+            "call_id": id,
+            "name": name,
+            "arguments": arguments,
+        })
+    }));
+    items
+}
