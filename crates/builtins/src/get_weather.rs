@@ -61,7 +61,7 @@ impl GetWeather {
     #[must_use]
     pub fn new(settings: &WeatherSettings) -> Self {
         Self {
-            definition: definition(settings.units),
+            definition: definition(&settings.provider, settings.units),
             units: settings.units,
             timeout: settings.timeout,
             source: match &settings.provider {
@@ -107,7 +107,8 @@ impl GetWeather {
     }
 }
 
-fn definition(units: Units) -> ToolDefinition {
+/// It says who is asked: results that are kept of one are none of another's.
+fn definition(provider: &WeatherProvider, units: Units) -> ToolDefinition {
     let location = ToolParameter::new("location", ParameterType::String).describe(
         "City name, with region or country where the name alone is not clear \
          (e.g., 'Tokyo', 'Springfield, Illinois'), or 'latitude,longitude'",
@@ -116,7 +117,13 @@ fn definition(units: Units) -> ToolDefinition {
         .describe("Units of the temperature: 'celsius' or 'fahrenheit'")
         .default_value(json!(units.as_str()))
         .one_of(Units::ALL.map(|units| json!(units.as_str())));
-    ToolDefinition::builder("get_weather", "Get the current weather of a location.")
+    let source = match provider {
+        WeatherProvider::OpenMeteo { .. } => "from Open-Meteo",
+        WeatherProvider::OpenWeatherMap { .. } => "from OpenWeatherMap",
+        WeatherProvider::Mock => "invented for development",
+    };
+    let description = format!("Get the current weather of a location, {source}.");
+    ToolDefinition::builder("get_weather", description)
         .category("information")
         .parameters([location, units])
         .build()

@@ -64,7 +64,7 @@ impl WebSearch {
     pub fn new(settings: &SearchSettings) -> Self {
         let provider = settings.provider.as_ref();
         Self {
-            definition: definition(),
+            definition: definition(provider),
             timeout: settings.timeout,
             source: provider.map(|provider| match provider {
                 SearchProvider::Google { api_key, engine } => {
@@ -112,12 +112,21 @@ impl WebSearch {
 const NOT_CONFIGURED: &str = "web_search is not configured: set GOOGLE_SEARCH_API_KEY and \
      GOOGLE_SEARCH_CX, or a provider (google, brave, searxng) in [tools.web_search]";
 
-fn definition() -> ToolDefinition {
+/// It says who is asked: results that are kept of one are none of another's.
+fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
     let query = ToolParameter::new("query", ParameterType::String).describe("What to search for");
     let num_results = ToolParameter::new("num_results", ParameterType::Integer)
         .describe("Number of results, 1 to 10")
         .default_value(json!(USUAL_RESULTS));
-    ToolDefinition::builder("web_search", "Search the web for information.")
+    let source = match provider {
+        Some(SearchProvider::Google { .. }) => ", with Google Custom Search",
+        Some(SearchProvider::Brave { .. }) => ", with Brave Search",
+        Some(SearchProvider::SearXng { .. }) => ", with SearXNG",
+        Some(SearchProvider::Mock) => ", invented for development",
+        None => "",
+    };
+    let description = format!("Search the web for information{source}.");
+    ToolDefinition::builder("web_search", description)
         .category("information")
         .parameters([query, num_results])
         .build()

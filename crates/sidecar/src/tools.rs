@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use pillion_core::registry::{RegistryError, ToolRegistry};
-use pillion_core::tool::ToolName;
+use pillion_builtins::{GetWeather, WebSearch};
+use pillion_core::registry::{RegisteredTool, RegistryError, ToolRegistry};
+use pillion_core::tool::{Tool, ToolName};
+
+use crate::config::BuiltinTools;
 
 /// Other names for built-in tools, which prompts written for other systems use (H3).
 const ALIASES: [(&str, &str); 4] = [
@@ -20,14 +23,55 @@ const ALIASES: [(&str, &str); 4] = [
 /// [`RegistryError`] when a tool or an alias cannot be registered.
 pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryError> {
     let names = registry.register_missing(pillion_builtins::all())?;
+    alias(registry)?;
+    tracing::info!(tools = names.len(), "Initialized {} MCP tools", names.len());
+    Ok(names)
+}
+
+/// Registers the tools that ask services over the network as the configuration has them, in the
+/// place of those of an earlier one. A name stays with a tool of somebody else's, of which
+/// `is_ours` says no.
+///
+/// # Errors
+/// As for [`initialize`].
+pub(crate) fn configure(
+    registry: &ToolRegistry,
+    tools: &BuiltinTools,
+    is_ours: impl Fn(&RegisteredTool) -> bool,
+) -> Result<(), RegistryError> {
+    let weather = tools.get_weather.as_ref().map(GetWeather::new);
+    let search = tools.web_search.as_ref().map(WebSearch::new);
+    let [weather, search]: [Option<Arc<dyn Tool>>; 2] = [
+        weather.map(|tool| Arc::new(tool) as _),
+        search.map(|tool| Arc::new(tool) as _),
+    ];
+    for (name, tool) in [("get_weather", weather), ("web_search", search)] {
+        let holder = registry.get(name);
+        if holder.is_some_and(|holder| !is_ours(&holder)) {
+            tracing::warn!(
+                tool.name = name,
+                "The name {name} belongs to another tool, which stays"
+            );
+            continue;
+        }
+        match tool {
+            Some(tool) => drop(registry.replace(tool)?),
+            None => drop(registry.unregister(name)),
+        }
+    }
+    alias(registry)
+}
+
+fn alias(registry: &ToolRegistry) -> Result<(), RegistryError> {
     for (alias, target) in ALIASES {
-        let is_tool = registry.names().iter().any(|name| name.as_str() == alias);
+        let is_tool = registry
+            .get(alias)
+            .is_some_and(|tool| tool.name().as_str() == alias);
         if registry.contains(target) && !is_tool {
             registry.alias(alias, target)?;
         }
     }
-    tracing::info!(tools = names.len(), "Initialized {} MCP tools", names.len());
-    Ok(names)
+    Ok(())
 }
 
 /// A registry with the built-in tools.

@@ -3,6 +3,7 @@ use std::path::Path;
 
 use toml::Table;
 
+use super::builtins;
 use super::environment::{self, Origins};
 use super::servers::{self, Taken, Wanted};
 use super::{Config, ConfigError, KeyPath, McpServerSection, locate};
@@ -92,12 +93,18 @@ fn read(
     let named = variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let taken = servers::take(&mut table, &named.collect(), wanted)
-        .map_err(|fault| blame(source, &origins, fault.key, &fault.message))?;
-    let config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
+    let named = named.collect();
+    let blamed = |fault: servers::Fault| blame(source, &origins, fault.key, &fault.message);
+    let taken = servers::take(&mut table, &named, wanted).map_err(blamed)?;
+    let builtins = builtins::take(&mut table).map_err(blamed)?;
+    let mut config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
         let key = KeyPath::from(error.path());
         blame(source, &origins, key, error.into_inner().message())
     })?;
+    if matches!(wanted, Wanted::All) {
+        let resolved = builtins.resolve(&config.tools, &named);
+        config.builtins = resolved.map_err(blamed)?;
+    }
     for (section, fault) in [
         ("socket", config.socket.fault()),
         ("tcp", config.tcp.fault()),

@@ -102,7 +102,7 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
     Ok(own.with_server(server, digest))
 }
 
-fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {
+pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {
     serde_path_to_error::deserialize(table).map_err(|error| {
         let inner = KeyPath::from(error.path());
         let message = error.into_inner().message().to_owned();
@@ -169,7 +169,11 @@ fn fill_table(
 }
 
 /// The value of the variable that `name` names.
-fn value_of(name: Option<Value>, path: &KeyPath, variables: &Variables) -> Result<String, Fault> {
+pub(super) fn value_of(
+    name: Option<Value>,
+    path: &KeyPath,
+    variables: &Variables,
+) -> Result<String, Fault> {
     let Some(Value::String(name)) = name else {
         return Err(fault(
             path.clone(),
