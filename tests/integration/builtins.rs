@@ -14,8 +14,11 @@ const KEY: &str = "k3y-0f-th3-t3st";
 fn names(daemon: &Daemon) -> Vec<String> {
     let list = get(&daemon.socket, "/api/v1/tools/").json();
     let tools = list["tools"].as_array().unwrap().iter();
-    tools
-        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+    let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
+    // Those of the memory are there in any case.
+    let memory = ["search_memory", "remember", "forget"];
+    names
+        .filter(|name| !memory.contains(&name.as_str()))
         .collect()
 }
 

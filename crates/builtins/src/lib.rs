@@ -1,6 +1,6 @@
 //! The tools that Pillion brings along. Without any service: [`calculator`] (requirement D1),
 //! [`get_time`] (D2) and [`roll_dice`] (D3). Over the network: [`get_weather`] (D6) and
-//! [`web_search`] (D7).
+//! [`web_search`] (D7). Over a store: [`memory`] (D5).
 //!
 //! Each is a [`Tool`] for the registry of `pillion-core`, and each of the first three has its
 //! work as a plain function or type as well. Bad input of any kind is an error of code
@@ -24,6 +24,7 @@ pub mod calculator;
 mod excerpt;
 pub mod get_time;
 pub mod get_weather;
+pub mod memory;
 mod plain_text;
 pub mod roll_dice;
 mod service;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::approvals::Approvals;
-use crate::config::{BuiltinTools, Config, HttpSection};
+use crate::config::{Config, HttpSection};
 use crate::events::{Both, Event};
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
@@ -188,15 +188,15 @@ impl App {
         })
     }
 
-    /// Puts the built-in tools in force that ask services over the network, and tells who
+    /// Puts the built-in tools in force that the configuration may have or not, and tells who
     /// listens if there are others than before.
-    pub(crate) fn reconfigure_builtins(&self, tools: &BuiltinTools) {
+    pub(crate) fn reconfigure_builtins(&self, config: &Config) {
         let registry = self.registry();
         let before = registry.names();
         let is_ours = |tool: &RegisteredTool| {
             !tool.origin().is_mcp() && self.workers().listed(tool.name()).is_none()
         };
-        if let Err(error) = tools::configure(registry, tools, is_ours) {
+        if let Err(error) = tools::configure(registry, config, self.store(), is_ours) {
             tracing::error!(%error, "The built-in tools stay as they were");
         }
         let after = registry.names();

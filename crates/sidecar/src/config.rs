@@ -34,6 +34,7 @@ mod locate;
 mod log;
 mod mcp;
 mod mcp_server;
+mod memory;
 mod millis;
 mod models;
 mod results;
@@ -69,6 +70,7 @@ pub(crate) use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
+pub use memory::MemorySection;
 pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
@@ -100,6 +102,8 @@ pub struct Config {
     /// rest, since keys come from the environment.
     #[serde(skip)]
     pub builtins: BuiltinTools,
+    /// What is remembered of conversations.
+    pub memory: MemorySection,
     /// How much is kept of their results.
     pub cache: CacheSection,
     /// How MCP servers are asked for their tools.

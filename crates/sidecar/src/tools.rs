@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use pillion_builtins::{GetWeather, WebSearch};
 use pillion_core::registry::{RegisteredTool, RegistryError, ToolRegistry};
+use pillion_core::store::Store;
 use pillion_core::tool::{Tool, ToolName};
 
-use crate::config::BuiltinTools;
+use crate::config::Config;
 
 /// Other names for built-in tools, which prompts written for other systems use (H3).
 const ALIASES: [(&str, &str); 4] = [
@@ -28,24 +29,19 @@ pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryErro
     Ok(names)
 }
 
-/// Registers the tools that ask services over the network as the configuration has them, in the
-/// place of those of an earlier one. A name stays with a tool of somebody else's, of which
-/// `is_ours` says no.
+/// Registers the tools that ask services over the network, and those of the memory over `store`,
+/// as the configuration has them, in the place of those of an earlier one. A name stays with a
+/// tool of somebody else's, of which `is_ours` says no.
 ///
 /// # Errors
 /// As for [`initialize`].
 pub(crate) fn configure(
     registry: &ToolRegistry,
-    tools: &BuiltinTools,
+    config: &Config,
+    store: Option<Arc<dyn Store>>,
     is_ours: impl Fn(&RegisteredTool) -> bool,
 ) -> Result<(), RegistryError> {
-    let weather = tools.get_weather.as_ref().map(GetWeather::new);
-    let search = tools.web_search.as_ref().map(WebSearch::new);
-    let [weather, search]: [Option<Arc<dyn Tool>>; 2] = [
-        weather.map(|tool| Arc::new(tool) as _),
-        search.map(|tool| Arc::new(tool) as _),
-    ];
-    for (name, tool) in [("get_weather", weather), ("web_search", search)] {
+    for (name, tool) in configured(config, store) {
         let holder = registry.get(name);
         if holder.is_some_and(|holder| !is_ours(&holder)) {
             tracing::warn!(
@@ -60,6 +56,27 @@ pub(crate) fn configure(
         }
     }
     alias(registry)
+}
+
+/// Each tool that the configuration may have or not, by its name.
+fn configured(
+    config: &Config,
+    store: Option<Arc<dyn Store>>,
+) -> Vec<(&'static str, Option<Arc<dyn Tool>>)> {
+    let weather = config.builtins.get_weather.as_ref().map(GetWeather::new);
+    let search = config.builtins.web_search.as_ref().map(WebSearch::new);
+    let mut tools: Vec<(_, Option<Arc<dyn Tool>>)> = vec![
+        ("get_weather", weather.map(|tool| Arc::new(tool) as _)),
+        ("web_search", search.map(|tool| Arc::new(tool) as _)),
+    ];
+    let store = store.filter(|_| config.memory.enabled);
+    let memory = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
+    let names = ["search_memory", "remember", "forget"];
+    match memory {
+        Some(memory) => tools.extend(names.into_iter().zip(memory.map(Some))),
+        None => tools.extend(names.map(|name| (name, None))),
+    }
+    tools
 }
 
 fn alias(registry: &ToolRegistry) -> Result<(), RegistryError> {

@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration {
         number: 1,
         name: "initial",
@@ -26,6 +26,11 @@ const MIGRATIONS: [Migration; 3] = [
         number: 3,
         name: "pins of users",
         sql: include_str!("migrations/0003_pins_of_users.sql"),
+    },
+    Migration {
+        number: 4,
+        name: "readers of memories",
+        sql: include_str!("migrations/0004_readers_of_memories.sql"),
     },
 ];
 

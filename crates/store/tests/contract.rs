@@ -21,7 +21,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 27] = cases![
+pub const CASES: [(&str, Case); 28] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -47,6 +47,7 @@ pub const CASES: [(&str, Case); 27] = cases![
     others::a_pin_changes_only_when_accepted,
     others::l3_access_tokens_are_revoked_and_stay_so,
     others::d5_memories_are_found_by_words,
+    others::d5_a_user_has_so_many_memories_in_a_channel,
     others::settings_are_replaced,
     secrets::secrets_are_replaced_all_or_none,
 ];
