@@ -8,6 +8,7 @@
 )]
 
 mod approvals;
+mod builtins;
 mod cache;
 mod chat;
 mod cli;

@@ -1,4 +1,5 @@
 mod allowed_tools;
+mod memories;
 mod packs;
 
 use std::io::{Read, Write};

@@ -16,7 +16,8 @@ pub use entry::RegisteredTool;
 /// All tools by name: insertion order kept, look-up in constant time, safe to share
 /// between threads.
 ///
-/// MCP tools live in the same map, told apart by their [`ToolOrigin`].
+/// MCP tools live in the same map, told apart by their [`ToolOrigin`]. A tool that is
+/// [not offered](Tool::is_offered) is found by its name and stands in no list.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -80,7 +81,7 @@ impl ToolRegistry {
         Arc::clone(&GLOBAL)
     }
 
-    /// Adds a tool after all others.
+    /// Adds a tool after all others, or in the place of one of its name that is not offered.
     ///
     /// # Errors
     /// [`RegistryError::AlreadyRegistered`] when the name is taken;
@@ -90,7 +91,8 @@ impl ToolRegistry {
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         let entry = RegisteredTool::new(tool)?;
         let mut inner = self.inner.write();
-        if inner.tools.contains_key(entry.name()) {
+        let taken = inner.tools.get(entry.name());
+        if taken.is_some_and(|taken| taken.is_offered() || !entry.is_offered()) {
             return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
         }
         inner.tools.insert(entry.name().clone(), Arc::new(entry));
@@ -192,13 +194,19 @@ impl ToolRegistry {
         self.get(name).is_some()
     }
 
-    /// How many tools there are; aliases do not count.
+    /// Whether a tool is offered under that name or alias, so that no other can be.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.inner.read().tools.len()
+    pub fn is_taken(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|tool| tool.is_offered())
     }
 
-    /// Whether there is no tool at all.
+    /// How many tools are offered; aliases do not count.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.offered(|tools| tools.count())
+    }
+
+    /// Whether no tool is offered at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -222,22 +230,24 @@ impl ToolRegistry {
         self.matching(|entry| matches!(entry.origin(), ToolOrigin::Native))
     }
 
-    /// The names of all tools.
+    /// The names of the tools that are offered.
     #[must_use]
     pub fn names(&self) -> Vec<ToolName> {
-        self.inner.read().tools.keys().cloned().collect()
+        self.offered(|tools| tools.map(|entry| entry.name().clone()).collect())
     }
 
     /// The categories, each once, in the order of their first tool.
     #[must_use]
     pub fn categories(&self) -> Vec<String> {
         let mut categories = Vec::new();
-        for entry in self.inner.read().tools.values() {
-            let category = entry.definition().category();
-            if !categories.iter().any(|known| known == category) {
-                categories.push(category.to_owned());
+        self.offered(|tools| {
+            for entry in tools {
+                let category = entry.definition().category();
+                if !categories.iter().any(|known| known == category) {
+                    categories.push(category.to_owned());
+                }
             }
-        }
+        });
         categories
     }
 
@@ -251,9 +261,15 @@ impl ToolRegistry {
     }
 
     fn matching(&self, wanted: impl Fn(&RegisteredTool) -> bool) -> Vec<Arc<RegisteredTool>> {
+        self.offered(|tools| tools.filter(|entry| wanted(entry)).cloned().collect())
+    }
+
+    fn offered<T>(
+        &self,
+        read: impl FnOnce(&mut dyn Iterator<Item = &Arc<RegisteredTool>>) -> T,
+    ) -> T {
         let inner = self.inner.read();
-        let tools = inner.tools.values();
-        tools.filter(|entry| wanted(entry)).cloned().collect()
+        read(&mut inner.tools.values().filter(|entry| entry.is_offered()))
     }
 }
 

@@ -8,7 +8,7 @@ use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
 use pillion_core::pack::Packs;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
-use pillion_core::tool::CallContext;
+use pillion_core::tool::{CallContext, ToolName};
 use pillion_wire::UnavailableServer;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -17,7 +17,7 @@ use crate::access::Access;
 use crate::approvals::Approvals;
 use crate::config::{Config, HttpSection};
 use crate::declared_tools::{Keeper, Registered};
-use crate::events::Both;
+use crate::events::{Both, Event};
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
 use crate::models::Models;
@@ -27,6 +27,7 @@ use crate::results::Results;
 use crate::servers::{Servers, UserCredentials};
 use crate::state::State;
 use crate::telemetry::Telemetry;
+use crate::tools;
 use crate::upstream::{Listeners, Own, ServerReport, Upstreams};
 use crate::visibility::Visibility;
 use crate::workers::Workers;
@@ -249,6 +250,36 @@ impl App {
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })
+    }
+
+    /// Puts the built-in tools in force that the configuration may have or not, and tells who
+    /// listens if there are others than before.
+    pub(crate) fn reconfigure_builtins(&self, config: &Config) {
+        let registry = self.registry();
+        let before = registry.names();
+        let is_ours = |tool: &RegisteredTool| {
+            !tool.origin().is_mcp() && self.workers().listed(tool.name()).is_none()
+        };
+        if let Err(error) = tools::configure(registry, config, self.store(), is_ours) {
+            tracing::error!(%error, "The built-in tools stay as they were");
+        }
+        let after = registry.names();
+        let missing = |from: &[ToolName], there: &[ToolName]| -> Vec<String> {
+            let missing = there.iter().filter(|name| !from.contains(name));
+            missing.map(ToString::to_string).collect()
+        };
+        let added = missing(&before, &after);
+        let removed = missing(&after, &before);
+        if added.is_empty() && removed.is_empty() {
+            return;
+        }
+        self.mcp().tools_changed();
+        self.process().events.tell(&Event::ToolsChanged {
+            server: None,
+            added,
+            removed,
+            changed: Vec::new(),
+        });
     }
 
     /// Lets go of this state, whose place `successor` has taken: once the last request is done

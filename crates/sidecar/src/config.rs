@@ -1,7 +1,7 @@
 //! The configuration: a tree of small structs, read from a TOML file and the environment.
 //!
 //! Later sources win: the built-in defaults, the file, `MCP_MAX_CONCURRENT_TOOLS` and
-//! `MCP_CALCULATOR_TIMEOUT` and `LOG_LEVEL`, then `PILLION__` variables, whose names are the
+//! `MCP_CALCULATOR_TIMEOUT`, `MCP_SEARCH_TIMEOUT` and `LOG_LEVEL`, then `PILLION__` variables, whose names are the
 //! path of the key in capitals with `__` between its parts: `PILLION__EXECUTOR__TIMEOUT_MS`
 //! sets `executor.timeout_ms`. A variable's value is read as TOML (`5000`, `true`,
 //! `["a", "b"]`, `[{label = "x", url = "..."}]`), or as plain text where it is none.
@@ -19,6 +19,7 @@
 //! ```
 
 mod approvals;
+mod builtins;
 mod cache;
 mod call_log;
 mod chat;
@@ -36,6 +37,7 @@ mod locate;
 mod log;
 mod mcp;
 mod mcp_server;
+mod memory;
 mod millis;
 mod models;
 mod providers;
@@ -59,6 +61,7 @@ use serde::Deserialize;
 
 use crate::servers::Account;
 pub use approvals::{ApprovalsSection, AskClients};
+pub use builtins::BuiltinTools;
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
 pub use chat::ChatSection;
@@ -74,6 +77,7 @@ pub(crate) use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
+pub use memory::MemorySection;
 pub use models::ModelSection;
 pub use providers::ProviderSection;
 pub use results::ResultsSection;
@@ -104,6 +108,12 @@ pub struct Config {
     pub approvals: ApprovalsSection,
     /// Settings of single tools, by name, as in `[tools.calculator]`.
     pub tools: BTreeMap<String, ToolSection>,
+    /// Whom the built-in tools ask that ask services over the network. Read apart from the
+    /// rest, since keys come from the environment.
+    #[serde(skip)]
+    pub builtins: BuiltinTools,
+    /// What is remembered of conversations.
+    pub memory: MemorySection,
     /// How much is kept of their results.
     pub cache: CacheSection,
     /// How MCP servers are asked for their tools.

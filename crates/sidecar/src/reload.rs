@@ -140,6 +140,7 @@ impl Reloader {
 
     async fn put_in_force(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
         self.servers.reconfigure(&config, access).await?;
+        self.live.app().reconfigure_builtins(&config);
         for key in needing_a_restart(&self.config, &config) {
             tracing::warn!(key, "{key} has changed; it takes effect at the next start");
         }

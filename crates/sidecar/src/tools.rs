@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use pillion_core::registry::{RegistryError, ToolRegistry};
-use pillion_core::tool::ToolName;
+use pillion_builtins::{GetWeather, WebSearch};
+use pillion_core::registry::{RegisteredTool, RegistryError, ToolRegistry};
+use pillion_core::store::Store;
+use pillion_core::tool::{Tool, ToolName};
+
+use crate::config::Config;
 
 /// Other names for built-in tools, which prompts written for other systems use (H3).
 const ALIASES: [(&str, &str); 4] = [
@@ -20,14 +24,71 @@ const ALIASES: [(&str, &str); 4] = [
 /// [`RegistryError`] when a tool or an alias cannot be registered.
 pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryError> {
     let names = registry.register_missing(pillion_builtins::all())?;
+    alias(registry)?;
+    tracing::info!(tools = names.len(), "Initialized {} MCP tools", names.len());
+    Ok(names)
+}
+
+/// Registers the tools that ask services over the network, and those of the memory over `store`,
+/// as the configuration has them, in the place of those of an earlier one. A name stays with a
+/// tool of somebody else's, of which `is_ours` says no.
+///
+/// # Errors
+/// As for [`initialize`].
+pub(crate) fn configure(
+    registry: &ToolRegistry,
+    config: &Config,
+    store: Option<Arc<dyn Store>>,
+    is_ours: impl Fn(&RegisteredTool) -> bool,
+) -> Result<(), RegistryError> {
+    for (name, tool) in configured(config, store) {
+        let holder = registry.get(name);
+        if holder.is_some_and(|holder| !is_ours(&holder)) {
+            tracing::warn!(
+                tool.name = name,
+                "The name {name} belongs to another tool, which stays"
+            );
+            continue;
+        }
+        match tool {
+            Some(tool) => drop(registry.replace(tool)?),
+            None => drop(registry.unregister(name)),
+        }
+    }
+    alias(registry)
+}
+
+/// Each tool that the configuration may have or not, by its name.
+fn configured(
+    config: &Config,
+    store: Option<Arc<dyn Store>>,
+) -> Vec<(&'static str, Option<Arc<dyn Tool>>)> {
+    let weather = config.builtins.get_weather.as_ref().map(GetWeather::new);
+    let search = config.builtins.web_search.as_ref().map(WebSearch::new);
+    let mut tools: Vec<(_, Option<Arc<dyn Tool>>)> = vec![
+        ("get_weather", weather.map(|tool| Arc::new(tool) as _)),
+        ("web_search", search.map(|tool| Arc::new(tool) as _)),
+    ];
+    let store = store.filter(|_| config.memory.enabled);
+    let memory = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
+    let names = ["search_memory", "remember", "forget"];
+    match memory {
+        Some(memory) => tools.extend(names.into_iter().zip(memory.map(Some))),
+        None => tools.extend(names.map(|name| (name, None))),
+    }
+    tools
+}
+
+fn alias(registry: &ToolRegistry) -> Result<(), RegistryError> {
     for (alias, target) in ALIASES {
-        let is_tool = registry.names().iter().any(|name| name.as_str() == alias);
+        let is_tool = registry
+            .get(alias)
+            .is_some_and(|tool| tool.name().as_str() == alias);
         if registry.contains(target) && !is_tool {
             registry.alias(alias, target)?;
         }
     }
-    tracing::info!(tools = names.len(), "Initialized {} MCP tools", names.len());
-    Ok(names)
+    Ok(())
 }
 
 /// A registry with the built-in tools.

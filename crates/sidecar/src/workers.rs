@@ -165,7 +165,7 @@ impl Workers {
             return Err(WorkerRefusal::TooMany { most });
         }
         for tool in &tools {
-            let is_known = self.registry.contains(tool.name().as_str());
+            let is_known = self.registry.is_taken(tool.name().as_str());
             if is_known && !state.tools.contains_key(tool.name()) {
                 return Err(WorkerRefusal::NameTaken(tool.name().clone()));
             }

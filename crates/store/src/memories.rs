@@ -8,10 +8,17 @@ use crate::sql_store::SqlStore;
 
 #[async_trait]
 impl MemoryStore for SqlStore {
-    async fn insert_memory(&self, memory: &Memory) -> Result<(), StoreError> {
-        let sql = "INSERT INTO memories (id, channel, user_name, category, content, \
-                   content_lower, importance, created_at, last_accessed_at) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    async fn insert_memory(&self, memory: &Memory, most: u32) -> Result<bool, StoreError> {
+        let same_user = match memory.user {
+            Some(_) => "user_name = $3",
+            None => "user_name IS NULL",
+        };
+        let sql = format!(
+            "INSERT INTO memories (id, channel, user_name, category, content, content_lower, \
+             importance, created_at, last_accessed_at) \
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 \
+             WHERE (SELECT COUNT(*) FROM memories WHERE channel = $2 AND {same_user}) < $10"
+        );
         let values = vec![
             (&memory.id).into(),
             (&memory.channel).into(),
@@ -22,9 +29,9 @@ impl MemoryStore for SqlStore {
             i64::from(memory.importance).into(),
             memory.created_at.into(),
             memory.last_accessed_at.into(),
+            i64::from(most).into(),
         ];
-        self.database.write(sql, values).await?;
-        Ok(())
+        Ok(self.database.write(&sql, values).await? > 0)
     }
 
     async fn search_memories(
@@ -36,13 +43,21 @@ impl MemoryStore for SqlStore {
         if words.is_empty() {
             return Ok(Vec::new());
         }
-        let mut sql = "SELECT * FROM memories WHERE channel = $1 \
-                       AND (user_name IS NULL OR user_name = $2)"
-            .to_owned();
-        let mut values: Vec<Value> = vec![(&search.channel).into(), (&search.user).into()];
+        let mut values: Vec<Value> = vec![(&search.channel).into()];
+        let mut has_words = String::new();
         for word in &words {
             values.push(pattern(word).into());
-            sql += &format!(" AND content_lower LIKE ${} ESCAPE '\\'", values.len());
+            has_words += &format!(" AND content_lower LIKE ${} ESCAPE '\\'", values.len());
+        }
+        let mut sql =
+            format!("SELECT * FROM memories WHERE channel = $1 AND user_name IS NULL{has_words}");
+        if search.user.is_some() {
+            // With OR in place of two queries, SQLite reads all of the channel.
+            values.push((&search.user).into());
+            sql += &format!(
+                " UNION ALL SELECT * FROM memories WHERE channel = $1 AND user_name = ${}{has_words}",
+                values.len()
+            );
         }
         values.push(i64::from(search.limit).into());
         sql += &format!(
@@ -51,21 +66,43 @@ impl MemoryStore for SqlStore {
         );
         let rows = self.database.read(&sql, values).await?;
         let mut found: Vec<Memory> = rows.iter().map(read).collect::<Result<_, _>>()?;
+        self.access(&found, now).await?;
         for memory in &mut found {
-            let sql = "UPDATE memories SET last_accessed_at = $2 WHERE id = $1";
-            let values = vec![(&memory.id).into(), now.into()];
-            self.database.write(sql, values).await?;
             memory.last_accessed_at = now;
         }
         Ok(found)
     }
 
-    async fn remove_memory(&self, id: &str) -> Result<(), StoreError> {
-        let sql = "DELETE FROM memories WHERE id = $1";
-        match self.database.write(sql, vec![id.into()]).await? {
+    async fn remove_memory(
+        &self,
+        channel: &str,
+        user: Option<&str>,
+        id: &str,
+    ) -> Result<(), StoreError> {
+        let sql = "DELETE FROM memories WHERE id = $1 AND channel = $2 \
+                   AND (user_name IS NULL OR user_name = $3)";
+        let user = user.map(str::to_owned);
+        let values = vec![id.into(), channel.into(), (&user).into()];
+        match self.database.write(sql, values).await? {
             0 => Err(StoreError::not_found("there is no memory of that id")),
             _ => Ok(()),
         }
+    }
+}
+
+impl SqlStore {
+    /// Says of these memories that they were found.
+    async fn access(&self, found: &[Memory], now: Timestamp) -> Result<(), StoreError> {
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut values: Vec<Value> = vec![now.into()];
+        values.extend(found.iter().map(|memory| Value::from(&memory.id)));
+        let ids: Vec<String> = (2..=values.len()).map(|nth| format!("${nth}")).collect();
+        let ids = ids.join(", ");
+        let sql = format!("UPDATE memories SET last_accessed_at = $1 WHERE id IN ({ids})");
+        self.database.write(&sql, values).await?;
+        Ok(())
     }
 }
 

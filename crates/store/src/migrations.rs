@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration {
         number: 1,
         name: "initial",
@@ -41,6 +41,11 @@ const MIGRATIONS: [Migration; 6] = [
         number: 6,
         name: "chats",
         sql: include_str!("migrations/0006_chats.sql"),
+    },
+    Migration {
+        number: 7,
+        name: "readers of memories",
+        sql: include_str!("migrations/0007_readers_of_memories.sql"),
     },
 ];
 

@@ -22,7 +22,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 33] = cases![
+pub const CASES: [(&str, Case); 34] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -50,6 +50,7 @@ pub const CASES: [(&str, Case); 33] = cases![
     others::l3_access_tokens_are_revoked_and_stay_so,
     others::d5_memories_are_found_by_words,
     others::kept_steps_are_taken_once,
+    others::d5_a_user_has_so_many_memories_in_a_channel,
     others::settings_are_replaced,
     others::h4_a_chat_is_its_owners_and_changes_step_by_step,
     packs::documents_of_packs_are_kept_apart,

@@ -64,7 +64,7 @@ final class SidecarTest extends TestCase
     {
         self::assertTrue($this->sidecar->isAvailable());
         $names = array_column($this->sidecar->listTools(), 'name');
-        self::assertSame(['calculator', 'get_time', 'roll_dice'], $names);
+        self::assertSame(['calculator', 'get_time', 'roll_dice', 'get_weather', 'search_memory', 'remember', 'forget'], $names);
         self::assertSame(['roll_dice'], array_column($this->sidecar->listTools('fun'), 'name'));
         $schemas = $this->sidecar->getSchemas(category: 'math');
         self::assertSame($names, array_column($this->sidecar->listTools(context: ['user' => 'alice']), 'name'));

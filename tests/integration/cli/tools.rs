@@ -24,7 +24,18 @@ fn list_prints_a_line_a_tool() {
         .lines()
         .map(|line| line.split_whitespace().next().unwrap())
         .collect();
-    assert_eq!(names, ["calculator", "get_time", "roll_dice"]);
+    assert_eq!(
+        names,
+        [
+            "calculator",
+            "get_time",
+            "roll_dice",
+            "get_weather",
+            "search_memory",
+            "remember",
+            "forget"
+        ]
+    );
 
     let output = tools(&daemon, &["list", "--json", "--category", "math"]);
     let list: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -120,7 +131,7 @@ fn a_failed_call_ends_with_1_and_says_why() {
         ),
         (
             &["call", "nope"],
-            "pillion: Tool 'nope' not found (not_found); available: calculator, get_time, roll_dice\n",
+            "pillion: Tool 'nope' not found (not_found); available: calculator, get_time, roll_dice, get_weather, search_memory, remember, forget\n",
         ),
         (
             &["call", "calculator", "[1]"],

@@ -61,6 +61,12 @@ impl RegisteredTool {
         &self.origin
     }
 
+    /// Whether lists show the tool ([`Tool::is_offered`]).
+    #[must_use]
+    pub fn is_offered(&self) -> bool {
+        self.tool.is_offered()
+    }
+
     /// The tool itself.
     #[must_use]
     pub fn tool(&self) -> &Arc<dyn Tool> {

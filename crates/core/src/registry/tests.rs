@@ -137,3 +137,38 @@ fn h3_aliases_find_their_tool_and_go_with_it() {
     registry.unregister("get_time");
     assert!(!registry.contains("time_tool"));
 }
+
+#[test]
+fn b2_a_tool_that_is_not_offered_is_in_no_list_and_makes_way_for_one_that_is() {
+    struct Unoffered(ToolDefinition);
+    impl Tool for Unoffered {
+        fn definition(&self) -> &ToolDefinition {
+            &self.0
+        }
+        fn is_offered(&self) -> bool {
+            false
+        }
+        fn call(
+            self: Arc<Self>,
+            _: crate::tool::JsonObject,
+            _: crate::tool::CallContext,
+        ) -> crate::tool::ToolFuture {
+            Box::pin(async { Ok(ToolOutput::text("not really")) })
+        }
+    }
+    let unoffered = || Arc::new(Unoffered(tool("search", "web").definition().clone()));
+    let registry = ToolRegistry::new();
+    registry.register(unoffered()).unwrap();
+    registry.alias("find", "search").unwrap();
+    assert!(registry.contains("search") && registry.contains("find"));
+    assert!(registry.is_empty() && registry.names().is_empty());
+    assert!(!registry.is_taken("search") && !registry.is_taken("find"));
+    assert!(registry.tools(None).is_empty() && registry.native_tools().is_empty());
+    assert!(registry.schemas(None).is_empty() && registry.categories().is_empty());
+    assert!(registry.register(unoffered()).is_err());
+
+    registry.register(tool("search", "better")).unwrap();
+    assert_eq!(registry.categories(), ["better"]);
+    assert!(registry.register(unoffered()).is_err());
+    assert!(registry.contains("find"));
+}

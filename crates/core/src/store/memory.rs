@@ -15,6 +15,9 @@ pub enum MemoryCategory {
 }
 
 impl MemoryCategory {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fact, Self::Preference, Self::Topic];
+
     /// The category as it stands in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -28,7 +31,7 @@ impl MemoryCategory {
     /// The category of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Fact, Self::Preference, Self::Topic]
+        Self::ALL
             .into_iter()
             .find(|category| category.as_str() == name)
     }
@@ -92,11 +95,12 @@ impl MemorySearch {
 /// Keeps what is remembered.
 #[async_trait]
 pub trait MemoryStore: Send + Sync {
-    /// Adds a memory.
+    /// Adds a memory, unless its user has `most` of them in its channel already, or the channel
+    /// as many for everybody; whether it was added.
     ///
     /// # Errors
     /// `conflict` when there is one of that id.
-    async fn insert_memory(&self, memory: &Memory) -> Result<(), StoreError>;
+    async fn insert_memory(&self, memory: &Memory, most: u32) -> Result<bool, StoreError>;
 
     /// What a search finds, the most important first and of these the last accessed; what is
     /// found counts as accessed at `now`. A query without words finds nothing.
@@ -109,9 +113,15 @@ pub trait MemoryStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Memory>, StoreError>;
 
-    /// Removes a memory.
+    /// Removes a memory that this user would find in this channel: one of the user's own or of
+    /// everybody's.
     ///
     /// # Errors
-    /// `not_found`.
-    async fn remove_memory(&self, id: &str) -> Result<(), StoreError>;
+    /// `not_found`, also for a memory of another channel or user.
+    async fn remove_memory(
+        &self,
+        channel: &str,
+        user: Option<&str>,
+        id: &str,
+    ) -> Result<(), StoreError>;
 }

@@ -44,6 +44,13 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Whether lists show the tool. One that is not offered lacks something that it needs; who
+    /// calls it all the same is told what. True unless it says otherwise; it must not change
+    /// while the tool is registered.
+    fn is_offered(&self) -> bool {
+        true
+    }
+
     /// As whom the tool would act for this caller, where that is not the same for everybody.
     /// Results of such a tool are never kept for anybody else. A failure ends the call, before
     /// anybody is asked to approve of it. When the tool runs, [`CallContext::acts_as`] has what

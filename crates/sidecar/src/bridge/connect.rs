@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Request, StatusCode};
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use pillion_wire::{Failure, USER_HEADER, route};
+use pillion_wire::{CHANNEL_HEADER, Failure, USER_HEADER, route};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use url::form_urlencoded;
@@ -29,6 +29,7 @@ pub(crate) type Connection = TokioIo<Upgraded>;
 pub(crate) struct Target {
     pub(crate) socket: PathBuf,
     pub(crate) user: Option<String>,
+    pub(crate) channel: Option<String>,
     pub(crate) model: Option<String>,
 }
 
@@ -57,7 +58,7 @@ pub(crate) enum ConnectError {
     NoSidecar { socket: PathBuf, status: StatusCode },
     #[error("the connection to the sidecar broke: {0}")]
     Http(#[from] hyper::Error),
-    #[error("the user's name cannot stand in a header: {0}")]
+    #[error("the user's or the channel's name cannot stand in a header: {0}")]
     User(#[from] InvalidHeaderValue),
     #[error("no request can be made: {0}")]
     Request(#[from] axum::http::Error),
@@ -137,9 +138,11 @@ impl Target {
             .header(CONNECTION, "upgrade")
             .header(UPGRADE, PROTOCOL)
             .body(Body::empty())?;
-        if let Some(user) = &self.user {
-            let user = HeaderValue::from_bytes(user.as_bytes())?;
-            request.headers_mut().insert(USER_HEADER, user);
+        for (header, name) in [(USER_HEADER, &self.user), (CHANNEL_HEADER, &self.channel)] {
+            if let Some(name) = name {
+                let name = HeaderValue::from_bytes(name.as_bytes())?;
+                request.headers_mut().insert(header, name);
+            }
         }
         Ok(request)
     }

@@ -35,6 +35,9 @@ pub(super) struct McpStdio {
     /// The user on whose behalf calls run
     #[arg(long, value_name = "USER")]
     user: Option<String>,
+    /// The channel or conversation that calls come from: what is remembered is of it alone
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
 }
 
 impl McpStdio {
@@ -61,6 +64,7 @@ impl McpStdio {
         let target = Target {
             socket: socket.unwrap_or_else(pillion_client::default_socket_path),
             user: self.user.clone(),
+            channel: self.channel.clone(),
             model: self.model.clone(),
         };
         let connection = match target.connect().await {
@@ -91,6 +95,7 @@ impl McpStdio {
         let context = CallContext {
             user: self.user,
             is_user_vouched: true,
+            channel: self.channel,
             approval: ApprovalWish {
                 decider,
                 ..ApprovalWish::default()

@@ -65,6 +65,7 @@ impl Setting {
         let (precedence, names, read): (_, Vec<String>, fn(&str) -> _) = match variable {
             "MCP_MAX_CONCURRENT_TOOLS" => (0, names(&["executor", "max_concurrent"]), toml_or_text),
             "MCP_CALCULATOR_TIMEOUT" => (0, names(&["tools", "calculator", "timeout_ms"]), seconds),
+            "MCP_SEARCH_TIMEOUT" => (0, names(&["tools", "web_search", "timeout_ms"]), seconds),
             "LOG_LEVEL" => (0, names(&["log", "filter"]), text),
             _ => {
                 let key = variable.strip_prefix(PREFIX)?;

@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use pillion_core::executor::{ApprovalPolicy, CacheRule, ExecutorConfig, RateWindows};
+use pillion_core::executor::{ApprovalPolicy, CacheRule, CacheScope, ExecutorConfig, RateWindows};
 use serde::Deserialize;
 
-use super::{CacheScopeName, millis};
+use super::{CacheScopeName, builtins, millis};
 
 /// `[executor]`: how tools run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -57,19 +57,21 @@ impl Default for ExecutorSection {
 pub struct ToolSection {
     /// How long this tool may run. `PILLION__TOOLS__NAME__TIMEOUT_MS`. Default
     /// `executor.timeout_ms`, but 5,000 ms for the calculator, which
-    /// `MCP_CALCULATOR_TIMEOUT` sets in seconds (N1).
+    /// `MCP_CALCULATOR_TIMEOUT` sets in seconds, and 10,000 ms for `get_weather` and
+    /// `web_search`, for which `MCP_SEARCH_TIMEOUT` does (N1).
     #[serde(rename = "timeout_ms", deserialize_with = "millis::optional")]
     pub timeout: Option<Duration>,
     /// This tool's rate limit, in place of `executor.rate_limit`.
     /// `PILLION__TOOLS__NAME__RATE_LIMIT__PER_MINUTE` and so on. Default none.
     pub rate_limit: Option<RateLimitSection>,
-    /// How long a result of this tool is kept and given again for the same arguments.
-    /// `PILLION__TOOLS__NAME__CACHE_TTL_MS`. Default none.
-    #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::optional")]
+    /// How long a result of this tool is kept and given again for the same arguments; with 0
+    /// none is. `PILLION__TOOLS__NAME__CACHE_TTL_MS`. Default none, but 300,000 ms for
+    /// `get_weather` and `web_search` (N1).
+    #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::any_or_none")]
     pub cache_ttl: Option<Duration>,
     /// For whom: `private`, the user whose call it was, or `public`, everybody.
-    /// `PILLION__TOOLS__NAME__CACHE_SCOPE`. Default `private`.
-    pub cache_scope: CacheScopeName,
+    /// `PILLION__TOOLS__NAME__CACHE_SCOPE`. Default `private`, but `public` for those two.
+    pub cache_scope: Option<CacheScopeName>,
     /// As `executor.max_result_bytes`. `PILLION__TOOLS__NAME__MAX_RESULT_BYTES`. Default that.
     pub max_result_bytes: Option<NonZeroUsize>,
     /// Whether calls of this tool need approval (G2), whatever `[approvals]` and its server say:
@@ -119,6 +121,13 @@ impl ExecutorSection {
         config.rate_limits.every_tool = self.rate_limit.into();
         let (calculator, time) = CALCULATOR;
         config.tool_timeouts.insert(calculator.to_owned(), time);
+        for name in builtins::NAMES {
+            let (ttl, scope) = (builtins::CACHE_TTL, CacheScope::Public);
+            let tools = &mut config.cache.tools;
+            tools.insert(name.to_owned(), CacheRule { ttl, scope });
+            let timeouts = &mut config.tool_timeouts;
+            timeouts.insert(name.to_owned(), builtins::TIMEOUT);
+        }
         for (name, tool) in tools {
             if let Some(timeout) = tool.timeout {
                 config.tool_timeouts.insert(name.clone(), timeout);
@@ -126,8 +135,11 @@ impl ExecutorSection {
             if let Some(limit) = tool.rate_limit {
                 config.rate_limits.tools.insert(name.clone(), limit.into());
             }
-            if let Some(ttl) = tool.cache_ttl {
-                let scope = tool.cache_scope.into();
+            let usual = config.cache.tools.remove(name);
+            let ttl = tool.cache_ttl.or(usual.map(|usual| usual.ttl));
+            if let Some(ttl) = ttl.filter(|ttl| !ttl.is_zero()) {
+                let usual = usual.map(|usual| usual.scope).unwrap_or_default();
+                let scope = tool.cache_scope.map_or(usual, CacheScope::from);
                 let rule = CacheRule { ttl, scope };
                 config.cache.tools.insert(name.clone(), rule);
             }

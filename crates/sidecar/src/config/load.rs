@@ -3,6 +3,7 @@ use std::path::Path;
 
 use toml::Table;
 
+use super::builtins;
 use super::environment::{self, Origins};
 use super::servers::{self, Fault, Taken, Wanted};
 use super::{Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate};
@@ -102,10 +103,15 @@ fn read(
             DeclaredTools::default()
         }
     };
+    let builtins = builtins::take(&mut table).map_err(blamed)?;
     let mut config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
         let key = KeyPath::from(error.path());
         blame(source, &origins, key, error.into_inner().message())
     })?;
+    if matches!(wanted, Wanted::All) {
+        let resolved = builtins.resolve(&config.tools, &named);
+        config.builtins = resolved.map_err(blamed)?;
+    }
     for (section, fault) in [
         ("socket", config.socket.fault()),
         ("tcp", config.tcp.fault()),

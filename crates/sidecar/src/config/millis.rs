@@ -24,6 +24,13 @@ pub(super) fn optional<'de, D: Deserializer<'de>>(
     positive(deserializer).map(Some)
 }
 
+/// Reads whole milliseconds where there may be none; zero is allowed.
+pub(super) fn any_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    any(deserializer).map(Some)
+}
+
 struct Millis {
     least: u64,
 }

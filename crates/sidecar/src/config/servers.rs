@@ -169,7 +169,11 @@ fn fill_table(
 }
 
 /// The value of the variable that `name` names.
-fn value_of(name: Option<Value>, path: &KeyPath, variables: &Variables) -> Result<String, Fault> {
+pub(super) fn value_of(
+    name: Option<Value>,
+    path: &KeyPath,
+    variables: &Variables,
+) -> Result<String, Fault> {
     let Some(Value::String(name)) = name else {
         return Err(fault(
             path.clone(),

@@ -31,6 +31,7 @@ impl Assembly {
         access: Access,
     ) -> Result<Self, DaemonError> {
         let registry = tools::registry()?;
+        tools::configure(&registry, config, Some(state.store()), |_| true)?;
         let servers = Servers::open(state.store(), config).await;
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
         let state = state.clone().with_servers(Arc::clone(&servers));

@@ -45,7 +45,7 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
     }
     let named = registered.iter().zip(&wanted).map(|(tool, name)| {
         let registered_as = tool.name().as_str();
-        let is_taken = app.registry().contains(name) || own.tools.contains_key(*name);
+        let is_taken = app.registry().is_taken(name) || own.tools.contains_key(*name);
         let is_free = wanting.get(name) == Some(&1) && !is_taken;
         Exposed {
             name: if is_free { *name } else { registered_as }.to_owned(),
@@ -104,6 +104,7 @@ async fn find(
 ) -> (Result<Arc<RegisteredTool>, RpcError>, Own) {
     let known = || {
         let tool = app.registry().get(name);
+        let tool = tool.filter(|tool| tool.is_offered());
         tool.or_else(|| {
             app.registry()
                 .get(app.upstreams().only_named(name)?.as_str())
@@ -127,6 +128,8 @@ async fn find(
         let named = own.tools.get(name).cloned();
         tool = named.or_else(|| own.only_named(name));
     }
+    // One that is not offered says itself why not.
+    let tool = tool.or_else(|| app.registry().get(name));
     let tool = tool.filter(|tool| caller.visibility.admits(tool, name));
     (tool.ok_or_else(|| message::unknown("tool", name)), own)
 }

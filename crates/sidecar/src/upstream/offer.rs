@@ -77,7 +77,7 @@ impl Offer<'_> {
 
     /// Who else has a tool of that name.
     fn owner_of(&self, name: &ToolName, registry: &ToolRegistry) -> Option<String> {
-        let holder = registry.get(name.as_str())?;
+        let holder = registry.get(name.as_str()).filter(|it| it.is_offered())?;
         if holder.definition().name() != name {
             return None; // Only an alias, and a tool's own name wins over those.
         }

@@ -94,7 +94,7 @@ impl Upstreams {
                 Ok((listed, error)) => {
                     for tool in listed {
                         let name = tool.registered.name().clone();
-                        if latest.registry.contains(name.as_str()) || tools.contains_key(&name) {
+                        if latest.registry.is_taken(name.as_str()) || tools.contains_key(&name) {
                             let label = &server.label;
                             tracing::debug!(server.label = label, tool.name = %name, "The name is taken");
                             continue;

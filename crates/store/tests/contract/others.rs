@@ -225,7 +225,7 @@ pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
             created_at: at(1),
             last_accessed_at: at(1),
         };
-        store.insert_memory(&memory).await.unwrap();
+        assert!(store.insert_memory(&memory, 2).await.unwrap());
     }
     let search = async |channel: &str, user: Option<&str>, query: &str| {
         let search = MemorySearch {
@@ -261,8 +261,51 @@ pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
     ] {
         assert!(search(channel, user, query).await.is_empty(), "{query}");
     }
-    store.remove_memory("cat").await.unwrap();
-    assert!(store.remove_memory("cat").await.unwrap_err().is_not_found());
+    let remove = async |channel: &str, user: Option<&str>, id: &str| {
+        let removed = store.remove_memory(channel, user, id).await;
+        removed.map_err(|error| error.is_not_found())
+    };
+    for (channel, user, id) in [
+        ("other", None, "cat"),
+        ("table", None, "bob's"),
+        ("table", Some("alice"), "bob's"),
+        ("other", Some("bob"), "bob's"),
+    ] {
+        assert_eq!(remove(channel, user, id).await, Err(true), "{id}");
+    }
+    assert_eq!(remove("table", Some("alice"), "cat").await, Ok(()));
+    assert_eq!(remove("table", None, "cat").await, Err(true));
+    assert_eq!(remove("table", Some("bob"), "bob's").await, Ok(()));
+}
+
+pub async fn d5_a_user_has_so_many_memories_in_a_channel(store: Arc<dyn Store>) {
+    let memory = |id: &str, channel: &str, user: Option<&str>| Memory {
+        id: id.to_owned(),
+        channel: channel.to_owned(),
+        user: user.map(str::to_owned),
+        category: MemoryCategory::Fact,
+        content: "x".to_owned(),
+        importance: 1,
+        created_at: at(1),
+        last_accessed_at: at(1),
+    };
+    let insert = async |id, channel, user| {
+        let memory = memory(id, channel, user);
+        store.insert_memory(&memory, 2).await
+    };
+    for (id, channel, user, is_added) in [
+        ("1", "a", Some("bob"), true),
+        ("2", "a", Some("bob"), true),
+        ("3", "a", Some("bob"), false),
+        ("4", "b", Some("bob"), true),
+        ("5", "a", Some("alice"), true),
+        ("6", "a", None, true),
+        ("7", "a", None, true),
+        ("8", "a", None, false),
+    ] {
+        assert_eq!(insert(id, channel, user).await.unwrap(), is_added, "{id}");
+    }
+    assert!(insert("1", "c", None).await.unwrap_err().is_conflict());
 }
 
 pub async fn settings_are_replaced(store: Arc<dyn Store>) {

@@ -130,7 +130,7 @@ fn h3_other_names_lead_to_tools_that_are_there() {
     let execution = execute(&sidecar, "time_tool", &json!({"format": "date"}));
     assert!(execution.result.success, "{execution:?}");
     assert_eq!(execution.tool, "time_tool");
-    // Nothing stands behind these two yet, so they are as unknown as their targets.
+    // This sidecar has neither of these two, so they are as unknown as their targets.
     for (alias, target) in [("search_tool", "web_search"), ("weather", "get_weather")] {
         let answer = |name| {
             sidecar

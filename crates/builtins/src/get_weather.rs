@@ -1,0 +1,141 @@
+//! The weather of now (requirement D6), from Open-Meteo, which asks for no key, or from
+//! OpenWeatherMap; or invented, for development.
+
+mod mock;
+mod open_meteo;
+mod open_weather_map;
+mod place;
+mod report;
+mod settings;
+mod state_codes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::tool::{
+    CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure, ToolFuture,
+    ToolOutput, ToolParameter,
+};
+use serde_json::json;
+
+use crate::service;
+use open_meteo::OpenMeteo;
+use open_weather_map::OpenWeatherMap;
+use place::Wanted;
+use report::{Report, Weather};
+pub use settings::{Units, WeatherProvider, WeatherSettings};
+
+/// The longest location, in characters.
+const LONGEST_LOCATION: usize = 200;
+
+/// The tool `get_weather`: `{location, units = "celsius"}` -> text for the model, `data =
+/// {location, temperature, units, conditions, humidity, wind_speed, wind_speed_units}`, metadata
+/// `source` and, of a real one, `latitude`, `longitude` and `observed_at`.
+///
+/// A location is a name, which more names after commas may make unambiguous (`Springfield,
+/// Illinois`), or `latitude,longitude`. `humidity` is in percent, `wind_speed` in km/h.
+///
+/// ```
+/// use pillion_builtins::{GetWeather, WeatherSettings};
+/// use pillion_core::tool::Tool;
+/// let tool = GetWeather::new(&WeatherSettings::default());
+/// assert_eq!(tool.definition().name().as_str(), "get_weather");
+/// ```
+#[derive(Debug)]
+pub struct GetWeather {
+    definition: ToolDefinition,
+    units: Units,
+    timeout: Duration,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    OpenMeteo(OpenMeteo),
+    OpenWeatherMap(OpenWeatherMap),
+    Mock,
+}
+
+impl GetWeather {
+    /// The tool with these settings. Does no I/O.
+    #[must_use]
+    pub fn new(settings: &WeatherSettings) -> Self {
+        Self {
+            definition: definition(&settings.provider, settings.units),
+            units: settings.units,
+            timeout: settings.timeout,
+            source: match &settings.provider {
+                WeatherProvider::OpenMeteo { api_key } => {
+                    Source::OpenMeteo(OpenMeteo::new(settings, api_key.clone()))
+                }
+                WeatherProvider::OpenWeatherMap { api_key } => {
+                    Source::OpenWeatherMap(OpenWeatherMap::new(settings, api_key.clone()))
+                }
+                WeatherProvider::Mock => Source::Mock,
+            },
+        }
+    }
+
+    async fn tell(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
+        let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
+        let location = text("location").unwrap_or_default().trim();
+        if location.is_empty() {
+            return Err(ToolFailure::invalid_input("No location provided"));
+        }
+        if location.chars().count() > LONGEST_LOCATION {
+            let text = format!("The location has more than {LONGEST_LOCATION} characters");
+            return Err(ToolFailure::invalid_input(text));
+        }
+        let units = text("units").and_then(Units::from_name);
+        let weather = self.weather(location).await?;
+        Ok(weather.tell(units.unwrap_or(self.units)))
+    }
+
+    async fn weather(&self, location: &str) -> Result<Report, ToolFailure> {
+        let wanted = Wanted::read(location);
+        match &self.source {
+            Source::OpenMeteo(source) => {
+                let asked = source.weather(&wanted);
+                service::within(self.timeout, open_meteo::NAME, asked).await
+            }
+            Source::OpenWeatherMap(source) => {
+                let asked = source.weather(&wanted);
+                service::within(self.timeout, open_weather_map::NAME, asked).await
+            }
+            Source::Mock => Ok(mock::weather(location).await),
+        }
+    }
+}
+
+/// It says who is asked: results that are kept of one are none of another's.
+fn definition(provider: &WeatherProvider, units: Units) -> ToolDefinition {
+    let location = ToolParameter::new("location", ParameterType::String).describe(
+        "City name, with region or country where the name alone is not clear \
+         (e.g., 'Tokyo', 'Springfield, Illinois'), or 'latitude,longitude'",
+    );
+    let units = ToolParameter::new("units", ParameterType::String)
+        .describe("Units of the temperature: 'celsius' or 'fahrenheit'")
+        .default_value(json!(units.as_str()))
+        .one_of(Units::ALL.map(|units| json!(units.as_str())));
+    let source = match provider {
+        WeatherProvider::OpenMeteo { .. } => "from Open-Meteo",
+        WeatherProvider::OpenWeatherMap { .. } => "from OpenWeatherMap",
+        WeatherProvider::Mock => "invented for development",
+    };
+    let description = format!("Get the current weather of a location, {source}.");
+    ToolDefinition::builder("get_weather", description)
+        .category("information")
+        .parameters([location, units])
+        .build()
+        .expect("the definition is constant but for a default, and a test builds it")
+}
+
+impl Tool for GetWeather {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.tell(&arguments).await })
+    }
+}

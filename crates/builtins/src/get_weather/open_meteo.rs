@@ -1,0 +1,238 @@
+//! Open-Meteo: <https://open-meteo.com/en/docs> and its geocoding API.
+
+use http::HeaderMap;
+use jiff::Timestamp;
+use pillion_core::tool::ToolFailure;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use url::Url;
+
+use super::place::{self, Place, Wanted};
+use super::{Report, Weather, WeatherSettings};
+use crate::plain_text::plain_text;
+use crate::service::{Answer, Fault, Service};
+
+pub(super) const NAME: &str = "Open-Meteo";
+
+/// How many places are looked at: all that one request gives where the caller says more than a
+/// name, since the one that is meant may be small.
+const PLACES: &str = "10";
+const MANY_PLACES: &str = "100";
+
+/// The longest name of a place that is repeated, in characters.
+const LONGEST_NAME: usize = 100;
+
+#[derive(Debug)]
+pub(super) struct OpenMeteo {
+    service: Service,
+    forecast: Url,
+    geocoding: Url,
+    api_key: Option<SecretString>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    #[serde(default)]
+    results: Vec<FoundPlace>,
+}
+
+#[derive(Deserialize)]
+struct FoundPlace {
+    name: String,
+    latitude: f64,
+    longitude: f64,
+    #[serde(default)]
+    feature_code: String,
+    #[serde(default)]
+    country_code: String,
+    country: Option<String>,
+    admin1: Option<String>,
+    admin2: Option<String>,
+    admin3: Option<String>,
+    admin4: Option<String>,
+    population: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Forecast {
+    current: Current,
+}
+
+#[derive(Deserialize)]
+struct Current {
+    /// Seconds since 1970.
+    time: Option<i64>,
+    temperature_2m: f64,
+    relative_humidity_2m: Option<f64>,
+    weather_code: Option<u8>,
+    /// In km/h.
+    wind_speed_10m: Option<f64>,
+}
+
+impl OpenMeteo {
+    pub(super) fn new(settings: &WeatherSettings, api_key: Option<SecretString>) -> Self {
+        // Customers have servers of their own.
+        let customer = if api_key.is_some() { "customer-" } else { "" };
+        let public = |host: &str| {
+            let url = format!("https://{customer}{host}.open-meteo.com");
+            url.parse().expect("the URL is constant")
+        };
+        let base = settings.base_url.clone();
+        let geocoding = settings.geocoding_url.clone().or_else(|| base.clone());
+        let hint = "api_key_env of [tools.get_weather]";
+        Self {
+            service: Service::new(
+                NAME,
+                if api_key.is_some() { hint } else { "" },
+                settings.egress.clone(),
+                settings.timeout,
+                api_key.clone(),
+            ),
+            forecast: base.unwrap_or_else(|| public("api")),
+            geocoding: geocoding.unwrap_or_else(|| public("geocoding-api")),
+            api_key,
+        }
+    }
+
+    pub(super) async fn weather(&self, wanted: &Wanted) -> Result<Report, ToolFailure> {
+        let place = match wanted {
+            Wanted::Coordinates(latitude, longitude) => Place::at(*latitude, *longitude),
+            Wanted::Name {
+                location,
+                name,
+                within,
+            } => {
+                let found = self.places(name, !within.is_empty()).await?;
+                place::choose(location, name, within, found)?
+            }
+        };
+        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
+        let variables = "temperature_2m,relative_humidity_2m,weather_code,wind_speed_10m";
+        let query = [
+            ("latitude", latitude.as_str()),
+            ("longitude", longitude.as_str()),
+            ("current", variables),
+            ("timeformat", "unixtime"),
+        ];
+        let answer = self.get(&self.forecast, "/v1/forecast", &query).await?;
+        let Ok(Forecast { current }) = Forecast::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no weather"));
+        };
+        let at = current
+            .time
+            .and_then(|time| Timestamp::from_second(time).ok());
+        Ok(Report {
+            source: "open-meteo",
+            location: place.full_name(),
+            coordinates: Some((place.latitude, place.longitude)),
+            observed_at: at.map(|at| at.to_string()),
+            weather: Weather {
+                celsius: current.temperature_2m,
+                conditions: conditions(current.weather_code).to_owned(),
+                humidity: current.relative_humidity_2m,
+                wind_kmh: current.wind_speed_10m,
+            },
+        })
+    }
+
+    async fn places(&self, name: &str, is_qualified: bool) -> Result<Vec<Place>, ToolFailure> {
+        let count = if is_qualified { MANY_PLACES } else { PLACES };
+        let query = [
+            ("name", name),
+            ("count", count),
+            ("language", "en"),
+            ("format", "json"),
+        ];
+        let answer = self.get(&self.geocoding, "/v1/search", &query).await?;
+        let Ok(Found { results }) = Found::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no list of places"));
+        };
+        Ok(results.into_iter().map(Place::from).collect())
+    }
+
+    async fn get(
+        &self,
+        base: &Url,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Answer, ToolFailure> {
+        let mut query = query.to_vec();
+        if let Some(key) = &self.api_key {
+            query.push(("apikey", key.expose_secret()));
+        }
+        let answer = self
+            .service
+            .get(base, path, &query, HeaderMap::new())
+            .await?;
+        // `{"error": true, "reason": "..."}`, with whatever status.
+        let reason = answer.text("/reason");
+        let said = answer
+            .body
+            .get("error")
+            .and_then(serde_json::Value::as_bool);
+        let fault = match (answer.status.as_u16(), said) {
+            (200 | 400, Some(true)) => Some(Fault::Input(reason.to_owned())),
+            _ => answer.fault(reason),
+        };
+        match fault {
+            Some(fault) => Err(self.service.failure(fault)),
+            None => Ok(answer),
+        }
+    }
+}
+
+impl From<FoundPlace> for Place {
+    fn from(found: FoundPlace) -> Self {
+        let areas = [
+            found.admin1,
+            found.admin2,
+            found.admin3,
+            found.admin4,
+            found.country,
+        ];
+        let areas = areas.into_iter().flatten();
+        Self {
+            name: plain_text(&found.name, LONGEST_NAME),
+            areas: areas.map(|area| plain_text(&area, LONGEST_NAME)).collect(),
+            country_code: found.country_code,
+            latitude: found.latitude,
+            longitude: found.longitude,
+            inhabitants: Some(found.population.unwrap_or(0)),
+            is_settlement: found.feature_code.starts_with("PPL"),
+        }
+    }
+}
+
+/// What a weather code of the WMO (table 4677, those that Open-Meteo gives) means.
+fn conditions(code: Option<u8>) -> &'static str {
+    match code {
+        Some(0) => "Clear sky",
+        Some(1) => "Mainly clear",
+        Some(2) => "Partly cloudy",
+        Some(3) => "Overcast",
+        Some(45) => "Fog",
+        Some(48) => "Rime fog",
+        Some(51) => "Light drizzle",
+        Some(53) => "Drizzle",
+        Some(55) => "Dense drizzle",
+        Some(56) => "Light freezing drizzle",
+        Some(57) => "Freezing drizzle",
+        Some(61) => "Light rain",
+        Some(63) => "Rain",
+        Some(65) => "Heavy rain",
+        Some(66) => "Light freezing rain",
+        Some(67) => "Freezing rain",
+        Some(71) => "Light snow",
+        Some(73) => "Snow",
+        Some(75) => "Heavy snow",
+        Some(77) => "Snow grains",
+        Some(80) => "Light rain showers",
+        Some(81) => "Rain showers",
+        Some(82) => "Violent rain showers",
+        Some(85) => "Light snow showers",
+        Some(86) => "Heavy snow showers",
+        Some(95) => "Thunderstorm",
+        Some(96 | 99) => "Thunderstorm with hail",
+        _ => "Unknown",
+    }
+}

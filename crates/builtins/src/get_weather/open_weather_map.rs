@@ -1,0 +1,199 @@
+//! OpenWeatherMap: <https://openweathermap.org/current> and its geocoding API.
+
+use http::HeaderMap;
+use jiff::Timestamp;
+use pillion_core::tool::ToolFailure;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
+
+use super::place::{self, Place, Wanted};
+use super::{Report, Weather, WeatherSettings, state_codes};
+use crate::plain_text::plain_text;
+use crate::service::{Answer, Fault, Service};
+
+pub(super) const NAME: &str = "OpenWeatherMap";
+
+/// All that one look-up of places gives.
+const PLACES: &str = "5";
+
+/// The longest name of a place or of its weather that is repeated, in characters.
+const LONGEST_NAME: usize = 100;
+
+const KMH_OF_A_METRE_PER_SECOND: f64 = 3.6;
+
+#[derive(Debug)]
+pub(super) struct OpenWeatherMap {
+    service: Service,
+    base: Url,
+    api_key: SecretString,
+}
+
+#[derive(Deserialize)]
+struct FoundPlace {
+    name: String,
+    lat: f64,
+    lon: f64,
+    #[serde(default)]
+    country: String,
+    state: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct CurrentWeather {
+    weather: Vec<Condition>,
+    main: Main,
+    wind: Option<Wind>,
+    /// Seconds since 1970.
+    dt: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    description: String,
+}
+
+#[derive(Deserialize)]
+struct Main {
+    temp: f64,
+    humidity: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Wind {
+    /// In metres per second.
+    speed: Option<f64>,
+}
+
+impl OpenWeatherMap {
+    pub(super) fn new(settings: &WeatherSettings, api_key: SecretString) -> Self {
+        let public = || {
+            let url = "https://api.openweathermap.org";
+            url.parse().expect("the URL is constant")
+        };
+        Self {
+            service: Service::new(
+                NAME,
+                "OPENWEATHER_API_KEY, or api_key_env of [tools.get_weather]",
+                settings.egress.clone(),
+                settings.timeout,
+                [api_key.clone()],
+            ),
+            base: settings.base_url.clone().unwrap_or_else(public),
+            api_key,
+        }
+    }
+
+    pub(super) async fn weather(&self, wanted: &Wanted) -> Result<Report, ToolFailure> {
+        let place = match wanted {
+            Wanted::Coordinates(latitude, longitude) => Place::at(*latitude, *longitude),
+            Wanted::Name {
+                location,
+                name,
+                within,
+            } => {
+                let found = self.places(name, within).await?;
+                // The service has looked at the areas itself, and knows them by codes.
+                place::choose(location, name, &[], found)?
+            }
+        };
+        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
+        let query = [
+            ("lat", latitude.as_str()),
+            ("lon", longitude.as_str()),
+            ("units", "metric"),
+        ];
+        let answer = self.get("/data/2.5/weather", &query).await?;
+        let Ok(current) = CurrentWeather::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no weather"));
+        };
+        let at = current
+            .dt
+            .and_then(|time| Timestamp::from_second(time).ok());
+        let wind = current.wind.and_then(|wind| wind.speed);
+        Ok(Report {
+            source: "openweathermap",
+            location: place.full_name(),
+            coordinates: Some((place.latitude, place.longitude)),
+            observed_at: at.map(|at| at.to_string()),
+            weather: Weather {
+                celsius: current.main.temp,
+                conditions: capitalized(&current.weather),
+                humidity: current.main.humidity,
+                wind_kmh: wind.map(|speed| speed * KMH_OF_A_METRE_PER_SECOND),
+            },
+        })
+    }
+
+    /// The service tells how likely a place is meant by the order alone: the first is taken.
+    async fn places(&self, name: &str, within: &[String]) -> Result<Vec<Place>, ToolFailure> {
+        let mut parts = vec![name];
+        parts.extend(
+            within
+                .iter()
+                .map(|area| state_codes::country_of(area).unwrap_or(area)),
+        );
+        let wanted = parts.join(",");
+        let query = [("q", wanted.as_str()), ("limit", PLACES)];
+        let answer = self.get("/geo/1.0/direct", &query).await?;
+        let Ok(found) = Vec::<FoundPlace>::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no list of places"));
+        };
+        Ok(found.into_iter().map(Place::from).collect())
+    }
+
+    async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, ToolFailure> {
+        let mut query = query.to_vec();
+        query.push(("appid", self.api_key.expose_secret()));
+        let headers = HeaderMap::new();
+        let answer = self.service.get(&self.base, path, &query, headers).await?;
+        match fault(&answer) {
+            Some(fault) => Err(self.service.failure(fault)),
+            None => Ok(answer),
+        }
+    }
+}
+
+/// `{"cod": 401, "message": "..."}`: `cod` is a number or a text, and may say something else
+/// than the status.
+fn fault(answer: &Answer) -> Option<Fault> {
+    let said = answer.text("/message");
+    let code = match answer.body.get("cod") {
+        Some(Value::Number(code)) => code.as_u64(),
+        Some(Value::String(code)) => code.parse().ok(),
+        _ => None,
+    };
+    match code.filter(|_| answer.status.is_success()) {
+        None | Some(200) => answer.fault(said),
+        Some(401 | 403) => Some(Fault::WrongKey),
+        Some(429) => Some(Fault::Limit(answer.retry_after())),
+        Some(code @ (400 | 404)) => Some(Fault::Input(format!("{said} ({code})"))),
+        Some(code) => Some(Fault::Status(u16::try_from(code).unwrap_or(0), said.into())),
+    }
+}
+
+impl From<FoundPlace> for Place {
+    fn from(found: FoundPlace) -> Self {
+        let areas = found.state.into_iter().chain([found.country.clone()]);
+        Self {
+            name: plain_text(&found.name, LONGEST_NAME),
+            areas: areas.map(|area| plain_text(&area, LONGEST_NAME)).collect(),
+            country_code: found.country,
+            latitude: found.lat,
+            longitude: found.lon,
+            ..Self::default()
+        }
+    }
+}
+
+/// The first description, such as `moderate rain`, with a capital letter.
+fn capitalized(weather: &[Condition]) -> String {
+    let said = weather.first().map(|weather| weather.description.as_str());
+    let said = plain_text(said.unwrap_or("unknown"), LONGEST_NAME);
+    let mut chars = said.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => "Unknown".to_owned(),
+    }
+}

@@ -1,0 +1,255 @@
+//! Which place a location means.
+
+use pillion_core::tool::ToolFailure;
+
+use super::state_codes;
+use crate::Excerpt;
+
+/// A place with the same name counts as another possible meaning if it has more than this part
+/// of the first one's inhabitants.
+const RIVAL_SHARE: u64 = 3;
+
+/// How many possible meanings an error names.
+const MOST_NAMED: usize = 5;
+
+/// What a caller asks for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// Latitude and longitude, in degrees.
+    Coordinates(f64, f64),
+    Name {
+        /// As the caller wrote it.
+        location: String,
+        /// What stands before the first comma.
+        name: String,
+        /// What stands between and after the commas: region, country.
+        within: Vec<String>,
+    },
+}
+
+/// A place that a service knows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Place {
+    pub(super) name: String,
+    /// The larger areas that it lies in, the nearest first; the last is the country.
+    pub(super) areas: Vec<String>,
+    /// ISO 3166-1 alpha-2.
+    pub(super) country_code: String,
+    pub(super) latitude: f64,
+    pub(super) longitude: f64,
+    /// None where that is not known.
+    pub(super) inhabitants: Option<u64>,
+    /// Whether it is a city, town or village.
+    pub(super) is_settlement: bool,
+}
+
+impl Wanted {
+    pub(super) fn read(location: &str) -> Self {
+        let mut parts = location.split(',').map(str::trim);
+        let name = parts.next().unwrap_or_default().to_owned();
+        let within: Vec<String> = parts
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect();
+        if let ([longitude], Ok(latitude)) = (&within[..], name.parse::<f64>())
+            && let Ok(longitude) = longitude.parse::<f64>()
+            && latitude.abs() <= 90.0
+            && longitude.abs() <= 180.0
+        {
+            return Self::Coordinates(latitude, longitude);
+        }
+        let location = location.to_owned();
+        Self::Name {
+            location,
+            name,
+            within,
+        }
+    }
+}
+
+impl Place {
+    /// The place at those coordinates.
+    pub(super) fn at(latitude: f64, longitude: f64) -> Self {
+        Self {
+            name: format!("{latitude},{longitude}"),
+            latitude,
+            longitude,
+            ..Self::default()
+        }
+    }
+
+    /// Its name and the areas that it lies in, none of them twice in a row.
+    pub(super) fn full_name(&self) -> String {
+        let mut names = vec![self.name.as_str()];
+        let region = self.areas.first().filter(|_| self.areas.len() > 1);
+        for area in region.into_iter().chain(self.areas.last()) {
+            if !area.is_empty() && names.last() != Some(&area.as_str()) {
+                names.push(area);
+            }
+        }
+        names.join(", ")
+    }
+
+    fn lies_in(&self, area: &str) -> bool {
+        let same = |name: &str| name.to_lowercase() == area.to_lowercase();
+        let full_name = state_codes::full_name(&self.country_code, area);
+        self.areas.iter().any(|name| same(name))
+            || same(&self.country_code)
+            || full_name.is_some_and(|full| self.areas.iter().any(|area| area == full))
+            || state_codes::country_of(area) == Some(&self.country_code)
+    }
+}
+
+/// Of the places that a service found, the most likely first, the one that is meant.
+///
+/// # Errors
+/// `invalid_input` when there is none, or more than one with the wanted name and of about the
+/// same size.
+pub(super) fn choose(
+    location: &str,
+    name: &str,
+    within: &[String],
+    found: Vec<Place>,
+) -> Result<Place, ToolFailure> {
+    let mut found = found;
+    found.retain(|place| within.iter().all(|area| place.lies_in(area)));
+    let is_named = |place: &Place| place.name.to_lowercase() == name.to_lowercase();
+    if found.iter().any(is_named) {
+        found.retain(is_named);
+    }
+    let Some(best) = found.first() else {
+        return Err(unknown(location));
+    };
+    let is_rival = |place: &&Place| {
+        let share = place.inhabitants.unwrap_or(0).saturating_mul(RIVAL_SHARE);
+        place.is_settlement
+            && is_named(place)
+            && place.full_name() != best.full_name()
+            && best
+                .inhabitants
+                .is_some_and(|inhabitants| share > inhabitants)
+    };
+    let rivals: Vec<&Place> = found[1..].iter().filter(is_rival).collect();
+    if rivals.is_empty() {
+        return Ok(best.clone());
+    }
+    let mut names: Vec<String> = vec![best.full_name()];
+    names.extend(rivals.iter().map(|place| place.full_name()));
+    names.dedup();
+    names.truncate(MOST_NAMED);
+    Err(ToolFailure::invalid_input(format!(
+        "Ambiguous location: {}. Say which one: {}",
+        Excerpt::of(location),
+        names.join("; ")
+    )))
+}
+
+/// There is no such place.
+pub(super) fn unknown(location: &str) -> ToolFailure {
+    ToolFailure::invalid_input(format!("Unknown location: {}", Excerpt::of(location)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str, areas: [&str; 2], code: &str, inhabitants: u64) -> Place {
+        Place {
+            name: name.to_owned(),
+            areas: areas.map(str::to_owned).into(),
+            country_code: code.to_owned(),
+            inhabitants: Some(inhabitants),
+            is_settlement: true,
+            ..Place::default()
+        }
+    }
+
+    fn chosen(location: &str, found: &[Place]) -> String {
+        let Wanted::Name { name, within, .. } = Wanted::read(location) else {
+            panic!("{location}")
+        };
+        match choose(location, &name, &within, found.to_vec()) {
+            Ok(place) => place.full_name(),
+            Err(error) => error.message,
+        }
+    }
+
+    #[test]
+    fn d6_the_place_that_is_meant() {
+        let springfields = [
+            place("Springfield", ["Missouri", "United States"], "US", 166_810),
+            place(
+                "Springfield",
+                ["Massachusetts", "United States"],
+                "US",
+                154_341,
+            ),
+            place("Springfield", ["Illinois", "United States"], "US", 116_565),
+            place("Springfield", ["Vermont", "United States"], "US", 3_979),
+            place(
+                "Springfield Gardens",
+                ["New York", "United States"],
+                "US",
+                900_000,
+            ),
+        ];
+        assert_eq!(
+            chosen("springfield", &springfields),
+            "Ambiguous location: springfield. Say which one: Springfield, Missouri, United States; \
+             Springfield, Massachusetts, United States; Springfield, Illinois, United States"
+        );
+        for clear in [
+            "Springfield, Illinois",
+            "Springfield, IL",
+            "springfield,il,USA",
+        ] {
+            assert_eq!(
+                chosen(clear, &springfields),
+                "Springfield, Illinois, United States"
+            );
+        }
+        assert_eq!(
+            chosen("Springfield, France", &springfields),
+            "Unknown location: Springfield, France"
+        );
+        let london = [
+            place("London", ["England", "United Kingdom"], "GB", 8_961_989),
+            place("London", ["Ontario", "Canada"], "CA", 383_822),
+        ];
+        assert_eq!(chosen("London", &london), "London, England, United Kingdom");
+        assert_eq!(
+            chosen("London, UK", &london),
+            "London, England, United Kingdom"
+        );
+        assert_eq!(chosen("London, CA", &london), "London, Ontario, Canada");
+        assert_eq!(
+            chosen("Londres", &london),
+            "London, England, United Kingdom"
+        );
+        assert_eq!(chosen("Nowhere", &[]), "Unknown location: Nowhere");
+        let berlin = place("Berlin", ["Berlin", "Germany"], "DE", 3_426_354);
+        assert_eq!(chosen("berlin", &[berlin]), "Berlin, Germany");
+    }
+
+    #[test]
+    fn d6_a_state_does_not_stand_in_the_way_of_its_city() {
+        let mut state = place("New York", ["", "United States"], "US", 19_000_000);
+        state.is_settlement = false;
+        let city = place("New York", ["New York", "United States"], "US", 8_175_133);
+        assert_eq!(
+            chosen("New York", &[city, state]),
+            "New York, United States"
+        );
+    }
+
+    #[test]
+    fn d6_coordinates() {
+        assert_eq!(
+            Wanted::read("52.52, -13.41"),
+            Wanted::Coordinates(52.52, -13.41)
+        );
+        for name in ["91,0", "0,181", "1,2,3", "NaN,0", "1", ""] {
+            assert!(matches!(Wanted::read(name), Wanted::Name { .. }), "{name}");
+        }
+    }
+}

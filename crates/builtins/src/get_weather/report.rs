@@ -1,0 +1,91 @@
+use pillion_core::tool::ToolOutput;
+use serde_json::{Value, json};
+
+use super::Units;
+
+/// The weather somewhere, as a provider tells it.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) source: &'static str,
+    /// The place in full.
+    pub(super) location: String,
+    /// Latitude and longitude, in degrees.
+    pub(super) coordinates: Option<(f64, f64)>,
+    /// When that was so, in RFC 3339.
+    pub(super) observed_at: Option<String>,
+    pub(super) weather: Weather,
+}
+
+/// The same everywhere.
+#[derive(Debug)]
+pub(super) struct Weather {
+    pub(super) celsius: f64,
+    pub(super) conditions: String,
+    /// In percent.
+    pub(super) humidity: Option<f64>,
+    pub(super) wind_kmh: Option<f64>,
+}
+
+impl Report {
+    /// What the tool gives back.
+    pub(super) fn tell(self, units: Units) -> ToolOutput {
+        let Weather {
+            celsius,
+            conditions,
+            humidity,
+            wind_kmh,
+        } = self.weather;
+        let (temperature, sign) = match units {
+            Units::Celsius => (number(celsius), "°C"),
+            // A float even where it is whole, as the mock of the seed has it.
+            Units::Fahrenheit => (json!(tenths(celsius * 9.0 / 5.0 + 32.0)), "°F"),
+        };
+        let mut text = format!("{}: {temperature} {sign}, {conditions}", self.location);
+        let humidity = humidity.map(number);
+        if let Some(humidity) = &humidity {
+            text += &format!(", humidity {humidity} %");
+        }
+        let wind = wind_kmh.map(number);
+        if let Some(wind) = &wind {
+            text += &format!(", wind {wind} km/h");
+        }
+        let mut output = ToolOutput::text(text)
+            .with_data(json!({
+                "location": self.location,
+                "temperature": temperature,
+                "units": units.as_str(),
+                "conditions": conditions,
+                "humidity": humidity,
+                "wind_speed": wind,
+                "wind_speed_units": "km/h",
+            }))
+            .with_metadata("source", json!(self.source));
+        if let Some((latitude, longitude)) = self.coordinates {
+            output = output
+                .with_metadata("latitude", json!(latitude))
+                .with_metadata("longitude", json!(longitude));
+        }
+        if let Some(at) = self.observed_at {
+            output = output.with_metadata("observed_at", json!(at));
+        }
+        output
+    }
+}
+
+fn tenths(value: f64) -> f64 {
+    // Minus zero is nobody's temperature.
+    (value * 10.0).round() / 10.0 + 0.0
+}
+
+/// With one decimal at most, an integer where it is whole.
+fn number(value: f64) -> Value {
+    let value = tenths(value);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked to be whole and small"
+    )]
+    match value.fract() == 0.0 && value.abs() < 1e15 {
+        true => json!(value as i64),
+        false => json!(value),
+    }
+}

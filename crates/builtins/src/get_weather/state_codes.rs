@@ -1,0 +1,79 @@
+//! Short names of areas that people write after a city and that services do not list.
+
+/// The states of the United States (ANSI INCITS 38) by their codes.
+const STATES: [(&str, &str); 51] = [
+    ("AL", "Alabama"),
+    ("AK", "Alaska"),
+    ("AZ", "Arizona"),
+    ("AR", "Arkansas"),
+    ("CA", "California"),
+    ("CO", "Colorado"),
+    ("CT", "Connecticut"),
+    ("DE", "Delaware"),
+    ("DC", "District of Columbia"),
+    ("FL", "Florida"),
+    ("GA", "Georgia"),
+    ("HI", "Hawaii"),
+    ("ID", "Idaho"),
+    ("IL", "Illinois"),
+    ("IN", "Indiana"),
+    ("IA", "Iowa"),
+    ("KS", "Kansas"),
+    ("KY", "Kentucky"),
+    ("LA", "Louisiana"),
+    ("ME", "Maine"),
+    ("MD", "Maryland"),
+    ("MA", "Massachusetts"),
+    ("MI", "Michigan"),
+    ("MN", "Minnesota"),
+    ("MS", "Mississippi"),
+    ("MO", "Missouri"),
+    ("MT", "Montana"),
+    ("NE", "Nebraska"),
+    ("NV", "Nevada"),
+    ("NH", "New Hampshire"),
+    ("NJ", "New Jersey"),
+    ("NM", "New Mexico"),
+    ("NY", "New York"),
+    ("NC", "North Carolina"),
+    ("ND", "North Dakota"),
+    ("OH", "Ohio"),
+    ("OK", "Oklahoma"),
+    ("OR", "Oregon"),
+    ("PA", "Pennsylvania"),
+    ("RI", "Rhode Island"),
+    ("SC", "South Carolina"),
+    ("SD", "South Dakota"),
+    ("TN", "Tennessee"),
+    ("TX", "Texas"),
+    ("UT", "Utah"),
+    ("VT", "Vermont"),
+    ("VA", "Virginia"),
+    ("WA", "Washington"),
+    ("WV", "West Virginia"),
+    ("WI", "Wisconsin"),
+    ("WY", "Wyoming"),
+];
+
+/// Names of countries that are not what the services call them.
+const COUNTRIES: [(&str, &str); 6] = [
+    ("usa", "US"),
+    ("u.s.", "US"),
+    ("united states of america", "US"),
+    ("uk", "GB"),
+    ("great britain", "GB"),
+    ("uae", "AE"),
+];
+
+/// The name of the area with that code in a country.
+pub(super) fn full_name(country_code: &str, code: &str) -> Option<&'static str> {
+    let is_it = |(short, _): &&(&str, &str)| short.eq_ignore_ascii_case(code);
+    let state = STATES.iter().find(is_it).filter(|_| country_code == "US");
+    state.map(|(_, name)| *name)
+}
+
+/// The code of the country that goes by that name as well.
+pub(super) fn country_of(name: &str) -> Option<&'static str> {
+    let is_it = |(other, _): &&(&str, &str)| other.eq_ignore_ascii_case(name);
+    COUNTRIES.iter().find(is_it).map(|(_, code)| *code)
+}

@@ -1,0 +1,67 @@
+use std::sync::Arc;
+
+use pillion_core::store::MemoryStore;
+use pillion_core::tool::{
+    ActsAsFuture, CallContext, ErrorCode, JsonObject, ParameterType, Tool, ToolDefinition,
+    ToolFailure, ToolFuture, ToolOutput, ToolParameter,
+};
+use serde_json::{Value, json};
+
+use super::{Place, kept, unavailable};
+use crate::Excerpt;
+
+/// The tool `forget`: `{id}` -> `data = {id}`. A memory that the caller could not have found is
+/// as one that is not there: `not_found`.
+pub struct Forget {
+    definition: ToolDefinition,
+    store: Arc<dyn MemoryStore>,
+}
+
+impl Forget {
+    /// The tool over a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn MemoryStore>) -> Self {
+        let id = ToolParameter::new("id", ParameterType::String)
+            .describe("The memory's id, as search_memory tells it");
+        let definition = ToolDefinition::builder("forget", "Forget something that was remembered.");
+        let definition = definition.category("memory").parameters([id]);
+        Self {
+            definition: definition
+                .build()
+                .expect("the definition is constant, and a test builds it"),
+            store,
+        }
+    }
+
+    async fn forget(
+        &self,
+        arguments: &JsonObject,
+        context: &CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Place { channel, user } = Place::of(context)?;
+        let id = kept(arguments.get("id").and_then(Value::as_str).unwrap_or(""));
+        let removed = self.store.remove_memory(&channel, user.as_deref(), &id);
+        match removed.await {
+            Ok(()) => Ok(ToolOutput::text("Forgotten").with_data(json!({"id": id}))),
+            Err(error) if error.is_not_found() => {
+                let text = format!("There is no memory with the id {}", Excerpt::of(&id));
+                Err(ToolFailure::new(ErrorCode::NotFound, text))
+            }
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+}
+
+impl Tool for Forget {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+        Some(Place::acts_as(context))
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.forget(&arguments, &context).await })
+    }
+}

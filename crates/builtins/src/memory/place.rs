@@ -1,0 +1,65 @@
+use pillion_core::tool::{ActsAs, ActsAsFuture, CallContext, ErrorCode, ToolFailure};
+use serde_json::json;
+
+/// Where a call's memories are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Empty for calls that come from no channel.
+    pub(super) channel: String,
+    /// None for calls of nobody, which have the shared memories alone.
+    pub(super) user: Option<String>,
+}
+
+impl Place {
+    /// # Errors
+    /// `denied` where nobody vouches for the user.
+    pub(super) fn of(context: &CallContext) -> Result<Self, ToolFailure> {
+        if context.user.is_some() && context.vouched_user().is_none() {
+            return Err(ToolFailure::new(
+                ErrorCode::Denied,
+                "Whoever made this call may not use the memories of that user",
+            ));
+        }
+        Ok(Self {
+            channel: context.channel.clone().unwrap_or_default(),
+            user: context.vouched_user().map(str::to_owned),
+        })
+    }
+
+    /// What makes the result of a call this place's own, so that it is kept for no other.
+    pub(super) fn acts_as(context: &CallContext) -> ActsAsFuture {
+        let place = Self::of(context);
+        Box::pin(async move {
+            let place = place?;
+            let identity = json!([place.channel, place.user]).to_string();
+            let credential = identity.clone();
+            Ok(ActsAs {
+                identity,
+                credential,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d5_a_user_that_is_only_claimed_has_no_memories() {
+        let claimed = CallContext::for_user("alice");
+        assert_eq!(Place::of(&claimed).unwrap_err().code, ErrorCode::Denied);
+        let vouched = CallContext {
+            is_user_vouched: true,
+            channel: Some("table".to_owned()),
+            ..claimed
+        };
+        let place = Place::of(&vouched).unwrap();
+        assert_eq!(
+            (place.channel.as_str(), place.user.as_deref()),
+            ("table", Some("alice"))
+        );
+        let nobody = Place::of(&CallContext::default()).unwrap();
+        assert_eq!((nobody.channel.as_str(), nobody.user), ("", None));
+    }
+}

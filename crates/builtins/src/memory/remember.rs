@@ -1,0 +1,120 @@
+use std::sync::Arc;
+
+use pillion_core::store::{Memory, MemoryCategory, MemoryStore, Timestamp};
+use pillion_core::tool::{
+    ActsAsFuture, CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure,
+    ToolFuture, ToolOutput, ToolParameter,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{LONGEST, MOST, Place, kept, search, unavailable};
+
+/// How important a memory can be, and is unless the caller says otherwise.
+const IMPORTANCE: std::ops::RangeInclusive<u8> = 1..=5;
+const USUAL_IMPORTANCE: u8 = 1;
+
+/// The tool `remember`: `{content, category = "fact", importance = 1, shared = false}` -> `data =
+/// {id, content, category, importance, shared, created_at}`.
+///
+/// A memory has up to 2,000 characters; there are up to 10,000 of one user in one channel, and as
+/// many shared ones of a channel. A call of nobody remembers for everybody.
+pub struct Remember {
+    definition: ToolDefinition,
+    store: Arc<dyn MemoryStore>,
+}
+
+impl Remember {
+    /// The tool over a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn MemoryStore>) -> Self {
+        let content = ToolParameter::new("content", ParameterType::String)
+            .describe("What to remember, as a sentence that can be understood by itself");
+        let categories = MemoryCategory::ALL.map(|category| json!(category.as_str()));
+        let category = ToolParameter::new("category", ParameterType::String)
+            .describe("What it is: 'fact', 'preference' or 'topic'")
+            .default_value(json!(MemoryCategory::Fact.as_str()))
+            .one_of(categories);
+        let importance = ToolParameter::new("importance", ParameterType::Integer)
+            .describe("From 1 (least) to 5 (most): the most important is found first")
+            .default_value(json!(USUAL_IMPORTANCE));
+        let shared = ToolParameter::new("shared", ParameterType::Boolean)
+            .describe("Whether it is for everybody in this channel, not only for this user")
+            .default_value(json!(false));
+        let definition = ToolDefinition::builder(
+            "remember",
+            "Remember something of this user or this conversation for later.",
+        );
+        let parameters = [content, category, importance, shared];
+        let definition = definition.category("memory").parameters(parameters);
+        Self {
+            definition: definition
+                .build()
+                .expect("the definition is constant, and a test builds it"),
+            store,
+        }
+    }
+
+    async fn remember(
+        &self,
+        arguments: &JsonObject,
+        context: &CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Place { channel, user } = Place::of(context)?;
+        let text = |key: &str| arguments.get(key).and_then(Value::as_str);
+        let content = kept(text("content").unwrap_or_default());
+        if content.is_empty() {
+            return Err(ToolFailure::invalid_input("No content provided"));
+        }
+        if content.chars().count() > LONGEST {
+            let text = format!("The content has more than {LONGEST} characters");
+            return Err(ToolFailure::invalid_input(text));
+        }
+        let category = text("category").and_then(MemoryCategory::from_name);
+        let is_shared = arguments.get("shared").and_then(Value::as_bool) == Some(true);
+        let now = Timestamp::now();
+        let memory = Memory {
+            id: Uuid::now_v7().simple().to_string(),
+            channel,
+            user: user.filter(|_| !is_shared),
+            category: category.unwrap_or(MemoryCategory::Fact),
+            content,
+            importance: importance(arguments.get("importance"))?,
+            created_at: now,
+            last_accessed_at: now,
+        };
+        let added = self.store.insert_memory(&memory, MOST).await;
+        match added.map_err(|error| unavailable(&error))? {
+            true => Ok(ToolOutput::text(format!("Remembered (id {})", memory.id))
+                .with_data(search::shown(&memory))),
+            false => Err(ToolFailure::invalid_input(format!(
+                "There are {MOST} memories already: forget some first"
+            ))),
+        }
+    }
+}
+
+fn importance(given: Option<&Value>) -> Result<u8, ToolFailure> {
+    let Some(given) = given else {
+        return Ok(USUAL_IMPORTANCE);
+    };
+    // A whole number may be written as a float.
+    let found = IMPORTANCE
+        .clone()
+        .find(|one| given.as_f64() == Some(f64::from(*one)));
+    found.ok_or_else(|| ToolFailure::invalid_input("importance must be from 1 to 5"))
+}
+
+impl Tool for Remember {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+        Some(Place::acts_as(context))
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.remember(&arguments, &context).await })
+    }
+}

@@ -1,0 +1,122 @@
+use std::sync::Arc;
+
+use pillion_core::store::{Memory, MemorySearch, MemoryStore, Timestamp};
+use pillion_core::tool::{
+    ActsAsFuture, CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure,
+    ToolFuture, ToolOutput, ToolParameter,
+};
+use serde_json::{Value, json};
+
+use super::{Place, kept, unavailable};
+
+/// How many memories are found unless the caller says otherwise, and at most.
+const USUAL: u8 = 5;
+const MOST: u8 = 20;
+
+/// The tool `search_memory`: `{query, limit = 5}` -> text for the model, `data = {query,
+/// memories: [{id, content, category, importance, shared, created_at}]}`, the most important
+/// first, of these those that were found last.
+///
+/// The first five words of the query all have to occur, in any letter case and also within
+/// words. `limit` is made to be from 1 to 20.
+pub struct SearchMemory {
+    definition: ToolDefinition,
+    store: Arc<dyn MemoryStore>,
+}
+
+impl SearchMemory {
+    /// The tool over a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn MemoryStore>) -> Self {
+        let query = ToolParameter::new("query", ParameterType::String)
+            .describe("Words that all have to occur in a memory; the first five count");
+        let limit = ToolParameter::new("limit", ParameterType::Integer)
+            .describe("Number of memories, 1 to 20")
+            .default_value(json!(USUAL));
+        let definition = ToolDefinition::builder(
+            "search_memory",
+            "Search what was remembered of this user and this conversation.",
+        );
+        let definition = definition.category("memory").parameters([query, limit]);
+        Self {
+            definition: definition
+                .build()
+                .expect("the definition is constant, and a test builds it"),
+            store,
+        }
+    }
+
+    async fn search(
+        &self,
+        arguments: &JsonObject,
+        context: &CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let Place { channel, user } = Place::of(context)?;
+        let query = kept(arguments.get("query").and_then(Value::as_str).unwrap_or(""));
+        if query.is_empty() {
+            return Err(ToolFailure::invalid_input("No query provided"));
+        }
+        let limit = arguments.get("limit").and_then(Value::as_f64);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped, and a cast keeps within the type"
+        )]
+        let limit = limit.map_or(USUAL, |limit| limit.clamp(1.0, f64::from(MOST)) as u8);
+        let search = MemorySearch {
+            channel,
+            user,
+            query,
+            limit: limit.into(),
+        };
+        let found = self.store.search_memories(&search, Timestamp::now()).await;
+        let found = found.map_err(|error| unavailable(&error))?;
+        let lines: Vec<String> = found.iter().map(line).collect();
+        let text = match lines.is_empty() {
+            true => "No memories found".to_owned(),
+            false => lines.join("\n"),
+        };
+        let memories: Vec<Value> = found.iter().map(shown).collect();
+        Ok(ToolOutput::text(text).with_data(json!({"query": search.query, "memories": memories})))
+    }
+}
+
+fn line(memory: &Memory) -> String {
+    let Memory {
+        id,
+        content,
+        category,
+        importance,
+        ..
+    } = memory;
+    let category = category.as_str();
+    format!("- {content} ({category}, importance {importance}, id {id})")
+}
+
+/// A memory as programs read it.
+pub(super) fn shown(memory: &Memory) -> Value {
+    json!({
+        "id": memory.id,
+        "content": memory.content,
+        "category": memory.category.as_str(),
+        "importance": memory.importance,
+        "shared": memory.user.is_none(),
+        "created_at": jiff::Timestamp::from_millisecond(memory.created_at.as_millis())
+            .ok()
+            .map(|at| at.to_string()),
+    })
+}
+
+impl Tool for SearchMemory {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
+        Some(Place::acts_as(context))
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.search(&arguments, &context).await })
+    }
+}

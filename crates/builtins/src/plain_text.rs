@@ -1,0 +1,142 @@
+//! What somebody else's page says, made fit to be read: no markup, nothing that hides.
+
+use std::borrow::Cow;
+
+/// HTML elements that stand in titles and snippets. A `<` before anything else is kept: in
+/// `Vec<String>` it is no markup.
+const ELEMENTS: [&str; 62] = [
+    "a", "abbr", "article", "aside", "audio", "b", "base", "body", "br", "button", "code", "div",
+    "em", "embed", "font", "footer", "form", "frame", "h1", "h2", "h3", "h4", "h5", "h6", "head",
+    "header", "hr", "html", "i", "iframe", "img", "input", "label", "li", "link", "main", "mark",
+    "meta", "nav", "object", "ol", "p", "picture", "pre", "s", "script", "section", "small",
+    "source", "span", "strong", "style", "sub", "sup", "svg", "table", "td", "th", "tr", "u", "ul",
+    "video",
+];
+
+/// Elements whose content nobody sees.
+const UNSEEN: [&str; 2] = ["script", "style"];
+
+/// The text without markup, entities and characters that cannot be seen, its spaces single;
+/// at most `most_chars` characters, `…` where it was cut.
+///
+/// Markup that stood there as entities goes as well: what comes out is no HTML, whatever went
+/// in.
+pub(crate) fn plain_text(text: &str, most_chars: usize) -> String {
+    let once = without_markup(text);
+    let decoded = html_escape::decode_html_entities(&once);
+    let bare = without_markup(&decoded);
+    cut(&single_spaces(&bare), most_chars)
+}
+
+fn without_markup(text: &str) -> Cow<'_, str> {
+    if !text.contains('<') {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        kept.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match markup_at(rest) {
+            Some(length) => rest = &rest[length..],
+            None => {
+                kept.push('<');
+                rest = &rest[1..];
+            }
+        }
+    }
+    kept.push_str(rest);
+    Cow::Owned(kept)
+}
+
+/// How many bytes of markup a text begins with that begins with `<`.
+fn markup_at(text: &str) -> Option<usize> {
+    if let Some(comment) = text.strip_prefix("<!--") {
+        return Some(comment.find("-->").map_or(text.len(), |end| end + 7));
+    }
+    let inside = &text[1..];
+    let closes = inside.starts_with('/');
+    let named = inside.strip_prefix(['/', '!']).unwrap_or(inside);
+    let length = named
+        .find(|char: char| !char.is_ascii_alphanumeric())
+        .unwrap_or(named.len());
+    let name = named[..length].to_ascii_lowercase();
+    if name != "doctype" && !ELEMENTS.contains(&name.as_str()) {
+        return None;
+    }
+    // What is not closed was cut off: none of it is text.
+    let end = text.find('>').map_or(text.len(), |end| end + 1);
+    if closes || !UNSEEN.contains(&name.as_str()) {
+        return Some(end);
+    }
+    let after = text[end..].to_ascii_lowercase();
+    let closing = after.find(&format!("</{name}"));
+    Some(closing.map_or(text.len(), |at| end + at))
+}
+
+/// Characters that cannot be seen are left out, and each run of spaces becomes one.
+fn single_spaces(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_whitespace() {
+            if !kept.is_empty() && !kept.ends_with(' ') {
+                kept.push(' ');
+            }
+        } else if !is_unseen(char) {
+            kept.push(char);
+        }
+    }
+    kept.truncate(kept.trim_end().len());
+    kept
+}
+
+/// Control characters, and those that turn the direction of a text or hide in it. The joiners
+/// stay, which some scripts are not written without.
+fn is_unseen(char: char) -> bool {
+    char.is_control()
+        || matches!(char,
+            '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+fn cut(text: &str, most_chars: usize) -> String {
+    match text.char_indices().nth(most_chars) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text[..end].trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d7_markup_and_what_cannot_be_seen_goes() {
+        for (given, plain) in [
+            ("Rust &amp; <strong>PHP</strong>", "Rust & PHP"),
+            ("a<br/>b <!-- c --> d", "ab d"),
+            ("&lt;script&gt;alert(1)&lt;/script&gt;x", "x"),
+            ("<script>alert(1)</script>x", "x"),
+            ("<style>p{}", ""),
+            ("x <img src=x onerror=alert(1)", "x"),
+            ("Vec<String> and a < b > c", "Vec<String> and a < b > c"),
+            ("It&#39;s &quot;so&quot;&nbsp;&#x2026;", "It's \"so\" …"),
+            (" a\r\n\tb\u{0}\u{7}\u{202e}c\u{200b}\u{e0041} ", "a bc"),
+            ("\u{1b}[31mred &#27;", "[31mred &#27;"),
+            ("<", "<"),
+            ("<é", "<é"),
+        ] {
+            assert_eq!(plain_text(given, 100), plain, "{given}");
+        }
+    }
+
+    #[test]
+    fn d7_long_texts_are_cut_between_characters() {
+        assert_eq!(
+            plain_text(&"é".repeat(11), 10),
+            format!("{}…", "é".repeat(10))
+        );
+        assert_eq!(plain_text(&"é".repeat(10), 10), "é".repeat(10));
+    }
+}

@@ -1,0 +1,216 @@
+//! A service of somebody else's that a tool asks over HTTP.
+
+mod answer;
+mod fault;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use pillion_core::egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
+use pillion_core::tool::{ErrorCode, ToolFailure};
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+pub(crate) use answer::Answer;
+pub(crate) use fault::Fault;
+
+use crate::plain_text::plain_text;
+
+/// The longest answer of a service that is read, in bytes.
+pub(crate) const LONGEST_ANSWER: usize = 1024 * 1024;
+
+/// How much of what a service says of an error is repeated, in characters.
+const LONGEST_SAYING: usize = 200;
+
+/// What stands in a query as it is.
+const PLAIN: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b',')
+    .remove(b':');
+
+/// Asks one service. Its keys are in no error, log or `Debug`.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// As errors call it, such as `Open-Meteo`.
+    name: &'static str,
+    /// What to set where it refuses the key.
+    key_hint: &'static str,
+    egress: EgressPolicy,
+    /// How long the answer to one request may take.
+    timeout: Duration,
+    /// Made for the first request: it reads the system's certificates.
+    client: OnceLock<HttpClient>,
+    /// What no error may repeat.
+    secrets: Vec<SecretString>,
+}
+
+impl Service {
+    /// One whose answers to a request have to come within `timeout`.
+    pub(crate) fn new(
+        name: &'static str,
+        key_hint: &'static str,
+        egress: EgressPolicy,
+        timeout: Duration,
+        secrets: impl IntoIterator<Item = SecretString>,
+    ) -> Self {
+        Self {
+            name,
+            key_hint,
+            egress,
+            timeout,
+            client: OnceLock::new(),
+            secrets: secrets.into_iter().collect(),
+        }
+    }
+
+    /// Asks for a path below `base`.
+    ///
+    /// # Errors
+    /// When no answer came, or one that cannot be read.
+    pub(crate) async fn get(
+        &self,
+        base: &Url,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: HeaderMap,
+    ) -> Result<Answer, ToolFailure> {
+        let request = HttpRequest {
+            headers,
+            ..HttpRequest::get(below(base, path, query))
+        };
+        let answer = self.fetch(request).await;
+        let (status, headers, body) = answer.map_err(|error| self.unreached(&error))?;
+        let answer = Answer::read(status, headers, &body);
+        answer.map_err(|_| self.unreadable("something that is no JSON"))
+    }
+
+    async fn fetch(
+        &self,
+        request: HttpRequest,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), HttpError> {
+        let client = match self.client.get() {
+            Some(client) => client,
+            None => {
+                let client = HttpClient::new(&self.egress)?;
+                self.client.get_or_init(|| client)
+            }
+        };
+        let answer = client.send(request, self.timeout).await?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        Ok((status, headers, answer.bytes(LONGEST_ANSWER).await?))
+    }
+
+    /// What a fault that a provider has seen in an answer ends the call with.
+    pub(crate) fn failure(&self, fault: Fault) -> ToolFailure {
+        let name = self.name;
+        match fault {
+            Fault::WrongKey => {
+                let hint = self.key_hint;
+                let text = match hint.is_empty() {
+                    true => format!("{name} refuses the request"),
+                    false => format!("{name} refuses the key: check {hint}"),
+                };
+                ToolFailure::new(ErrorCode::Unavailable, text)
+            }
+            Fault::Limit(wait) => {
+                let text = format!("{name} has had too many requests");
+                ToolFailure::new(ErrorCode::RateLimited, text).with_retry_after(wait)
+            }
+            Fault::Input(said) => {
+                let text = format!("{name} refuses the request{}", self.saying(&said));
+                ToolFailure::invalid_input(text)
+            }
+            Fault::Redirect => {
+                let text = format!("{name} answered with a redirect, which is not followed");
+                ToolFailure::new(ErrorCode::Unavailable, text)
+            }
+            Fault::Status(status, said) => {
+                let text = format!("{name} answered with status {status}{}", self.saying(&said));
+                ToolFailure::new(ErrorCode::Unavailable, text)
+            }
+        }
+    }
+
+    /// An answer that says `what`, and not what it should.
+    pub(crate) fn unreadable(&self, what: &str) -> ToolFailure {
+        ToolFailure::internal(format!("{} answered with {what}", self.name))
+    }
+
+    fn unreached(&self, error: &HttpError) -> ToolFailure {
+        let name = self.name;
+        match error {
+            HttpError::Timeout => timed_out(name, self.timeout),
+            HttpError::TooLong { limit } => self.unreadable(&format!("more than {limit} bytes")),
+            other => {
+                let text = format!(
+                    "{name} cannot be reached{}",
+                    self.saying(&other.to_string())
+                );
+                ToolFailure::new(ErrorCode::Unavailable, text)
+            }
+        }
+    }
+
+    /// `: ` and what was said, without what may not be repeated; nothing of nothing.
+    fn saying(&self, said: &str) -> String {
+        let mut said = said.to_owned();
+        for secret in &self.secrets {
+            let secret = secret.expose_secret();
+            if !secret.is_empty() {
+                said = said.replace(secret, "***");
+            }
+        }
+        match plain_text(&said, LONGEST_SAYING) {
+            said if said.is_empty() => said,
+            said => format!(": {said}"),
+        }
+    }
+}
+
+/// Runs all that a call asks of a service, within one deadline.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    name: &str,
+    work: impl Future<Output = Result<T, ToolFailure>>,
+) -> Result<T, ToolFailure> {
+    let done = tokio::time::timeout(limit, work).await;
+    done.unwrap_or_else(|_| Err(timed_out(name, limit)))
+}
+
+fn timed_out(name: &str, limit: Duration) -> ToolFailure {
+    let text = format!("{name} did not answer within {} s", limit.as_secs_f64());
+    ToolFailure::new(ErrorCode::Timeout, text)
+}
+
+/// The URL of a path below a base, which may have a path of its own, with a query.
+fn below(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
+    let mut url = base.clone();
+    let above = base.path().trim_end_matches('/');
+    url.set_path(&format!("{above}{path}"));
+    let pairs = query.iter();
+    let pairs = pairs.map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, &PLAIN)));
+    url.set_query(Some(&pairs.collect::<Vec<_>>().join("&")));
+    url.set_fragment(None);
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d7_a_query_is_encoded_and_a_base_keeps_its_path() {
+        let base: Url = "https://search.example/searx/".parse().unwrap();
+        let query = [("q", "a&b=c d+é"), ("format", "json")];
+        assert_eq!(
+            below(&base, "/search", &query).as_str(),
+            "https://search.example/searx/search?q=a%26b%3Dc%20d%2B%C3%A9&format=json"
+        );
+    }
+}

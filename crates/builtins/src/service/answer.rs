@@ -1,0 +1,101 @@
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Fault;
+
+/// How long to wait where a service does not say.
+const COME_BACK: Duration = Duration::from_secs(60);
+
+/// The longest wait that is passed on.
+const LONGEST_WAIT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+
+/// What a service answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// Null where an answer that is no success has something else than JSON.
+    pub(crate) body: Value,
+}
+
+/// A success with a body that is no JSON.
+#[derive(Debug)]
+pub(super) struct NoJson;
+
+impl Answer {
+    pub(super) fn read(
+        status: StatusCode,
+        headers: HeaderMap,
+        body: &[u8],
+    ) -> Result<Self, NoJson> {
+        let body = match serde_json::from_slice(body) {
+            Ok(body) => body,
+            Err(_) if status.is_success() => return Err(NoJson),
+            Err(_) => Value::Null,
+        };
+        Ok(Self {
+            status,
+            headers,
+            body,
+        })
+    }
+
+    /// What the status alone says of a fault; `said` is what the body says of it.
+    pub(crate) fn fault(&self, said: &str) -> Option<Fault> {
+        let status = self.status;
+        if status.is_success() {
+            return None;
+        }
+        Some(match status.as_u16() {
+            401 | 403 => Fault::WrongKey,
+            429 => Fault::Limit(self.retry_after()),
+            _ if status.is_redirection() => Fault::Redirect,
+            number => Fault::Status(number, said.to_owned()),
+        })
+    }
+
+    /// How long to wait: `Retry-After`, in seconds or as a date (RFC 9110), else a minute.
+    pub(crate) fn retry_after(&self) -> Duration {
+        let said = self.headers.get(http::header::RETRY_AFTER);
+        let said = said.and_then(|value| value.to_str().ok());
+        said.and_then(wait_of).unwrap_or(COME_BACK)
+    }
+
+    /// The text of a member of the body, or nothing.
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        let text = self.body.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default()
+    }
+}
+
+fn wait_of(said: &str) -> Option<Duration> {
+    if let Ok(seconds) = said.trim().parse() {
+        return Some(Duration::from_secs(seconds).min(LONGEST_WAIT));
+    }
+    let date = jiff::fmt::rfc2822::parse(said.trim()).ok()?.timestamp();
+    let now = Timestamp::try_from(SystemTime::now()).ok()?;
+    let seconds = date.as_second().saturating_sub(now.as_second());
+    let wait = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    Some(wait.min(LONGEST_WAIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d7_a_wait_is_seconds_or_a_date() {
+        assert_eq!(wait_of("120"), Some(Duration::from_secs(120)));
+        assert_eq!(
+            wait_of("Wed, 21 Oct 2015 07:28:00 GMT"),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(wait_of("Fri, 21 Oct 2095 07:28:00 GMT"), Some(LONGEST_WAIT));
+        for odd in ["", "soon", "-1", "1.5", "99999999999999999999"] {
+            assert_eq!(wait_of(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Search in the web (requirement D7) with Google Custom Search, Brave or a SearXNG; or
+//! invented, for development. Without any of them there is nothing to offer.
+
+mod brave;
+mod google;
+mod hits;
+mod mock;
+mod searxng;
+mod settings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::tool::{
+    CallContext, ErrorCode, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure,
+    ToolFuture, ToolOutput, ToolParameter,
+};
+use serde_json::{Value, json};
+
+use crate::service;
+use brave::Brave;
+use google::Google;
+use hits::{Hit, Hits};
+use searxng::SearXng;
+pub use settings::{SearchProvider, SearchSettings};
+
+/// The longest query, in characters.
+const LONGEST_QUERY: usize = 1000;
+
+/// How many results there are unless the caller says otherwise, and at most.
+const USUAL_RESULTS: u8 = 5;
+const MOST_RESULTS: u8 = 10;
+
+/// The tool `web_search`: `{query, num_results = 5}` -> text for the model, `data = {query,
+/// results: [{title, snippet, url, rank}], total_results}`, metadata `source`.
+///
+/// `num_results` is made to be from 1 to 10. Titles and snippets are plain text, whatever the
+/// pages had in them.
+///
+/// ```
+/// use pillion_builtins::{SearchSettings, WebSearch};
+/// use pillion_core::tool::Tool;
+/// let tool = WebSearch::new(&SearchSettings::default());
+/// assert!(!tool.is_offered(), "nobody is there to be asked");
+/// ```
+#[derive(Debug)]
+pub struct WebSearch {
+    definition: ToolDefinition,
+    timeout: Duration,
+    source: Option<Source>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Google(Google),
+    Brave(Brave),
+    SearXng(SearXng),
+    Mock,
+}
+
+impl WebSearch {
+    /// The tool with these settings. Does no I/O.
+    #[must_use]
+    pub fn new(settings: &SearchSettings) -> Self {
+        let provider = settings.provider.as_ref();
+        Self {
+            definition: definition(provider),
+            timeout: settings.timeout,
+            source: provider.map(|provider| match provider {
+                SearchProvider::Google { api_key, engine } => {
+                    Source::Google(Google::new(settings, api_key.clone(), engine.clone()))
+                }
+                SearchProvider::Brave { api_key } => {
+                    Source::Brave(Brave::new(settings, api_key.clone()))
+                }
+                SearchProvider::SearXng { base_url } => {
+                    Source::SearXng(SearXng::new(settings, base_url.clone()))
+                }
+                SearchProvider::Mock => Source::Mock,
+            }),
+        }
+    }
+
+    async fn search(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
+        let Some(source) = &self.source else {
+            return Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED));
+        };
+        let query = arguments.get("query").and_then(Value::as_str);
+        let query = query.unwrap_or_default().trim();
+        if query.is_empty() {
+            return Err(ToolFailure::invalid_input("No query provided"));
+        }
+        if query.chars().count() > LONGEST_QUERY {
+            let text = format!("The query has more than {LONGEST_QUERY} characters");
+            return Err(ToolFailure::invalid_input(text));
+        }
+        let wanted = wanted_results(arguments.get("num_results"));
+        let work = async {
+            match source {
+                Source::Google(google) => google.search(query, wanted).await,
+                Source::Brave(brave) => brave.search(query, wanted).await,
+                Source::SearXng(searxng) => searxng.search(query).await,
+                Source::Mock => Ok(mock::search(query, wanted).await),
+            }
+        };
+        let hits = service::within(self.timeout, "The search", work).await?;
+        Ok(hits.tell(query, usize::from(wanted)))
+    }
+}
+
+/// What a call is told where nobody can be asked.
+const NOT_CONFIGURED: &str = "web_search is not configured: set GOOGLE_SEARCH_API_KEY and \
+     GOOGLE_SEARCH_CX, or a provider (google, brave, searxng) in [tools.web_search]";
+
+/// It says who is asked: results that are kept of one are none of another's.
+fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
+    let query = ToolParameter::new("query", ParameterType::String).describe("What to search for");
+    let num_results = ToolParameter::new("num_results", ParameterType::Integer)
+        .describe("Number of results, 1 to 10")
+        .default_value(json!(USUAL_RESULTS));
+    let source = match provider {
+        Some(SearchProvider::Google { .. }) => ", with Google Custom Search",
+        Some(SearchProvider::Brave { .. }) => ", with Brave Search",
+        Some(SearchProvider::SearXng { .. }) => ", with SearXNG",
+        Some(SearchProvider::Mock) => ", invented for development",
+        None => "",
+    };
+    let description = format!("Search the web for information{source}.");
+    ToolDefinition::builder("web_search", description)
+        .category("information")
+        .parameters([query, num_results])
+        .build()
+        .expect("the definition is constant, and a test builds it")
+}
+
+/// How many results are wanted, made to be from 1 to 10.
+fn wanted_results(wanted: Option<&Value>) -> u8 {
+    let Some(wanted) = wanted.and_then(Value::as_f64) else {
+        return USUAL_RESULTS;
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped, and a cast keeps within the type"
+    )]
+    let wanted = wanted.clamp(1.0, f64::from(MOST_RESULTS)) as u8;
+    wanted
+}
+
+impl Tool for WebSearch {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    /// Not unless there is somebody to be asked (decision 3).
+    fn is_offered(&self) -> bool {
+        self.source.is_some()
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.search(&arguments).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d7_num_results_is_clamped() {
+        for (given, wanted) in [
+            (json!(1), 1),
+            (json!(7), 7),
+            (json!(10), 10),
+            (json!(11), 10),
+            (json!(0), 1),
+            (json!(-3), 1),
+            (json!(4.0), 4),
+            (json!(1e300), 10),
+            (json!(u64::MAX), 10),
+            (Value::Null, 5),
+        ] {
+            assert_eq!(wanted_results(Some(&given)), wanted, "{given}");
+        }
+        assert_eq!(wanted_results(None), 5);
+    }
+}

@@ -1,0 +1,149 @@
+//! Brave Search: <https://api-dashboard.search.brave.com/api-reference/web/search/get>.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, header};
+use pillion_core::tool::ToolFailure;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use url::Url;
+
+use super::{Hit, Hits, SearchSettings};
+use crate::service::{Answer, Fault, Service};
+
+/// What the service takes: a longer query is refused here, in clearer words.
+const LONGEST_QUERY: usize = 400;
+const MOST_WORDS: usize = 50;
+
+#[derive(Debug)]
+pub(super) struct Brave {
+    service: Service,
+    base: Url,
+    api_key: SecretString,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    web: Option<Web>,
+}
+
+#[derive(Deserialize)]
+struct Web {
+    #[serde(default)]
+    results: Vec<Page>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    url: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    description: String,
+}
+
+impl Brave {
+    pub(super) fn new(settings: &SearchSettings, api_key: SecretString) -> Self {
+        let public = || {
+            let url = "https://api.search.brave.com";
+            url.parse().expect("the URL is constant")
+        };
+        Self {
+            service: Service::new(
+                "Brave Search",
+                "BRAVE_SEARCH_API_KEY, or api_key_env of [tools.web_search]",
+                settings.egress.clone(),
+                settings.timeout,
+                [api_key.clone()],
+            ),
+            base: settings.base_url.clone().unwrap_or_else(public),
+            api_key,
+        }
+    }
+
+    pub(super) async fn search(&self, query: &str, wanted: u8) -> Result<Hits, ToolFailure> {
+        let is_long = query.chars().count() > LONGEST_QUERY;
+        if is_long || query.split_whitespace().count() > MOST_WORDS {
+            return Err(ToolFailure::invalid_input(format!(
+                "The query has more than {LONGEST_QUERY} characters or {MOST_WORDS} words"
+            )));
+        }
+        let Ok(mut token) = HeaderValue::try_from(self.api_key.expose_secret()) else {
+            return Err(self.service.failure(Fault::WrongKey));
+        };
+        token.set_sensitive(true);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        // Some of its plans refuse a request without this.
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert("x-subscription-token", token);
+        let wanted = wanted.to_string();
+        let query = [("q", query), ("count", wanted.as_str())];
+        let answer = self
+            .service
+            .get(&self.base, "/res/v1/web/search", &query, headers);
+        let answer = answer.await?;
+        if let Some(fault) = fault(&answer) {
+            return Err(self.service.failure(fault));
+        }
+        let Ok(found) = Found::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no list of results"));
+        };
+        let pages = found.web.map(|web| web.results).unwrap_or_default();
+        Ok(Hits {
+            source: "brave",
+            hits: pages
+                .iter()
+                .filter_map(|page| Hit::read(&page.title, &page.description, &page.url))
+                .collect(),
+            total: None,
+        })
+    }
+}
+
+/// `{"type": "ErrorResponse", "error": {"status", "code", "detail"}}`, with whatever status.
+fn fault(answer: &Answer) -> Option<Fault> {
+    let said = answer.text("/error/detail");
+    match answer.text("/error/code") {
+        "SUBSCRIPTION_TOKEN_INVALID" => Some(Fault::WrongKey),
+        "RATE_LIMITED" | "QUOTA_LIMITED" => Some(Fault::Limit(wait(answer))),
+        _ if answer.status.as_u16() == 429 => Some(Fault::Limit(wait(answer))),
+        "" => answer.fault(said),
+        _ => answer.fault(said).or_else(|| {
+            let status = answer.body.pointer("/error/status");
+            let status = status.and_then(serde_json::Value::as_u64).unwrap_or(0);
+            Some(Fault::Status(
+                u16::try_from(status).unwrap_or(0),
+                said.into(),
+            ))
+        }),
+    }
+}
+
+/// How long to wait: `Retry-After`, else until the first quota is there again that is used up.
+/// The service names them all: `X-RateLimit-Remaining: 1, 0` and `X-RateLimit-Reset: 1, 1419704`.
+fn wait(answer: &Answer) -> Duration {
+    if answer.headers.contains_key(header::RETRY_AFTER) {
+        return answer.retry_after();
+    }
+    let numbers = |name: &str| -> Vec<u64> {
+        let value = answer
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok());
+        let numbers = value.unwrap_or_default().split(',');
+        numbers
+            .map_while(|number| number.trim().parse().ok())
+            .collect()
+    };
+    let (left, until) = (
+        numbers("x-ratelimit-remaining"),
+        numbers("x-ratelimit-reset"),
+    );
+    let used_up = left.iter().zip(&until).filter(|(left, _)| **left == 0);
+    let seconds = used_up
+        .map(|(_, until)| *until)
+        .max()
+        .or(until.first().copied());
+    seconds.map_or_else(|| answer.retry_after(), Duration::from_secs)
+}

@@ -1,0 +1,106 @@
+use pillion_core::tool::ToolOutput;
+use serde_json::json;
+use url::Url;
+
+use crate::Excerpt;
+use crate::plain_text::plain_text;
+
+/// The longest title and snippet, in characters, and address, in bytes.
+const LONGEST_TITLE: usize = 300;
+const LONGEST_SNIPPET: usize = 1000;
+const LONGEST_URL: usize = 2048;
+
+/// What a provider found, the best first.
+#[derive(Debug)]
+pub(super) struct Hits {
+    pub(super) source: &'static str,
+    pub(super) hits: Vec<Hit>,
+    /// How many there are in all, where the provider says so.
+    pub(super) total: Option<u64>,
+}
+
+/// One page, fit to be shown.
+#[derive(Debug)]
+pub(super) struct Hit {
+    title: String,
+    snippet: String,
+    url: String,
+}
+
+impl Hit {
+    /// A page as a provider tells it; none where its address is none that one could go to.
+    pub(super) fn read(title: &str, snippet: &str, url: &str) -> Option<Self> {
+        let url: Url = url.trim().parse().ok()?;
+        let url = matches!(url.scheme(), "http" | "https").then(|| url.to_string())?;
+        (url.len() <= LONGEST_URL).then(|| Self {
+            title: plain_text(title, LONGEST_TITLE),
+            snippet: plain_text(snippet, LONGEST_SNIPPET),
+            url,
+        })
+    }
+}
+
+impl Hits {
+    /// What the tool gives back: the first `most` of them.
+    pub(super) fn tell(mut self, query: &str, most: usize) -> ToolOutput {
+        self.hits.truncate(most);
+        let ranked = || (1..).zip(&self.hits);
+        let results = ranked().map(|(rank, hit)| {
+            json!({"title": hit.title, "snippet": hit.snippet, "url": hit.url, "rank": rank})
+        });
+        let results: Vec<_> = results.collect();
+        let texts = ranked().map(|(rank, hit)| {
+            let lines = [&hit.title, &hit.url, &hit.snippet];
+            let lines = lines.into_iter().filter(|line| !line.is_empty());
+            let lines: Vec<_> = lines.map(String::as_str).collect();
+            format!("{rank}. {}", lines.join("\n   "))
+        });
+        let text = match results.is_empty() {
+            true => format!("No results for '{}'", Excerpt::of(query)),
+            false => texts.collect::<Vec<_>>().join("\n\n"),
+        };
+        let shown = u64::try_from(results.len()).unwrap_or(u64::MAX);
+        let total = self.total.unwrap_or(0).max(shown);
+        ToolOutput::text(text)
+            .with_data(json!({"query": query, "results": results, "total_results": total}))
+            .with_metadata("source", json!(self.source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d7_only_addresses_that_one_could_go_to() {
+        assert!(Hit::read("t", "s", "https://example.com/a").is_some());
+        let long = format!("https://example.com/{}", "a".repeat(3000));
+        for odd in [
+            "javascript:alert(1)",
+            "ftp://example.com",
+            "example.com",
+            "",
+            &long,
+        ] {
+            assert!(Hit::read("t", "s", odd).is_none(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn d7_results_are_ranked_and_cut() {
+        let hit = |number: u8| Hit::read(&format!("T{number}"), "", "https://e.example/");
+        let hits = Hits {
+            source: "test",
+            hits: (0..4).filter_map(hit).collect(),
+            total: None,
+        };
+        let output = hits.tell("q", 2);
+        assert_eq!(
+            output.result,
+            "1. T0\n   https://e.example/\n\n2. T1\n   https://e.example/"
+        );
+        let data = output.data.unwrap();
+        assert_eq!(data["total_results"], 2);
+        assert_eq!(data["results"][1]["rank"], 2);
+    }
+}

@@ -1,0 +1,23 @@
+use std::time::Duration;
+
+use super::{Hit, Hits};
+
+/// What the real thing takes, about.
+const DELAY: Duration = Duration::from_millis(100);
+
+/// Invented results.
+pub(super) async fn search(query: &str, wanted: u8) -> Hits {
+    tokio::time::sleep(DELAY).await;
+    let hit = |rank: u8| {
+        Hit::read(
+            &format!("Result {rank} for '{query}'"),
+            &format!("This is what result {rank} says about {query}."),
+            &format!("https://example.com/result{rank}"),
+        )
+    };
+    Hits {
+        source: "mock",
+        hits: (1..=wanted).filter_map(hit).collect(),
+        total: Some(u64::from(wanted)),
+    }
+}

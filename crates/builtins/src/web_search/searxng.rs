@@ -1,0 +1,78 @@
+//! SearXNG: <https://docs.searxng.org/dev/search_api.html>.
+
+use http::HeaderMap;
+use pillion_core::tool::{ErrorCode, ToolFailure};
+use serde::Deserialize;
+use url::Url;
+
+use super::{Hit, Hits, SearchSettings};
+use crate::service::Service;
+
+#[derive(Debug)]
+pub(super) struct SearXng {
+    service: Service,
+    base: Url,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    results: Vec<Page>,
+    /// 0 where its engines do not say.
+    number_of_results: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    url: Option<String>,
+    title: Option<String>,
+    content: Option<String>,
+}
+
+impl SearXng {
+    pub(super) fn new(settings: &SearchSettings, base: Url) -> Self {
+        Self {
+            service: Service::new("SearXNG", "", settings.egress.clone(), settings.timeout, []),
+            base,
+        }
+    }
+
+    /// It gives a page of results, however many one wants.
+    pub(super) async fn search(&self, query: &str) -> Result<Hits, ToolFailure> {
+        let query = [("q", query), ("format", "json")];
+        let answer = self
+            .service
+            .get(&self.base, "/search", &query, HeaderMap::new());
+        let answer = answer.await?;
+        if answer.status.as_u16() == 403 {
+            let text = "SearXNG refuses to answer in JSON: add json to search.formats in its \
+                        settings.yml";
+            return Err(ToolFailure::new(ErrorCode::Unavailable, text));
+        }
+        if let Some(fault) = answer.fault(answer.text("/error")) {
+            return Err(self.service.failure(fault));
+        }
+        let Ok(found) = Found::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no list of results"));
+        };
+        let hits = found.results.iter();
+        let hits = hits.filter_map(|page| {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            Hit::read(
+                &text(&page.title),
+                &text(&page.content),
+                page.url.as_deref()?,
+            )
+        });
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a cast keeps within the type"
+        )]
+        let total = found.number_of_results.map(|total| total as u64);
+        Ok(Hits {
+            source: "searxng",
+            hits: hits.collect(),
+            total,
+        })
+    }
+}

@@ -1,0 +1,333 @@
+//! `[tools.get_weather]` and `[tools.web_search]`: who is asked, beyond what every tool has in
+//! [`ToolSection`](super::ToolSection).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pillion_builtins::get_weather::{Units, WeatherProvider};
+use pillion_builtins::web_search::SearchProvider;
+use pillion_builtins::{SearchSettings, WeatherSettings};
+use pillion_core::egress::EgressPolicy;
+use secrecy::SecretString;
+use serde::{Deserialize, Deserializer, de};
+use toml::{Table, Value};
+use url::Url;
+
+use super::servers::{self, Fault, Variables};
+use super::{KeyPath, ToolSection};
+
+/// How long they may take (N1).
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long their results are kept, for everybody (N1).
+pub(super) const CACHE_TTL: Duration = Duration::from_secs(300);
+
+/// Their names.
+pub(super) const NAMES: [&str; 2] = ["get_weather", "web_search"];
+
+/// The built-in tools that ask services over the network. `Debug` shows no key.
+#[derive(Debug, Clone)]
+pub struct BuiltinTools {
+    /// None where the tool is not to be there at all.
+    pub get_weather: Option<WeatherSettings>,
+    /// None where the tool is not to be there at all.
+    pub web_search: Option<SearchSettings>,
+}
+
+/// Without any key: Open-Meteo, and nobody who searches.
+impl Default for BuiltinTools {
+    fn default() -> Self {
+        Self {
+            get_weather: Some(WeatherSettings::default()),
+            web_search: Some(SearchSettings::default()),
+        }
+    }
+}
+
+/// The keys of `[tools.get_weather]` beside those of every tool.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct WeatherKeys {
+    provider: Option<WeatherName>,
+    api_key_env: Option<Value>,
+    base_url: Option<ServiceUrl>,
+    geocoding_url: Option<ServiceUrl>,
+    units: UnitsName,
+    egress: EgressPolicy,
+}
+
+impl WeatherKeys {
+    const NAMES: [&'static str; 6] = [
+        "provider",
+        "api_key_env",
+        "base_url",
+        "geocoding_url",
+        "units",
+        "egress",
+    ];
+}
+
+/// The keys of `[tools.web_search]` beside those of every tool.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SearchKeys {
+    provider: Option<SearchName>,
+    api_key_env: Option<Value>,
+    cx: Option<String>,
+    base_url: Option<ServiceUrl>,
+    egress: EgressPolicy,
+}
+
+impl SearchKeys {
+    const NAMES: [&'static str; 5] = ["provider", "api_key_env", "cx", "base_url", "egress"];
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum WeatherName {
+    OpenMeteo,
+    #[serde(rename = "openweathermap")]
+    OpenWeatherMap,
+    Mock,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SearchName {
+    Google,
+    Brave,
+    SearXng,
+    Mock,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum UnitsName {
+    #[default]
+    Celsius,
+    Fahrenheit,
+}
+
+/// Where a service is. There may be no password in it: settings are shown.
+#[derive(Debug, Clone)]
+struct ServiceUrl(Url);
+
+/// What both sections say, before it is known what the variables hold.
+#[derive(Debug)]
+pub(super) struct BuiltinKeys {
+    weather: WeatherKeys,
+    search: SearchKeys,
+}
+
+/// Takes the keys of the two tools out of `[tools]`, and leaves those that every tool has.
+pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, Fault> {
+    let [weather, search] = NAMES;
+    Ok(BuiltinKeys {
+        weather: take_from(config, weather, &WeatherKeys::NAMES)?,
+        search: take_from(config, search, &SearchKeys::NAMES)?,
+    })
+}
+
+fn take_from<T: de::DeserializeOwned>(
+    config: &mut Table,
+    tool: &str,
+    names: &[&str],
+) -> Result<T, Fault> {
+    let section = config.get_mut("tools").and_then(Value::as_table_mut);
+    let section = section.and_then(|tools| tools.get_mut(tool)?.as_table_mut());
+    let mut own = Table::new();
+    if let Some(section) = section {
+        for name in names {
+            if let Some(value) = section.remove(*name) {
+                own.insert((*name).to_owned(), value);
+            }
+        }
+    }
+    servers::read(own, &path_of(tool))
+}
+
+fn path_of(tool: &str) -> KeyPath {
+    KeyPath::from_names(["tools", tool])
+}
+
+impl BuiltinKeys {
+    /// The settings, with the keys that the variables hold.
+    pub(super) fn resolve(
+        self,
+        tools: &BTreeMap<String, ToolSection>,
+        variables: &Variables,
+    ) -> Result<BuiltinTools, Fault> {
+        let timeout = |name: &str| tools.get(name).and_then(|tool| tool.timeout);
+        let [weather, search] = NAMES;
+        let weather_timeout = timeout(weather).unwrap_or(TIMEOUT);
+        let search_timeout = timeout(search).unwrap_or(TIMEOUT);
+        Ok(BuiltinTools {
+            get_weather: self.weather.resolve(weather_timeout, variables)?,
+            web_search: self.search.resolve(search_timeout, variables)?,
+        })
+    }
+}
+
+impl WeatherKeys {
+    fn resolve(
+        self,
+        timeout: Duration,
+        variables: &Variables,
+    ) -> Result<Option<WeatherSettings>, Fault> {
+        let secrets = Secrets {
+            path: path_of(NAMES[0]),
+            named: self.api_key_env,
+            variables,
+        };
+        let usual = "OPENWEATHER_API_KEY";
+        let provider = match self.provider {
+            Some(WeatherName::None) => return Ok(None),
+            Some(WeatherName::Mock) => WeatherProvider::Mock,
+            Some(WeatherName::OpenMeteo) => WeatherProvider::OpenMeteo {
+                api_key: secrets.named()?,
+            },
+            Some(WeatherName::OpenWeatherMap) => WeatherProvider::OpenWeatherMap {
+                api_key: secrets.wanted(usual)?,
+            },
+            None if secrets.is_named() => return Err(secrets.whose()),
+            None => match secrets.variable(usual) {
+                Some(api_key) => WeatherProvider::OpenWeatherMap { api_key },
+                None => WeatherProvider::OpenMeteo { api_key: None },
+            },
+        };
+        Ok(Some(WeatherSettings {
+            provider,
+            base_url: self.base_url.map(|url| url.0),
+            geocoding_url: self.geocoding_url.map(|url| url.0),
+            units: match self.units {
+                UnitsName::Celsius => Units::Celsius,
+                UnitsName::Fahrenheit => Units::Fahrenheit,
+            },
+            timeout,
+            egress: self.egress,
+        }))
+    }
+}
+
+impl SearchKeys {
+    fn resolve(
+        self,
+        timeout: Duration,
+        variables: &Variables,
+    ) -> Result<Option<SearchSettings>, Fault> {
+        let secrets = Secrets {
+            path: path_of(NAMES[1]),
+            named: self.api_key_env,
+            variables,
+        };
+        let (usual, usual_cx) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
+        let base_url = self.base_url.map(|url| url.0);
+        let cx = self.cx.or_else(|| text_of(variables, usual_cx));
+        let provider = match self.provider {
+            Some(SearchName::None) => return Ok(None),
+            Some(SearchName::Mock) => Some(SearchProvider::Mock),
+            Some(SearchName::Google) => {
+                let Some(engine) = cx else {
+                    return Err(secrets.lacks("cx", &format!("set it, or {usual_cx}")));
+                };
+                let api_key = secrets.wanted(usual)?;
+                Some(SearchProvider::Google { api_key, engine })
+            }
+            Some(SearchName::Brave) => Some(SearchProvider::Brave {
+                api_key: secrets.wanted("BRAVE_SEARCH_API_KEY")?,
+            }),
+            Some(SearchName::SearXng) => {
+                let Some(base_url) = base_url.clone() else {
+                    return Err(secrets.lacks("base_url", "say where the SearXNG is"));
+                };
+                Some(SearchProvider::SearXng { base_url })
+            }
+            None if secrets.is_named() => return Err(secrets.whose()),
+            None => {
+                let both = secrets.variable(usual).zip(cx);
+                both.map(|(api_key, engine)| SearchProvider::Google { api_key, engine })
+            }
+        };
+        Ok(Some(SearchSettings {
+            provider,
+            base_url,
+            timeout,
+            egress: self.egress,
+        }))
+    }
+}
+
+/// Where a tool's key comes from.
+struct Secrets<'a> {
+    /// The tool's section.
+    path: KeyPath,
+    /// `api_key_env`.
+    named: Option<Value>,
+    variables: &'a Variables,
+}
+
+impl Secrets<'_> {
+    fn is_named(&self) -> bool {
+        self.named.is_some()
+    }
+
+    /// The key in the variable that the section names, if it names one.
+    fn named(&self) -> Result<Option<SecretString>, Fault> {
+        let Some(name) = &self.named else {
+            return Ok(None);
+        };
+        let path = self.path.join_name("api_key_env");
+        let key = servers::value_of(Some(name.clone()), &path, self.variables)?;
+        Ok(Some(key.into()))
+    }
+
+    /// That one, or else the one in the variable of that name.
+    fn wanted(&self, usual: &str) -> Result<SecretString, Fault> {
+        if let Some(key) = self.named()? {
+            return Ok(key);
+        }
+        let key = self.variable(usual);
+        key.ok_or_else(|| self.lacks("provider", &format!("needs {usual}, or api_key_env")))
+    }
+
+    fn variable(&self, name: &str) -> Option<SecretString> {
+        text_of(self.variables, name).map(SecretString::from)
+    }
+
+    fn whose(&self) -> Fault {
+        self.lacks("api_key_env", "say which provider's key it is: provider")
+    }
+
+    fn lacks(&self, key: &str, message: &str) -> Fault {
+        Fault {
+            key: self.path.join_name(key),
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// What a variable holds, unless it is empty.
+fn text_of(variables: &Variables, name: &str) -> Option<String> {
+    let text = variables.get(name)?.to_str()?;
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+impl<'de> Deserialize<'de> for ServiceUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let url = Url::parse(&text).ok();
+        let url = url.filter(|url| {
+            let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
+            let is_bare = url.query().is_none() && url.fragment().is_none();
+            is_http && is_bare && url.username().is_empty() && url.password().is_none()
+        });
+        url.map(Self).ok_or_else(|| {
+            de::Error::custom("expected an http:// or https:// URL without password or query")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

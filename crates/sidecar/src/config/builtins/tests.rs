@@ -1,0 +1,189 @@
+use std::ffi::OsString;
+use std::time::Duration;
+
+use pillion_builtins::get_weather::WeatherProvider;
+use pillion_builtins::web_search::SearchProvider;
+use pillion_core::executor::CacheScope;
+
+use crate::config::Config;
+
+const KEY: &str = "k3y";
+
+fn load(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let variables = variables
+        .iter()
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let config = Config::load(Some(file.path()), variables);
+    let shown = format!("{config:?}");
+    assert!(!shown.contains(KEY), "{shown}");
+    config.map_err(|error| {
+        let message = error.to_string();
+        let path = file.path().display().to_string();
+        message.replace(&path, "t.toml")
+    })
+}
+
+fn weather(text: &str, variables: &[(&str, &str)]) -> Option<WeatherProvider> {
+    let config = load(text, variables).unwrap();
+    config
+        .builtins
+        .get_weather
+        .map(|settings| settings.provider)
+}
+
+fn search(text: &str, variables: &[(&str, &str)]) -> Option<Option<SearchProvider>> {
+    let config = load(text, variables).unwrap();
+    config.builtins.web_search.map(|settings| settings.provider)
+}
+
+#[test]
+fn d6_the_weather_comes_from_whom_the_configuration_or_a_key_says() {
+    use WeatherProvider::{Mock, OpenMeteo, OpenWeatherMap};
+    let key = [("OPENWEATHER_API_KEY", KEY), ("OWN_KEY", KEY)];
+    let section = |keys: &str| format!("[tools.get_weather]\n{keys}");
+    assert!(matches!(
+        weather("", &[]),
+        Some(OpenMeteo { api_key: None })
+    ));
+    assert!(matches!(weather("", &key), Some(OpenWeatherMap { .. })));
+    let named = section("provider = \"open-meteo\"");
+    assert!(matches!(
+        weather(&named, &key),
+        Some(OpenMeteo { api_key: None })
+    ));
+    let named = section("provider = \"open-meteo\"\napi_key_env = \"OWN_KEY\"");
+    assert!(matches!(
+        weather(&named, &key),
+        Some(OpenMeteo { api_key: Some(_) })
+    ));
+    let named = section("provider = \"openweathermap\"\napi_key_env = \"OWN_KEY\"");
+    assert!(matches!(weather(&named, &key), Some(OpenWeatherMap { .. })));
+    assert!(matches!(
+        weather(&section("provider = \"mock\""), &[]),
+        Some(Mock)
+    ));
+    assert!(weather(&section("provider = \"none\""), &key).is_none());
+    let by_variable = [("PILLION__TOOLS__GET_WEATHER__PROVIDER", "mock")];
+    assert!(matches!(weather("", &by_variable), Some(Mock)));
+}
+
+#[test]
+fn d7_the_search_asks_whom_the_configuration_or_keys_say() {
+    use SearchProvider::{Brave, Google, Mock, SearXng};
+    let keys = [
+        ("GOOGLE_SEARCH_API_KEY", KEY),
+        ("GOOGLE_SEARCH_CX", "cx"),
+        ("BRAVE_SEARCH_API_KEY", KEY),
+    ];
+    let section = |keys: &str| format!("[tools.web_search]\n{keys}");
+    assert!(matches!(search("", &[]), Some(None)));
+    assert!(matches!(search("", &keys[..1]), Some(None)));
+    assert!(matches!(search("", &keys), Some(Some(Google { .. }))));
+    let google = section("provider = \"google\"\ncx = \"mine\"");
+    match search(&google, &keys) {
+        Some(Some(Google { engine, .. })) => assert_eq!(engine, "mine"),
+        other => panic!("{other:?}"),
+    }
+    let brave = section("provider = \"brave\"");
+    assert!(matches!(search(&brave, &keys), Some(Some(Brave { .. }))));
+    let searxng = section("provider = \"searxng\"\nbase_url = \"http://127.0.0.1:8888\"");
+    assert!(matches!(
+        search(&searxng, &keys),
+        Some(Some(SearXng { .. }))
+    ));
+    assert!(matches!(
+        search(&section("provider = \"mock\""), &[]),
+        Some(Some(Mock))
+    ));
+    assert!(search(&section("provider = \"none\""), &keys).is_none());
+}
+
+#[test]
+fn d7_what_is_missing_or_wrong_is_named() {
+    for (tool, keys, message) in [
+        (
+            "web_search",
+            "provider = \"google\"",
+            "t.toml:1: tools.web_search.cx: set it, or GOOGLE_SEARCH_CX",
+        ),
+        (
+            "web_search",
+            "provider = \"google\"\ncx = \"c\"",
+            "t.toml:2: tools.web_search.provider: needs GOOGLE_SEARCH_API_KEY, or api_key_env",
+        ),
+        (
+            "web_search",
+            "provider = \"searxng\"",
+            "t.toml:1: tools.web_search.base_url: say where the SearXNG is",
+        ),
+        (
+            "web_search",
+            "provider = \"brave\"\napi_key_env = \"ABSENT\"",
+            "t.toml:3: tools.web_search.api_key_env: the environment variable ABSENT is not set",
+        ),
+        (
+            "web_search",
+            "api_key_env = \"OWN\"",
+            "t.toml:2: tools.web_search.api_key_env: say which provider's key it is: provider",
+        ),
+        (
+            "get_weather",
+            "base_url = \"https://me:k3y@example.com/\"",
+            "t.toml:2: tools.get_weather.base_url: expected an http:// or https:// URL without \
+             password or query",
+        ),
+        (
+            "get_weather",
+            "api_key = \"k3y\"",
+            "t.toml:2: tools.get_weather.api_key: ",
+        ),
+        (
+            "get_weather",
+            "cx = \"c\"",
+            "t.toml:2: tools.get_weather.cx: ",
+        ),
+        (
+            "calculator",
+            "provider = \"mock\"",
+            "t.toml:2: tools.calculator.provider: ",
+        ),
+        (
+            "get_weather",
+            "provider = \"moon\"",
+            "t.toml:2: tools.get_weather.provider: ",
+        ),
+    ] {
+        let error = load(&format!("[tools.{tool}]\n{keys}"), &[("OWN", KEY)]).unwrap_err();
+        assert!(error.starts_with(message), "{error}");
+    }
+}
+
+#[test]
+fn n1_times_and_kept_results_have_their_defaults_and_can_be_set() {
+    let config = load("", &[("MCP_SEARCH_TIMEOUT", "2.5")]).unwrap();
+    let search = config.builtins.web_search.as_ref().unwrap();
+    assert_eq!(search.timeout, Duration::from_millis(2500));
+    let weather = config.builtins.get_weather.as_ref().unwrap();
+    assert_eq!(weather.timeout, Duration::from_secs(10));
+    let executor = config.executor_config();
+    assert_eq!(executor.tool_timeouts["web_search"], search.timeout);
+    assert_eq!(executor.tool_timeouts["get_weather"], weather.timeout);
+    for name in ["get_weather", "web_search"] {
+        let rule = executor.cache.tools[name];
+        assert_eq!(
+            (rule.ttl, rule.scope),
+            (Duration::from_secs(300), CacheScope::Public)
+        );
+    }
+    let text = "[tools.get_weather]\ncache_ttl_ms = 0\n\
+                [tools.web_search]\ncache_ttl_ms = 1000\ncache_scope = \"private\"";
+    let executor = load(text, &[]).unwrap().executor_config();
+    assert!(!executor.cache.tools.contains_key("get_weather"));
+    let rule = executor.cache.tools["web_search"];
+    assert_eq!(
+        (rule.ttl, rule.scope),
+        (Duration::from_secs(1), CacheScope::Private)
+    );
+}

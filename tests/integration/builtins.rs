@@ -1,0 +1,170 @@
+//! The built-in tools that ask services over the network, as the sidecar offers them.
+
+use pillion_client::wire::Answer;
+use pillion_client::{Caller, Client};
+use pillion_testkit::{Fault, FaultServer};
+use serde_json::{Value, json};
+
+use crate::http::{get, post};
+use crate::program::{Daemon, run, stdout};
+use crate::reload::reload;
+
+const KEY: &str = "k3y-0f-th3-t3st";
+
+fn names(daemon: &Daemon) -> Vec<String> {
+    let list = get(&daemon.socket, "/api/v1/tools/").json();
+    let tools = list["tools"].as_array().unwrap().iter();
+    let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
+    // Those of the memory are there in any case.
+    let memory = ["search_memory", "remember", "forget"];
+    names
+        .filter(|name| !memory.contains(&name.as_str()))
+        .collect()
+}
+
+fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
+    let path = format!("/api/v1/tools/execute/{tool}");
+    post(&daemon.socket, &path, arguments.to_string()).json()
+}
+
+/// A service that answers every request with this body.
+async fn service(body: Value) -> FaultServer {
+    let body = body.to_string();
+    FaultServer::start(move |_| vec![Fault::answer("200 OK", "application/json", &body)]).await
+}
+
+fn base(server: &FaultServer) -> String {
+    server.url.replace("/sse", "")
+}
+
+#[test]
+fn d7_a_search_without_a_provider_is_not_offered_and_says_what_to_set() {
+    let daemon = Daemon::start();
+    assert_eq!(
+        names(&daemon),
+        ["calculator", "get_time", "roll_dice", "get_weather"]
+    );
+    let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
+    assert!(!status.to_string().contains("web_search"));
+    for name in ["web_search", "search_tool"] {
+        let answer = call(&daemon, name, &json!({"query": "rust"}));
+        assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
+        let error = answer["result"]["error"].as_str().unwrap();
+        assert!(error.contains("GOOGLE_SEARCH_API_KEY"), "{error}");
+    }
+    let socket = daemon.socket.to_str().unwrap();
+    let command = ["tools", "call", "web_search", "{\"query\": \"rust\"}"];
+    let output = run(&command, &[("PILLION_SOCKET", socket)]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn h3_the_mocks_answer_under_their_other_names_too() {
+    let toml = "[tools.get_weather]\nprovider = \"mock\"\nunits = \"fahrenheit\"\n\
+                [tools.web_search]\nprovider = \"mock\"\n";
+    let daemon = Daemon::with_config(toml, &[]);
+    assert!(names(&daemon).ends_with(&["get_weather".into(), "web_search".into()]));
+    for name in ["get_weather", "weather_tool", "weather"] {
+        let answer = call(&daemon, name, &json!({"location": "Tokyo"}));
+        let result = &answer["result"];
+        assert_eq!(result["data"]["temperature"], 77.0, "{answer}");
+        assert_eq!(result["metadata"]["source"], "mock");
+    }
+    for name in ["web_search", "search_tool"] {
+        let answer = call(&daemon, name, &json!({"query": "q", "num_results": 99}));
+        let results = answer["result"]["data"]["results"].as_array();
+        assert_eq!(results.map(Vec::len), Some(10), "{answer}");
+    }
+    let socket = daemon.socket.to_str().unwrap();
+    let command = ["tools", "call", "get_weather", "{\"location\": \"London\"}"];
+    let output = run(&command, &[("PILLION_SOCKET", socket)]);
+    assert_eq!(
+        stdout(&output),
+        "London: 59.0 °F, Partly Cloudy, humidity 65 %, wind 12 km/h\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n1_results_are_kept_for_everybody_and_the_key_is_seen_by_the_service_alone() {
+    let found = json!({"web": {"results": [
+        {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
+    let server = service(found).await;
+    let toml = format!(
+        "[tools.web_search]\nprovider = \"brave\"\nbase_url = \"{}\"\napi_key_env = \"MY_KEY\"\n\
+         [log]\nfilter = \"trace\"\n",
+        base(&server)
+    );
+    let daemon = Daemon::with_config(&toml, &[("MY_KEY", KEY)]);
+    let client = Client::new(&daemon.socket);
+    for (user, asked) in [("alice", 1), ("bob", 1)] {
+        let caller = Caller::default().user(user);
+        let answer = client.execute("web_search", &json!({"query": "rust"}), &caller);
+        let Answer::Ran(execution) = answer.unwrap() else {
+            panic!("{user}")
+        };
+        assert!(execution.result.success, "{execution:?}");
+        assert_eq!(server.requests.all().len(), asked);
+    }
+    assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
+    for path in [
+        "/api/v1/tools/",
+        "/api/v1/tools/web_search",
+        "/api/v1/status",
+        "/api/v1/tool-calls",
+        "/metrics",
+    ] {
+        let reply = get(&daemon.socket, path);
+        assert!(
+            !String::from_utf8_lossy(&reply.body).contains(KEY),
+            "{path}"
+        );
+    }
+    assert!(!daemon.log().contains(KEY));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
+    let forecast = json!({"current": {"temperature_2m": -0.04, "weather_code": 0}});
+    let server = service(forecast).await;
+    let daemon = Daemon::with_config("[tools.get_weather]\nprovider = \"mock\"\n", &[]);
+    let at = json!({"location": "52.52,13.41"});
+    let answer = call(&daemon, "get_weather", &at);
+    assert_eq!(answer["result"]["metadata"]["source"], "mock");
+    // Nothing that the mock has said is given for the real one.
+    let real = format!("[tools.get_weather]\nbase_url = \"{}\"\n", base(&server));
+    reload(&daemon, &real);
+    let answer = call(&daemon, "get_weather", &at);
+    let result = &answer["result"];
+    assert_eq!(result["metadata"]["source"], "open-meteo", "{answer}");
+    assert_eq!(
+        result["data"],
+        json!({"location": "52.52,13.41", "temperature": 0, "units": "celsius",
+            "conditions": "Clear sky", "humidity": null, "wind_speed": null,
+            "wind_speed_units": "km/h"})
+    );
+    reload(&daemon, "[tools.get_weather]\nprovider = \"none\"\n");
+    assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
+    let answer = call(&daemon, "get_weather", &at);
+    assert_eq!(answer["error_code"], "not_found");
+    reload(&daemon, "[tools.web_search]\nprovider = \"mock\"\n");
+    assert!(names(&daemon).contains(&"web_search".to_owned()));
+}
+
+#[test]
+fn d7_a_provider_without_its_key_is_an_error_at_the_start() {
+    let directory = std::env::temp_dir();
+    let output = run(
+        &[
+            "serve",
+            "--socket",
+            directory.join("never.sock").to_str().unwrap(),
+        ],
+        &[("PILLION__TOOLS__WEB_SEARCH__PROVIDER", "brave")],
+    );
+    assert!(!output.status.success());
+    let error = crate::program::stderr(&output);
+    assert!(
+        error.contains("needs BRAVE_SEARCH_API_KEY, or api_key_env"),
+        "{error}"
+    );
+}

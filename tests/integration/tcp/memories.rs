@@ -1,0 +1,139 @@
+//! Whose memories a token reads and forgets.
+
+use serde_json::{Value, json};
+
+use super::{APP, HERS, RUNNER, Server};
+use crate::http;
+use crate::program::Daemon;
+
+/// A call with these header lines beside the token.
+fn call(server: &Server, token: &str, about: &str, tool: &str, arguments: &Value) -> Value {
+    let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{about}");
+    let request = format!("POST /api/v1/tools/execute/{tool}");
+    let (_, _, text) = server.send(&request, &headers, &arguments.to_string());
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn about(user: &str, channel: &str) -> String {
+    let header = |name: &str, value: &str| match value {
+        "" => String::new(),
+        _ => format!("x-pillion-{name}: {value}\r\n"),
+    };
+    header("user", user) + &header("channel", channel)
+}
+
+fn found(answer: &Value) -> Vec<&str> {
+    let memories = &answer["result"]["data"]["memories"];
+    let memories = memories.as_array().unwrap_or_else(|| panic!("{answer}"));
+    memories
+        .iter()
+        .map(|memory| memory["content"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn d5_a_token_has_the_memories_of_its_user_and_of_nobody_else() {
+    let server = Server::start("");
+    let remember = |token, user, content: &str, importance: u8| {
+        let arguments = json!({"content": content, "importance": importance});
+        let answer = call(
+            &server,
+            token,
+            &about(user, "table"),
+            "remember",
+            &arguments,
+        );
+        let id = answer["result"]["data"]["id"].as_str();
+        id.unwrap_or_else(|| panic!("{answer}")).to_owned()
+    };
+    let hers = remember(HERS, "", "Alice likes dice", 2);
+    let his = remember(APP, "bob", "Bob likes cards", 2);
+    let everybodys = remember(RUNNER, "", "All like cake", 1);
+    let search = |token, user, channel| {
+        let arguments = json!({"query": "LIKE"});
+        call(
+            &server,
+            token,
+            &about(user, channel),
+            "search_memory",
+            &arguments,
+        )
+    };
+    assert_eq!(
+        found(&search(HERS, "", "table")),
+        ["Alice likes dice", "All like cake"]
+    );
+    assert_eq!(found(&search(HERS, "alice", "table")).len(), 2);
+    assert_eq!(
+        found(&search(APP, "bob", "table")),
+        ["Bob likes cards", "All like cake"]
+    );
+    assert_eq!(found(&search(APP, "", "table")), ["All like cake"]);
+    assert!(found(&search(APP, "bob", "")).is_empty());
+
+    // Somebody else's name is refused, or is no more than a claim.
+    assert_eq!(search(HERS, "bob", "table")["error_code"], "denied");
+    let claimed = search(RUNNER, "alice", "table");
+    assert_eq!(claimed["result"]["error_code"], "denied", "{claimed}");
+
+    let forget = |token, user, id: &str| {
+        let about = about(user, "table");
+        call(&server, token, &about, "forget", &json!({"id": id}))["result"].clone()
+    };
+    assert_eq!(forget(HERS, "", &his)["error_code"], "not_found");
+    assert_eq!(forget(RUNNER, "", &hers)["error_code"], "not_found");
+    assert_eq!(forget(RUNNER, "alice", &hers)["error_code"], "denied");
+    assert_eq!(forget(HERS, "", &hers)["success"], true);
+    assert_eq!(forget(APP, "bob", &everybodys)["success"], true);
+    assert_eq!(found(&search(APP, "bob", "table")), ["Bob likes cards"]);
+}
+
+#[test]
+fn d5_memories_outlive_the_sidecar_and_the_most_important_come_first() {
+    let call = |daemon: &Daemon, tool: &str, arguments: &Value| {
+        let path = format!("/api/v1/tools/execute/{tool}");
+        let head = about("alice", "table");
+        let body = arguments.to_string();
+        http::send(&daemon.socket, "POST", &path, &head, body.as_bytes()).json()
+    };
+    let mut daemon = Daemon::start();
+    for (content, importance) in [("Alice likes dice", 3), ("alice owns a cat", 5)] {
+        let arguments = json!({"content": content, "importance": importance});
+        let answer = call(&daemon, "remember", &arguments);
+        assert_eq!(answer["result"]["success"], true, "{answer}");
+    }
+    daemon.kill();
+    let daemon = daemon.again();
+    for (query, contents) in [
+        ("alice dice", vec!["Alice likes dice"]),
+        ("alice", vec!["alice owns a cat", "Alice likes dice"]),
+    ] {
+        let answer = call(&daemon, "search_memory", &json!({"query": query}));
+        assert_eq!(found(&answer), contents);
+    }
+}
+
+#[test]
+fn d5_mcp_clients_have_the_channel_of_their_header() {
+    let server = Server::start("");
+    let arguments = json!({"content": "We meet on Fridays"});
+    call(&server, HERS, &about("", "club"), "remember", &arguments);
+    let search = |channel: &str| {
+        let params = json!({"name": "search_memory", "arguments": {"query": "friday"}});
+        let (headers, body) = super::stateless("tools/call", params, json!({}));
+        let about = about("", channel);
+        let headers =
+            format!("host: localhost\r\nauthorization: Bearer {HERS}\r\n{about}{headers}");
+        let (_, _, text) = server.send("POST /mcp", &headers, &body.to_string());
+        text
+    };
+    assert!(search("club").contains("We meet on Fridays"));
+    assert!(search("pub").contains("No memories found"));
+}
+
+#[test]
+fn d5_the_memory_can_be_left_out() {
+    let server = Server::start("[memory]\nenabled = false\n");
+    let answer = call(&server, HERS, "", "remember", &json!({"content": "x"}));
+    assert_eq!(answer["error_code"], "not_found");
+}
