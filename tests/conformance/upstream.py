@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the official conformance suite wants a server to offer, for Pillion to pass on.
 
-upstream.py PORT serves it on 127.0.0.1 at /mcp. Adapted from the everything-server of the MCP
+upstream.py PORT [NAME,...] serves it on 127.0.0.1 at /mcp, all but the tools of these names. Adapted from the everything-server of the MCP
 Python SDK (MIT licence, Copyright (c) 2024 Anthropic, PBC).
 """
 
@@ -745,4 +745,6 @@ async def _handle_completion(
 
 
 if __name__ == "__main__":
+    for name in sys.argv[2].split(",") if len(sys.argv) > 2 else []:
+        mcp.remove_tool(name)
     mcp.run(transport="streamable-http", port=int(sys.argv[1]))

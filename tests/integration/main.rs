@@ -9,6 +9,7 @@
 
 mod approvals;
 mod cache;
+mod chat;
 mod cli;
 mod clock;
 mod composed_tools;
@@ -23,6 +24,7 @@ mod large_results;
 mod limits;
 mod mcp;
 mod mcp_server;
+mod packs;
 mod peers;
 mod pins;
 mod processes;

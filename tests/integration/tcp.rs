@@ -1,4 +1,5 @@
 mod allowed_tools;
+mod packs;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

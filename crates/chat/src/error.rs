@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, ToolFailure};
 
 /// What went wrong between us and a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -8,8 +8,10 @@ use pillion_core::tool::ErrorCode;
 pub enum ModelErrorKind {
     /// No key, or one that the provider does not take.
     Unauthorized,
-    /// Too many requests or tokens, or nothing left to spend.
+    /// Too many requests or tokens for now.
     RateLimited,
+    /// Nothing is left to spend at the provider: to wait does not help.
+    Exhausted,
     /// The provider cannot be reached, or says that it cannot answer now.
     Unavailable,
     /// The deadline passed.
@@ -58,10 +60,45 @@ impl ModelError {
             ModelErrorKind::Unauthorized
             | ModelErrorKind::Unavailable
             | ModelErrorKind::Malformed => ErrorCode::Unavailable,
-            ModelErrorKind::RateLimited => ErrorCode::RateLimited,
+            ModelErrorKind::RateLimited | ModelErrorKind::Exhausted => ErrorCode::RateLimited,
             ModelErrorKind::Timeout => ErrorCode::Timeout,
             ModelErrorKind::Refused | ModelErrorKind::ContextTooLong => ErrorCode::InvalidInput,
             ModelErrorKind::Cancelled => ErrorCode::Cancelled,
+        }
+    }
+}
+
+/// Why a chat stopped. The state has all that was said and done up to there, and a further run
+/// goes on from there.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChatError {
+    /// The model gave no answer.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The next request could spend more tokens than the chat may.
+    #[error(
+        "the chat may spend {limit} tokens; {spent} are spent, and the next request needs more than are left"
+    )]
+    Spent {
+        /// What it may spend.
+        limit: u64,
+        /// What is spent.
+        spent: u64,
+    },
+    /// The listener could not keep the state.
+    #[error("the chat could not be kept: {0}")]
+    NotKept(#[source] ToolFailure),
+}
+
+impl ChatError {
+    /// The code that surfaces give for it (requirement C5).
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Model(error) => error.code(),
+            Self::Spent { .. } => ErrorCode::RateLimited,
+            Self::NotKept(failure) => failure.code,
         }
     }
 }

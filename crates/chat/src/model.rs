@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 use pillion_core::provider::Provider;
 use pillion_core::tool::ToolDefinition;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,10 +39,11 @@ pub trait LanguageModel: Send + Sync {
 }
 
 /// A conversation in the shapes of one provider.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
     /// What the provider takes beside the messages: Anthropic's `system`, Google's
     /// `systemInstruction`, the `instructions` of OpenAI's Responses; none where it is a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<Value>,
     /// The messages or items, oldest first.
     pub messages: Vec<Value>,
@@ -113,7 +115,8 @@ pub struct Answer {
 }
 
 /// Why an answer ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finish {
     /// The model had said everything.
@@ -129,7 +132,7 @@ pub enum Finish {
 }
 
 /// What answers cost, in tokens, as the provider counts them. All 0 where it does not say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens read, those from the provider's cache included.
     pub input_tokens: u64,
@@ -141,8 +144,17 @@ pub struct Usage {
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
-        self.cached_tokens += other.cached_tokens;
+        let add = |sum: &mut u64, tokens| *sum = sum.saturating_add(tokens);
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        add(&mut self.cached_tokens, other.cached_tokens);
+    }
+}
+
+impl Usage {
+    /// Tokens read and written.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
     }
 }

@@ -196,6 +196,82 @@ impl<'a> Raw<'a> {
         self.post(&format!("{}{id}/{verdict}", route::APPROVALS), body, caller)
     }
 
+    /// `GET /api/v1/models/`, as a [`ModelList`](pillion_wire::ModelList).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn models(&self) -> Result<Vec<u8>, ClientError> {
+        self.get(route::MODELS)
+    }
+
+    /// `GET /api/v1/models/{id}`, as a [`ModelAnswer`](pillion_wire::ModelAnswer) of the tools that
+    /// there are for this caller.
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such model.
+    pub fn model(&self, id: &str, caller: &Caller) -> Result<Vec<u8>, ClientError> {
+        let id = utf8_percent_encode(id, SEGMENT);
+        let (status, body) = self
+            .client
+            .send(&format!("{}{id}", route::MODELS), None, caller)?;
+        body_of(status, body)
+    }
+
+    /// `GET /api/v1/providers/`, as a [`ProviderList`](pillion_wire::ProviderList).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn providers(&self) -> Result<Vec<u8>, ClientError> {
+        self.get(route::PROVIDERS)
+    }
+
+    /// `PUT /api/v1/providers/{name}/key`; the body is a
+    /// [`ProviderKeyInput`](pillion_wire::ProviderKeyInput) as JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such provider; `denied` where the sidecar has
+    /// no vault.
+    pub fn set_provider_key(&self, name: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.change_provider_key("PUT", name, Some(body))
+    }
+
+    /// `DELETE /api/v1/providers/{name}/key`.
+    ///
+    /// # Errors
+    /// As [`set_provider_key`](Self::set_provider_key).
+    pub fn remove_provider_key(&self, name: &str) -> Result<Vec<u8>, ClientError> {
+        self.change_provider_key("DELETE", name, None)
+    }
+
+    fn change_provider_key(
+        &self,
+        method: &str,
+        name: &str,
+        body: Option<&[u8]>,
+    ) -> Result<Vec<u8>, ClientError> {
+        let name = utf8_percent_encode(name, SEGMENT);
+        let path = format!("{}{name}/key", route::PROVIDERS);
+        let caller = Caller::default();
+        let (status, body) = self.client.send_as(method, &path, body, &caller)?;
+        body_of(status, body)
+    }
+
+    /// `POST /api/v1/chat/`, or to the chat of that id; the body is a
+    /// [`ChatRequest`](pillion_wire::ChatRequest) as JSON, the answer a
+    /// [`ChatAnswer`](pillion_wire::ChatAnswer).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such model or chat.
+    pub fn chat(
+        &self,
+        id: Option<&str>,
+        body: &[u8],
+        caller: &Caller,
+    ) -> Result<Vec<u8>, ClientError> {
+        let id = utf8_percent_encode(id.unwrap_or_default(), SEGMENT);
+        self.post(&format!("{}{id}", route::CHAT), body, caller)
+    }
+
     /// `GET /api/v1/pins/` with this query, as a [`PinList`](pillion_wire::PinList).
     ///
     /// # Errors

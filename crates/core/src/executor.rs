@@ -160,8 +160,9 @@ impl Executor {
         }
     }
 
-    /// The tool of that name or alias.
-    fn tool(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+    /// The tool that a call of this name or alias reaches.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let registered = self.shared.registry.get(name);
         registered.or_else(|| self.own_tools.as_ref()?.get(name).cloned())
     }
@@ -204,6 +205,12 @@ impl Executor {
         self.shared.limiter.count(calls, &self.shared.registry);
     }
 
+    /// How many calls may run side by side.
+    #[must_use]
+    pub fn max_concurrent(&self) -> std::num::NonZeroUsize {
+        self.shared.config.max_concurrent
+    }
+
     /// How many calls run and wait.
     #[must_use]
     pub fn load(&self) -> Load {
@@ -230,7 +237,7 @@ impl Executor {
     /// As [`execute_one`](Self::execute_one), and says whether the tool was begun.
     pub async fn execute_to_its_end(&self, call: ToolCall, context: &CallContext) -> Ended {
         let hooks = &self.shared.hooks;
-        let tool = self.tool(&call.name);
+        let tool = self.find(&call.name);
         let span = record::span(&call, tool.as_deref(), context);
         let run = async {
             let recorder = record::Recorder::start(&call);

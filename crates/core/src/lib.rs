@@ -40,6 +40,7 @@ pub mod digest;
 pub mod egress;
 pub mod executor;
 pub mod mcp;
+pub mod pack;
 pub mod provider;
 pub mod registry;
 pub mod schema;

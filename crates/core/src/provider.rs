@@ -200,6 +200,25 @@ pub fn parse_tool_calls(
     }
 }
 
+/// The id that [`parse_tool_calls`] gives to a call of Google's that came without one: for those who
+/// read an answer while it is streamed. `response_id` is that of the response, `place` says which of
+/// its calls it is, from 0.
+///
+/// ```
+/// use pillion_core::provider::{Provider, made_up_call_id, parse_tool_calls};
+/// use serde_json::json;
+/// let response = json!({"responseId": "r1", "candidates": [{"content": {"parts": [
+///     {"functionCall": {"name": "ping"}},
+/// ]}}]});
+/// let calls = parse_tool_calls(Provider::Google, &response)?;
+/// assert_eq!(calls[0].id, made_up_call_id(Some("r1"), 0));
+/// # Ok::<(), pillion_core::provider::ProviderError>(())
+/// ```
+#[must_use]
+pub fn made_up_call_id(response_id: Option<&str>, place: usize) -> String {
+    google::made_up_id(response_id, place)
+}
+
 /// Reads the text that the assistant wrote in a complete response body: all its text blocks
 /// one after the other, without thoughts; empty when there is none.
 ///
@@ -228,8 +247,8 @@ pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, Pr
 ///
 /// Thoughts, signatures and unknown fields stay as they came, for the providers refuse a
 /// conversation in which they were changed. Two things are put right: arguments that
-/// OpenAI wants as a string of JSON are one (A6), and an empty object of arguments that
-/// went through PHP is `{}` again. A response without any content gives nothing.
+/// OpenAI wants as a string of JSON are one (A6), and those that the others want as an object
+/// [are one](ToolCall::arguments_object), also `{}` that went through PHP. A response without any content gives nothing.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, assistant_messages};

@@ -23,10 +23,12 @@ mod call;
 mod call_id;
 mod call_log;
 mod call_query;
+mod chat;
 mod error;
 mod idempotency;
 mod kept_steps;
 mod memory;
+mod pack;
 mod page;
 mod pin;
 mod secret;
@@ -40,10 +42,12 @@ pub use call::{CallStatus, CallThatRan, ProcessLife, ToolCallRecord};
 pub use call_id::{CallId, CallIdError};
 pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
+pub use chat::{ChatRecord, ChatStore};
 pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
 pub use kept_steps::KeptStepsStore;
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
+pub use pack::{LogEntry, LogSummary, PackStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
@@ -62,7 +66,9 @@ pub trait Store:
     + SecretStore
     + AccessTokenStore
     + MemoryStore
+    + PackStore
     + SettingsStore
+    + ChatStore
 {
 }
 
@@ -76,6 +82,8 @@ impl<T> Store for T where
         + SecretStore
         + AccessTokenStore
         + MemoryStore
+        + PackStore
         + SettingsStore
+        + ChatStore
 {
 }

@@ -18,6 +18,7 @@ mod result;
 mod trace;
 
 pub use call::ToolCall;
+pub(crate) use call::arguments_object;
 pub use context::{ApprovalWish, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pillion_core::compose::StepKeeper;
 use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
+use pillion_core::pack::Packs;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::CallContext;
@@ -19,6 +20,7 @@ use crate::declared_tools::{Keeper, Registered};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
+use crate::models::Models;
 use crate::pins::Pins;
 use crate::process::Process;
 use crate::results::Results;
@@ -53,13 +55,24 @@ struct Shared {
     state: Option<State>,
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
+    models: Arc<Models>,
     workers: Arc<Workers>,
     declared: Registered,
     /// What composed tools keep where nothing is stored.
     keeper: Arc<dyn StepKeeper>,
+    packs: Arc<Packs>,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
     used: watch::Sender<()>,
+}
+
+/// The tools that there are for somebody.
+pub(crate) struct Offered {
+    pub(crate) tools: Vec<Arc<RegisteredTool>>,
+    /// What of it the caller alone has.
+    pub(crate) own: Own,
+    /// The servers that could not be asked, but for those that were asked for the caller alone.
+    pub(crate) unavailable_servers: Vec<UnavailableServer>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -91,11 +104,24 @@ impl Config {
         state: Option<State>,
         access: Access,
     ) -> App {
+        self.build_with_packs(registry, state, access, Packs::default())
+    }
+
+    /// As [`build_with`](Self::build_with), with what packs have beside the tools in `registry`.
+    #[must_use]
+    pub fn build_with_packs(
+        &self,
+        registry: Arc<ToolRegistry>,
+        state: Option<State>,
+        access: Access,
+        packs: Packs,
+    ) -> App {
         let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
         process.let_in(&access.peers);
         let results = self.results(state.as_ref());
         let approvals = Approvals::new(self, state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
+        let credentials = credentials_of(state.as_ref());
         let upstreams = Upstreams::new(
             &self.mcp_servers,
             self.mcp.clone(),
@@ -106,14 +132,10 @@ impl Config {
                 telemetry: process.telemetry.clone(),
             },
             Pins::new(state.as_ref().map(State::store)),
-            state
-                .as_ref()
-                .and_then(State::servers)
-                .map_or_else(UserCredentials::default, |servers| {
-                    servers.user_credentials().clone()
-                }),
+            credentials.clone(),
         );
-        let mcp = Arc::new(McpServer::new(&self.models));
+        let mcp = Arc::new(McpServer::default());
+        let models = Arc::new(Models::new(self, &credentials));
         let workers = Workers::new(
             Arc::clone(&registry),
             Arc::clone(&mcp),
@@ -133,9 +155,11 @@ impl Config {
             state,
             results,
             mcp,
+            models,
             workers,
             declared,
             keeper,
+            packs: Arc::new(packs),
             process,
             used: watch::Sender::new(()),
         })
@@ -187,7 +211,7 @@ impl App {
             .upstreams
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
             .await;
-        old.mcp.reconfigure(&config.models);
+        old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
         // What is kept in memory is kept on.
         let keeper = match &old.state {
@@ -217,9 +241,11 @@ impl App {
             state: old.state.clone(),
             results,
             mcp: Arc::clone(&old.mcp),
+            models: Arc::new(Models::new(config, &credentials_of(old.state.as_ref()))),
             workers: Arc::clone(&old.workers),
             declared,
             keeper,
+            packs: Arc::clone(&old.packs),
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })
@@ -288,9 +314,19 @@ impl App {
         &self.shared.mcp
     }
 
+    /// The language models.
+    pub(crate) fn models(&self) -> &Arc<Models> {
+        &self.shared.models
+    }
+
     /// The processes that offer tools of their own.
     pub(crate) fn workers(&self) -> &Arc<Workers> {
         &self.shared.workers
+    }
+
+    /// What packs have beside their tools.
+    pub(crate) fn packs(&self) -> &Packs {
+        &self.shared.packs
     }
 
     /// Who may do what.
@@ -323,6 +359,7 @@ impl App {
             tools: self.registry().len(),
             load: self.executor().load(),
             cache: self.executor().cache_counts(),
+            packs: self.packs().counters().to_vec(),
         }
     }
 
@@ -339,6 +376,25 @@ impl App {
     /// Asks the MCP servers for their tools where that is due, and names those that failed.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
         self.shared.upstreams.discover().await
+    }
+
+    /// The tools that there are for who sees that much, the caller's own included. MCP servers that
+    /// have not been asked for theirs are asked now.
+    pub(crate) async fn offered_to(
+        &self,
+        context: &CallContext,
+        visibility: &Visibility,
+    ) -> Offered {
+        let unavailable_servers = self.discover().await;
+        let own = self.shared.upstreams.own(context).await;
+        let mut tools = self.registry().tools(None);
+        tools.extend(own.tools.values().cloned());
+        tools.retain(|tool| visibility.admits(tool, tool.name().as_str()));
+        Offered {
+            tools,
+            own,
+            unavailable_servers,
+        }
     }
 
     /// Asks the MCP servers if a name is unknown to who sees that much, for it may be one of
@@ -396,4 +452,12 @@ impl App {
     pub(crate) async fn disconnect(&self) {
         drop(timeout(FAREWELL, self.shared.upstreams.disconnect()).await);
     }
+}
+
+/// Where the keys are that users and providers have.
+fn credentials_of(state: Option<&State>) -> UserCredentials {
+    let servers = state.and_then(State::servers);
+    servers.map_or_else(UserCredentials::default, |servers| {
+        servers.user_credentials().clone()
+    })
 }

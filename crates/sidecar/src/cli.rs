@@ -7,14 +7,18 @@
 mod approvals;
 mod auth;
 mod calls;
+mod chat;
 mod completions;
 mod error;
+mod event_stream;
 mod events;
 mod examples;
 mod mcp;
 mod mcp_stdio;
+mod models;
 mod operator;
 mod pins;
+mod providers;
 mod report;
 mod serve;
 mod servers;
@@ -56,6 +60,12 @@ enum Command {
     Serve(serve::Serve),
     /// Lists and calls the tools of a running sidecar
     Tools(tools::Tools),
+    /// Chats with a language model that uses the tools
+    Chat(chat::Chat),
+    /// Shows which language models there are, and which tools each sees
+    Models(models::Models),
+    /// Shows where language models answer, and keeps their keys
+    Providers(providers::Providers),
     /// Shows what a running sidecar has recorded of its calls
     Calls(calls::Calls),
     /// Shows the calls that wait for somebody's approval, and decides on them
@@ -126,6 +136,9 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(serve) => serve.apply(),
         Command::Tools(tools) => tools.apply(),
+        Command::Chat(chat) => chat.apply(),
+        Command::Models(models) => models.apply(),
+        Command::Providers(providers) => providers.apply(),
         Command::Calls(calls) => calls.apply(),
         Command::Approvals(approvals) => approvals.apply(),
         Command::Events(events) => events.apply(),

@@ -21,11 +21,13 @@
 mod approvals;
 mod cache;
 mod call_log;
+mod chat;
 mod credential;
 mod declared_tools;
 mod environment;
 mod error;
 mod executor;
+mod features;
 mod group;
 mod http;
 mod key_path;
@@ -36,21 +38,22 @@ mod mcp;
 mod mcp_server;
 mod millis;
 mod models;
+mod providers;
 mod results;
 mod servers;
 mod shutdown;
 mod socket;
 mod store;
 mod stored_servers;
+mod tabletop;
 mod tcp;
 mod telemetry;
 mod user;
 mod vault;
 mod workers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use pillion_core::capability::ModelConfig;
 use pillion_core::executor::ExecutorConfig;
 use serde::Deserialize;
 
@@ -58,10 +61,12 @@ use crate::servers::Account;
 pub use approvals::{ApprovalsSection, AskClients};
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
+pub use chat::ChatSection;
 pub use credential::CredentialPolicy;
 pub use declared_tools::DeclaredTools;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
+pub use features::FeaturesSection;
 pub use group::Group;
 pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
@@ -69,11 +74,14 @@ pub(crate) use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
+pub use models::ModelSection;
+pub use providers::ProviderSection;
 pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub use store::{DurabilityName, LocationText, StoreSection};
 pub use stored_servers::StoredServersSection;
+pub use tabletop::TabletopSection;
 pub use tcp::TcpSection;
 pub use telemetry::{CollectorUrl, TelemetrySection};
 pub use user::User;
@@ -119,10 +127,17 @@ pub struct Config {
     pub vault: VaultSection,
     /// What is kept of the calls.
     pub call_log: CallLogSection,
-    /// The models that clients of the MCP server may name, and what each may see (H2):
-    /// `[[models]]`.
-    #[serde(deserialize_with = "models::read")]
-    pub models: Vec<ModelConfig>,
+    /// Where language models answer: `[[providers]]`.
+    pub providers: Vec<ProviderSection>,
+    /// The language models, and which tools each may see (H2): `[[models]]`. Clients of the MCP
+    /// server may name one, too.
+    pub models: Vec<ModelSection>,
+    /// Chats with them.
+    pub chat: ChatSection,
+    /// What is off until somebody asks for it.
+    pub features: FeaturesSection,
+    /// The pack for game masters.
+    pub tabletop: TabletopSection,
     /// What to log, and how.
     pub log: LogSection,
     /// Traces for a collector.
@@ -140,6 +155,33 @@ impl Config {
             (section.label().to_owned(), account)
         });
         servers.collect()
+    }
+
+    /// What is wrong between models, providers and chats, and where.
+    fn fault_of_models(&self) -> Option<(KeyPath, String)> {
+        let place = |list: &str, index: usize, key: &str| {
+            let list = KeyPath::from_names([list]);
+            list.join(Key::Index(index)).join_name(key)
+        };
+        let mut names = BTreeSet::new();
+        for (index, provider) in self.providers.iter().enumerate() {
+            if !names.insert(&provider.name) {
+                let message = format!("two providers have the name '{}'", provider.name);
+                return Some((place("providers", index, "name"), message));
+            }
+        }
+        let mut ids = BTreeSet::new();
+        for (index, model) in self.models.iter().enumerate() {
+            if !ids.insert(&model.config.id) {
+                let message = format!("two models have the name '{}'", model.config.id);
+                return Some((place("models", index, "id"), message));
+            }
+        }
+        let default = self.chat.model.as_ref().filter(|id| !ids.contains(id));
+        default.map(|id| {
+            let key = KeyPath::from_names(["chat", "model"]);
+            (key, format!("no [[models]] has the name '{id}'"))
+        })
     }
 
     /// The executor's configuration: what its own section says, and those of approvals, tools

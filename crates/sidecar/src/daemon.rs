@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pillion_core::pack::PackError;
 use pillion_core::registry::RegistryError;
 use pillion_core::store::StoreError;
 use tokio::signal::unix::{SignalKind, signal};
@@ -50,6 +51,9 @@ pub enum DaemonError {
     /// The built-in tools cannot be registered.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// A pack cannot be added.
+    #[error(transparent)]
+    Pack(#[from] PackError),
     /// The system gives us no threads.
     #[error("cannot start the threads that serve: {0}")]
     Threads(#[source] io::Error),

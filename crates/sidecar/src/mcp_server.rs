@@ -14,6 +14,7 @@ mod held;
 pub(crate) mod http;
 pub(crate) mod link;
 mod listening;
+mod local;
 pub(crate) mod message;
 mod results;
 mod running;
@@ -28,8 +29,6 @@ mod tools;
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
-use pillion_core::capability::ModelConfig;
 use pillion_core::mcp::RpcError;
 use pillion_core::tool::CallContext;
 use serde_json::{Map, Value, json};
@@ -49,27 +48,25 @@ pub(crate) struct McpServer {
     held: Held,
     catalog: Catalog,
     listening: Listening,
-    models: RwLock<Vec<Arc<ModelConfig>>>,
     /// Set when the sidecar stops: streams that would never end do then.
     stopping: watch::Sender<bool>,
 }
 
-impl McpServer {
-    pub(crate) fn new(models: &[ModelConfig]) -> Self {
+impl Default for McpServer {
+    fn default() -> Self {
         Self {
             sessions: Sessions::default(),
             held: Held::default(),
             catalog: Catalog::default(),
             listening: Listening::default(),
-            models: RwLock::new(shared(models)),
             stopping: watch::Sender::new(false),
         }
     }
+}
 
-    /// Another configuration is in force: these are the models from now on, and what the
-    /// servers below had is asked for again.
-    pub(crate) fn reconfigure(&self, models: &[ModelConfig]) {
-        *self.models.write() = shared(models);
+impl McpServer {
+    /// Another configuration is in force: what the servers below had is asked for again.
+    pub(crate) fn reconfigure(&self) {
         self.catalog.forget();
     }
 
@@ -94,25 +91,20 @@ impl McpServer {
         let mut stopping = self.stopping.subscribe();
         async move { drop(stopping.wait_for(|stopping| *stopping).await) }
     }
-
-    /// What of it a client may see that names a model (or none).
-    fn narrowed(
-        &self,
-        visibility: Visibility,
-        model: Option<&str>,
-    ) -> Result<Visibility, RpcError> {
-        let Some(id) = model else {
-            return Ok(visibility);
-        };
-        let models = self.models.read();
-        let model = models.iter().find(|model| model.id == id).cloned();
-        let model = model.ok_or_else(|| message::unknown("model", id))?;
-        Ok(visibility.for_model(model))
-    }
 }
 
-fn shared(models: &[ModelConfig]) -> Vec<Arc<ModelConfig>> {
-    models.iter().cloned().map(Arc::new).collect()
+/// What a client may see that names a model (or none).
+fn narrowed(
+    app: &App,
+    visibility: Visibility,
+    model: Option<&str>,
+) -> Result<Visibility, RpcError> {
+    let Some(id) = model else {
+        return Ok(visibility);
+    };
+    let model = app.models().get(id);
+    let model = model.ok_or_else(|| message::unknown("model", id))?;
+    Ok(visibility.for_model(Arc::clone(&model.config)))
 }
 
 /// Who sends requests: on whose behalf, and what of the sidecar they may see. It is of the
@@ -130,7 +122,7 @@ impl Caller {
         visibility: Visibility,
         model: Option<&str>,
     ) -> Result<Self, RpcError> {
-        let visibility = app.mcp().narrowed(visibility, model)?;
+        let visibility = narrowed(app, visibility, model)?;
         let context = CallContext {
             caller: Some("mcp".to_owned()),
             ..context

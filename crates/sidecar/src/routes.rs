@@ -3,21 +3,27 @@
 mod approvals;
 mod body;
 mod caller;
+mod chat;
+mod completions;
 mod error;
+mod event_stream;
 mod events;
 mod gate;
 mod health;
 mod mcp;
 mod metrics;
+mod models;
 mod openapi;
 mod page;
 mod parameters;
 mod pins;
+mod providers;
 mod ready;
 mod request_log;
 mod results;
 mod servers;
 mod status;
+mod streams;
 mod tagged;
 mod tool_calls;
 mod tools;
@@ -32,7 +38,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, get, post, put};
 use pillion_core::store::Store;
 use pillion_wire::route;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -65,8 +71,12 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let call = format!("{}{{id}}", route::TOOL_CALLS);
     let result = format!("{}{{id}}", route::RESULTS);
     let approval = format!("{}{{id}}", route::APPROVALS);
+    let stream = format!("{}{{name}}", route::STREAMS);
     let pin = format!("{}{{server}}/{{tool}}", route::PINS);
     let accept = format!("{pin}/accept");
+    let chat = format!("{}{{id}}", route::CHAT);
+    let model = format!("{}{{id}}", route::MODELS);
+    let key = format!("{}{{name}}/key", route::PROVIDERS);
     let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
     let routes: Vec<(&str, MethodRouter<App>)> = vec![
         (route::TOOLS, get(tools::list::list)),
@@ -93,7 +103,20 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (&approval, get(approvals::show::show)),
         (&approve, post(approvals::decide::approve)),
         (&deny, post(approvals::decide::deny)),
+        (route::CHAT, post(chat::begin).get(chat::list)),
+        (
+            &chat,
+            post(chat::go_on).get(chat::show).delete(chat::forget),
+        ),
+        (route::MODELS, get(models::list)),
+        (&model, get(models::show)),
+        (route::PROVIDERS, get(providers::list)),
+        (&key, put(providers::set_key).delete(providers::remove_key)),
+        (route::CHAT_COMPLETIONS, post(completions::complete)),
+        (route::OPENAI_MODELS, get(completions::models)),
         (route::EVENTS, get(events::events)),
+        (route::STREAMS, get(streams::list)),
+        (&stream, get(streams::listen)),
         (route::PINS, get(pins::list)),
         (&pin, get(pins::show)),
         (&accept, post(pins::accept)),

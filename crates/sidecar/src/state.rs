@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pillion_core::executor::Journal;
 use pillion_core::store::{
-    ApprovalStore, CallLog, IdempotencyStore, KeptStepsStore, ProcessLife, Retention, Store,
-    StoreError, Timestamp,
+    ApprovalStore, CallLog, ChatStore, IdempotencyStore, KeptStepsStore, ProcessLife, Retention,
+    Store, StoreError, Timestamp,
 };
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::AbortOnDropHandle;
@@ -105,6 +105,7 @@ impl State {
         let clean_up = tokio::spawn(clean_up(
             Arc::clone(&store),
             config.call_log.retention(),
+            config.chat.keep,
             results
                 .as_ref()
                 .map(|results| results.under(&config.results)),
@@ -299,7 +300,12 @@ async fn interrupt_calls(
     Ok(())
 }
 
-async fn clean_up(store: Arc<SqlStore>, retention: Retention, results: Option<Results>) {
+async fn clean_up(
+    store: Arc<SqlStore>,
+    retention: Retention,
+    keep_chats: Duration,
+    results: Option<Results>,
+) {
     let mut clock = ClockWatch::start();
     loop {
         if let Some(set) = clock.was_set() {
@@ -324,6 +330,10 @@ async fn clean_up(store: Arc<SqlStore>, retention: Retention, results: Option<Re
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "Cannot remove old calls"),
+        }
+        let chats = store.remove_old_chats(Timestamp::now().minus(keep_chats));
+        if let Err(error) = chats.await {
+            tracing::warn!(%error, "Cannot remove old chats");
         }
         let a_while_ago = Timestamp::now().minus(BETWEEN_APPROVAL_AND_RUN);
         let cancelled = store.cancel_undecided(a_while_ago, Timestamp::now());

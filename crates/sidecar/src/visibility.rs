@@ -12,6 +12,8 @@ use crate::access::AllowedTools;
 pub(crate) struct Visibility {
     allowed: AllowedTools,
     model: Option<Arc<ModelConfig>>,
+    /// The user whose things alone it may see, where that is one user.
+    confined_to: Option<Arc<str>>,
 }
 
 impl Visibility {
@@ -19,8 +21,21 @@ impl Visibility {
     pub(crate) fn of(allowed: AllowedTools) -> Self {
         Self {
             allowed,
-            model: None,
+            ..Self::default()
         }
+    }
+
+    /// The same for somebody who may see of no other user than this one.
+    pub(crate) fn confined_to(self, user: Option<&str>) -> Self {
+        Self {
+            confined_to: user.map(Into::into),
+            ..self
+        }
+    }
+
+    /// The user whose things alone may be seen, where that is one user.
+    pub(crate) fn only_user(&self) -> Option<&str> {
+        self.confined_to.as_deref()
     }
 
     /// What of it a model may see (H2).

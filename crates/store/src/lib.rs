@@ -20,6 +20,7 @@
 mod access_tokens;
 mod approvals;
 mod calls;
+mod chats;
 mod database;
 mod idempotency;
 mod kept_steps;
@@ -27,6 +28,7 @@ mod maintenance;
 mod memories;
 mod migrations;
 mod options;
+mod packs;
 mod pins;
 mod secrets;
 mod servers;

@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         number: 1,
         name: "initial",
@@ -31,6 +31,16 @@ const MIGRATIONS: [Migration; 4] = [
         number: 4,
         name: "composed tools",
         sql: include_str!("migrations/0004_composed_tools.sql"),
+    },
+    Migration {
+        number: 5,
+        name: "packs",
+        sql: include_str!("migrations/0005_packs.sql"),
+    },
+    Migration {
+        number: 6,
+        name: "chats",
+        sql: include_str!("migrations/0006_chats.sql"),
     },
 ];
 

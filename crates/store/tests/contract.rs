@@ -3,6 +3,7 @@
 mod approvals;
 mod calls;
 mod others;
+mod packs;
 mod secrets;
 mod servers;
 
@@ -21,7 +22,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 29] = cases![
+pub const CASES: [(&str, Case); 33] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -50,6 +51,10 @@ pub const CASES: [(&str, Case); 29] = cases![
     others::d5_memories_are_found_by_words,
     others::kept_steps_are_taken_once,
     others::settings_are_replaced,
+    others::h4_a_chat_is_its_owners_and_changes_step_by_step,
+    packs::documents_of_packs_are_kept_apart,
+    packs::k1_a_log_of_a_pack_gives_its_last_entries,
+    packs::k1_logs_are_listed_with_their_latest_entries,
     secrets::secrets_are_replaced_all_or_none,
 ];
 

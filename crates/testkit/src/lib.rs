@@ -1,6 +1,6 @@
 //! Servers for the tests: fake MCP servers in every dialect, one that breaks the rules of
 //! HTTP as told, one with a certificate that is expired or that nobody trusts, and the real ones of
-//! `tests/peers`; and a real Postgres.
+//! `tests/peers`; a fake language model; and a real Postgres.
 //!
 //! All but [`fake_stdio`] and [`Postgres`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
 
@@ -10,6 +10,7 @@
     reason = "only tests use this crate, and a test fails by panicking"
 )]
 
+mod fake_llm;
 mod fake_mcp;
 mod fake_oauth;
 mod fake_stdio;
@@ -22,6 +23,7 @@ mod recorder;
 mod reply;
 mod tls_server;
 
+pub use fake_llm::{FakeLlm, LlmAnswer, LlmCall, LlmDialect, LlmFault};
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
 pub use fake_oauth::{FakeOAuth, OAuthRules};
 pub use fake_stdio::fake_stdio;

@@ -28,6 +28,7 @@
 mod approvals;
 mod batch;
 mod caller;
+mod chat;
 mod execution;
 mod failure;
 mod health;
@@ -37,6 +38,7 @@ mod resources;
 pub mod route;
 mod servers;
 mod status;
+mod streams;
 mod tool_calls;
 mod workers;
 
@@ -45,6 +47,11 @@ pub use batch::{BatchAnswer, BatchCall, BatchMode, BatchRequest, BatchResult};
 pub use caller::{
     APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, IDEMPOTENCY_KEY_HEADER,
     IDEMPOTENCY_REPLAYED_HEADER, REQUEST_ID_HEADER, USER_HEADER,
+};
+pub use chat::{
+    ChatAnswer, ChatApproval, ChatList, ChatRemoved, ChatRequest, ChatToolCall, ChatTranscript,
+    ChatUsage, ModelAnswer, ModelEntry, ModelList, ModelTool, ProviderEntry, ProviderKeyInput,
+    ProviderList,
 };
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
@@ -60,6 +67,7 @@ pub use servers::{
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,
 };
+pub use streams::{StreamEntry, StreamList};
 
 pub use tool_calls::{ToolCallAnswer, ToolCallEntry, ToolCallList, ToolCallStatistics, ToolUse};
 pub use workers::{WorkerEntry, WorkerList};

@@ -62,6 +62,10 @@ pub const APPROVALS: &str = "/api/v1/approvals/";
 /// `GET`: what happens, as server-sent events.
 pub const EVENTS: &str = "/api/v1/events";
 
+/// `GET`: the event streams of packs, as a [`StreamList`](crate::StreamList). With a name appended:
+/// that one, as server-sent events.
+pub const STREAMS: &str = "/api/v1/streams/";
+
 /// `GET`: what the tools of MCP servers are accepted to be, as a [`PinList`](crate::PinList).
 /// With a server's label and a tool's name there appended: that one and what is otherwise, as a
 /// [`PinAnswer`](crate::PinAnswer); with `/accept` after it, `POST`: what is otherwise is accepted.
@@ -82,3 +86,23 @@ pub const SERVER_REFRESH: &str = "/api/v1/servers/refresh";
 
 /// `POST`: encrypts every credential anew, under the key in the file beside the vault's.
 pub const VAULT_ROTATE: &str = "/api/v1/vault/rotate";
+
+/// `POST`: begins a chat with a [`ChatRequest`](crate::ChatRequest), and answers with a
+/// [`ChatAnswer`](crate::ChatAnswer) or a stream of events. `GET`: the caller's chats. With an id
+/// appended: `GET` is a [`ChatTranscript`](crate::ChatTranscript), `POST` goes on with it, `DELETE`
+/// forgets it.
+pub const CHAT: &str = "/api/v1/chat/";
+
+/// `GET`: the language models, as a [`ModelList`](crate::ModelList). With an id (percent-encoded)
+/// appended: which tools it sees, as a [`ModelAnswer`](crate::ModelAnswer).
+pub const MODELS: &str = "/api/v1/models/";
+
+/// `GET`: where language models answer, as a [`ProviderList`](crate::ProviderList). With a name and
+/// `/key` appended: `PUT` a [`ProviderKeyInput`](crate::ProviderKeyInput), and `DELETE`.
+pub const PROVIDERS: &str = "/api/v1/providers/";
+
+/// `POST`: a chat as OpenAI's chat completions have it; its tools run here.
+pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
+
+/// `GET`: the language models as OpenAI lists them.
+pub const OPENAI_MODELS: &str = "/v1/models";

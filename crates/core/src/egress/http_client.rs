@@ -213,3 +213,6 @@ impl std::fmt::Debug for HttpAnswer {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,13 +3,16 @@
 use serde_json::{Value, json};
 
 use super::ProviderError;
-use super::node::{Node, arguments, restored};
-use crate::tool::{ToolCall, ToolDefinition, ToolResult};
+use super::node::{Node, arguments};
+use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
 
 #[cfg(test)]
 mod tests;
 
 const CALL: &str = "tool_use";
+
+/// Blocks with an `input`; all but the first are run by Anthropic.
+const WITH_INPUT: [&str; 3] = [CALL, "server_tool_use", "mcp_tool_use"];
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
     json!({
@@ -48,10 +51,10 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
     parse_tool_calls(body)?;
     let mut content = Vec::new();
     for block in body.required("content")?.items()? {
-        let is_call = block.is_type(CALL)? || block.is_type("server_tool_use")?;
+        let has_input = WITH_INPUT.contains(&block.required("type")?.text()?);
         let mut block = block.value().clone();
-        if is_call && let Some(input) = block.get_mut("input") {
-            *input = restored(input);
+        if has_input && let Some(input) = block.get_mut("input") {
+            *input = arguments_object(input);
         }
         content.push(block);
     }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::ProviderError;
-use super::node::{Node, arguments, restored};
-use crate::tool::{ToolCall, ToolDefinition, ToolResult};
+use super::node::{Node, arguments};
+use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
 
 mod schema;
 #[cfg(test)]
@@ -48,7 +48,7 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
 
 /// The same for the same response and place; the response's id, where there is one, keeps
 /// the calls of two turns apart.
-fn made_up_id(response_id: Option<&str>, place: usize) -> String {
+pub(super) fn made_up_id(response_id: Option<&str>, place: usize) -> String {
     match response_id {
         Some(id) if !id.is_empty() && id.len() <= MAX_RESPONSE_ID => {
             format!("{MADE_UP}{id}_{place}")
@@ -78,7 +78,7 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
         if let Some(call) = part.get_mut("functionCall").and_then(Value::as_object_mut)
             && let Some(args) = call.get_mut("args")
         {
-            *args = restored(args);
+            *args = arguments_object(args);
         }
         parts.push(part);
         Ok(())

@@ -14,6 +14,8 @@ pub enum SecretKind {
     Credential,
     /// A credential for a server, of one user.
     UserCredential,
+    /// The key of a provider of language models.
+    ProviderKey,
     /// What a key is known by: opens with the right one alone.
     KeyCheck,
 }
@@ -26,6 +28,7 @@ impl SecretKind {
             Self::OAuthTokens => "oauth_tokens",
             Self::Credential => "credential",
             Self::UserCredential => "user_credential",
+            Self::ProviderKey => "provider_key",
             Self::KeyCheck => "key_check",
         }
     }
@@ -37,6 +40,7 @@ impl SecretKind {
             Self::OAuthTokens,
             Self::Credential,
             Self::UserCredential,
+            Self::ProviderKey,
             Self::KeyCheck,
         ];
         all.into_iter().find(|kind| kind.as_str() == name)

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A tool call as a model asked for it (requirement A6).
 ///
@@ -56,5 +56,40 @@ impl ToolCall {
             Value::Null => "{}".to_owned(),
             other => other.to_string(),
         }
+    }
+
+    /// The arguments as the object that the formats of Anthropic and Google carry. What is none (the
+    /// call has failed for that, requirement A6) becomes `{"INVALID_JSON": text}`, which is how
+    /// Anthropic's documentation hands it back to the model.
+    ///
+    /// ```
+    /// use pillion_core::tool::ToolCall;
+    /// use serde_json::json;
+    /// let object = |arguments| ToolCall::new("1", "roll", arguments).arguments_object();
+    /// assert_eq!(object(json!("{\"n\": 2}")), json!({"n": 2}));
+    /// assert_eq!(object(json!("{bad")), json!({"INVALID_JSON": "{bad"}));
+    /// assert_eq!(object(json!(null)), json!({}));
+    /// ```
+    #[must_use]
+    pub fn arguments_object(&self) -> Value {
+        arguments_object(&self.arguments)
+    }
+}
+
+/// See [`ToolCall::arguments_object`].
+pub(crate) fn arguments_object(arguments: &Value) -> Value {
+    let empty = || Value::Object(serde_json::Map::new());
+    match arguments {
+        Value::Object(_) => arguments.clone(),
+        Value::Null => empty(),
+        // What PHP makes of an empty object (E11).
+        Value::Array(items) if items.is_empty() => empty(),
+        Value::String(text) if text.trim().is_empty() => empty(),
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(object @ Value::Object(_)) => object,
+            Ok(Value::Array(items)) if items.is_empty() => empty(),
+            _ => json!({ "INVALID_JSON": text }),
+        },
+        other => json!({ "INVALID_JSON": other.to_string() }),
     }
 }

@@ -50,13 +50,15 @@ impl Scope {
         let calls_tools = path == "/mcp"
             || path == "/mcp/stdio"
             || path == "/api/v1/tools/batch-execute"
-            || path.starts_with("/api/v1/tools/execute/");
+            || path.starts_with("/api/v1/tools/execute/")
+            || path == "/v1/chat/completions";
+        let chats = path == "/api/v1/chat" || path.starts_with("/api/v1/chat/");
         let reads_resource =
             path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
         let is_of_users = path.starts_with("/api/v1/servers/") && path.contains("/credentials");
         if is_of_users {
             Self::Admin
-        } else if calls_tools || reads_resource {
+        } else if calls_tools || chats || reads_resource {
             Self::Execute
         } else if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
             Self::Read

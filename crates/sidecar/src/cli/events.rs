@@ -1,13 +1,11 @@
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_client::Client;
-use pillion_wire::{Failure, route};
+use pillion_wire::route;
 use serde_json::Value;
 
-use super::{CliError, SocketOption, complain, print};
+use super::event_stream::EventStream;
+use super::{CliError, SocketOption, print};
 
 /// `pillion events`
 #[derive(Debug, Args)]
@@ -35,39 +33,12 @@ impl Events {
                 "--types has names divided by commas".to_owned(),
             ));
         }
-        let path = socket.path();
-        // Says what is wrong as every other command does, where there is no sidecar.
-        Client::new(&path).health()?;
-        let mut stream = UnixStream::connect(&path).map_err(CliError::Streams)?;
-        // A body of this version goes on until the connection ends, without a form of its own.
-        let request = format!(
-            "GET {}?types={} HTTP/1.0\r\nhost: pillion\r\naccept: text/event-stream\r\n\r\n",
-            route::EVENTS,
-            types
-        );
-        let asked = stream.write_all(request.as_bytes());
-        asked.map_err(CliError::Streams)?;
-        let mut lines = BufReader::new(stream).lines();
-        let status = lines.next().transpose().map_err(CliError::Streams)?;
-        let is_ok = status.is_some_and(|status| status.contains(" 200 "));
-        let mut kind = String::new();
-        for line in lines {
-            let line = line.map_err(CliError::Streams)?;
-            if !is_ok {
-                if let Ok(refusal) = serde_json::from_str::<Failure>(&line) {
-                    complain(&format!("{} ({})", refusal.error, refusal.error_code));
-                }
-            } else if let Some(name) = line.strip_prefix("event: ") {
-                name.clone_into(&mut kind);
-            } else if let Some(data) = line.strip_prefix("data: ") {
-                show(&kind, data, json)?;
-            }
+        let target = format!("{}?types={types}", route::EVENTS);
+        let mut events = EventStream::open(&socket.path(), &target, &[], None)?;
+        while let Some(event) = events.next()? {
+            show(&event.kind, &event.data, json)?;
         }
-        Ok(if is_ok {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(ExitCode::SUCCESS)
     }
 }
 

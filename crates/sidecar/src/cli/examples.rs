@@ -54,6 +54,42 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "pillion tools call calculator - < arguments.json",
         ],
     ),
+    (
+        "chat",
+        &[
+            "pillion chat",
+            "pillion chat \"How late is it in Tokyo?\" --model gpt-4-turbo",
+            "pillion chat --resume 01a202b1-8b10-74cc-982e-dcae537c06e0",
+        ],
+    ),
+    (
+        "models",
+        &["pillion models list", "pillion models show gpt-4-turbo"],
+    ),
+    (
+        "models list",
+        &["pillion models list", "pillion models list --json"],
+    ),
+    ("models show", &["pillion models show gpt-4-turbo"]),
+    (
+        "providers",
+        &[
+            "pillion providers list",
+            "pillion providers set-key openai < key.txt",
+        ],
+    ),
+    (
+        "providers list",
+        &["pillion providers list", "pillion providers list --json"],
+    ),
+    (
+        "providers set-key",
+        &["pillion providers set-key openai < key.txt"],
+    ),
+    (
+        "providers remove-key",
+        &["pillion providers remove-key openai"],
+    ),
     ("calls", &["pillion calls list", "pillion calls stats"]),
     (
         "calls list",

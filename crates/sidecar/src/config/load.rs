@@ -116,6 +116,9 @@ fn read(
             return Err(blame(source, &origins, key, message));
         }
     }
+    if let Some((key, message)) = config.fault_of_models() {
+        return Err(blame(source, &origins, key, &message));
+    }
     config.declared = declared;
     Ok((config, taken))
 }

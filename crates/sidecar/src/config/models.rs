@@ -1,11 +1,27 @@
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
 use pillion_core::capability::{ModelConfig, ToolCapabilities};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected};
 
-/// One entry of `[[models]]` (H2).
+/// One entry of `[[models]]`: a language model, and which tools it sees (H2).
 ///
 /// The lists that [`ModelConfig`] reads for applications have keys of theirs beside these, and
 /// write flags in several ways; here both would be mistakes, as everywhere in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "Entry")]
+pub struct ModelSection {
+    /// Its name here, its provider's name, and what it can do with tools.
+    pub config: Arc<ModelConfig>,
+    /// The provider's name of it.
+    pub model: String,
+    /// The tokens that it reads and writes in one turn at most.
+    pub context_tokens: Option<NonZeroU64>,
+    /// The longest answer, in tokens, where a request does not say.
+    pub max_output_tokens: Option<NonZeroU64>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -13,6 +29,9 @@ struct Entry {
     id: String,
     label: Option<String>,
     provider: Option<String>,
+    model: Option<String>,
+    context_tokens: Option<NonZeroU64>,
+    max_output_tokens: Option<NonZeroU64>,
     #[serde(default)]
     tools: Tools,
 }
@@ -26,13 +45,6 @@ struct Tools {
     enabled_tools: Vec<String>,
 }
 
-pub(super) fn read<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<ModelConfig>, D::Error> {
-    let entries = Vec::<Entry>::deserialize(deserializer)?;
-    Ok(entries.into_iter().map(ModelConfig::from).collect())
-}
-
 fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let id = String::deserialize(deserializer)?;
     if id.trim().is_empty() {
@@ -42,17 +54,22 @@ fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(id)
 }
 
-impl From<Entry> for ModelConfig {
+impl From<Entry> for ModelSection {
     fn from(entry: Entry) -> Self {
         Self {
-            id: entry.id,
-            label: entry.label,
-            provider: entry.provider,
-            tools: ToolCapabilities {
-                function_calling: entry.tools.function_calling,
-                mcp: entry.tools.mcp,
-                enabled_tools: entry.tools.enabled_tools,
-            },
+            model: entry.model.unwrap_or_else(|| entry.id.clone()),
+            context_tokens: entry.context_tokens,
+            max_output_tokens: entry.max_output_tokens,
+            config: Arc::new(ModelConfig {
+                id: entry.id,
+                label: entry.label,
+                provider: entry.provider,
+                tools: ToolCapabilities {
+                    function_calling: entry.tools.function_calling,
+                    mcp: entry.tools.mcp,
+                    enabled_tools: entry.tools.enabled_tools,
+                },
+            }),
         }
     }
 }

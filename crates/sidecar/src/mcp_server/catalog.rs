@@ -1,4 +1,5 @@
-//! The resources, resource templates and prompts of the servers below, as one list each.
+//! The resources, resource templates and prompts of the servers below, as one list each, with those
+//! of packs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::Caller;
 use super::link::Link;
+use super::local;
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
     unknown,
@@ -73,10 +75,22 @@ impl Catalog {
         self.known.write().clear();
     }
 
-    /// The list of a kind, from every server that answers.
-    pub(super) async fn list(&self, app: &App, kind: Kind) -> Result<Box<RawValue>, RpcError> {
+    /// The list of a kind, from the packs and every server that answers. What is of packs is never
+    /// a server's.
+    pub(super) async fn list(
+        &self,
+        app: &App,
+        caller: &Caller,
+        kind: Kind,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let own = local::list(app, caller, kind).await;
         let entries = self.refresh(app, kind).await;
-        let list: Vec<_> = entries.iter().map(|entry| &entry.members).collect();
+        let of_servers = entries.iter().filter(|entry| match kind {
+            Kind::Prompts => true,
+            Kind::Resources | Kind::Templates => app.packs().provider_of(&entry.id).is_none(),
+        });
+        let of_servers = of_servers.map(|entry| &entry.members);
+        let list: Vec<_> = own.iter().chain(of_servers).collect();
         raw_list(kind.key(), &list)
     }
 
@@ -217,6 +231,9 @@ impl Catalog {
             }
             "ref/resource" => {
                 let uri = &reference.uri;
+                if let Some(result) = local::complete(app, uri) {
+                    return result;
+                }
                 let search = |entries: &[Entry]| {
                     let entry = entries.iter().find(|entry| entry.id == *uri);
                     entry.map(|entry| Arc::clone(&entry.server))
@@ -284,7 +301,7 @@ fn told_apart(kind: Kind, mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-fn not_found(uri: &str, link: &Link) -> RpcError {
+pub(super) fn not_found(uri: &str, link: &Link) -> RpcError {
     let is_stateless = link.requester.version.supports(Feature::RequestMetadata);
     let code = if is_stateless {
         INVALID_PARAMS

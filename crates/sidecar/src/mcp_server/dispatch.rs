@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::link::Link;
 use super::message::{METHOD_NOT_FOUND, Request, invalid_params, raw, with_members};
-use super::{Caller, results, tools};
+use super::{Caller, local, results, tools};
 use crate::app::App;
 use crate::mcp_server::catalog::Kind;
 
@@ -67,20 +67,23 @@ async fn answer_untraced(
         "tools/call" => tools::call(app, caller, request, link).await?,
         "prompts/list" => {
             only_page(request)?;
-            catalog.list(app, Kind::Prompts).await?
+            catalog.list(app, caller, Kind::Prompts).await?
         }
         "resources/list" => {
             only_page(request)?;
-            catalog.list(app, Kind::Resources).await?
+            catalog.list(app, caller, Kind::Resources).await?
         }
         "resources/templates/list" => {
             only_page(request)?;
-            catalog.list(app, Kind::Templates).await?
+            catalog.list(app, caller, Kind::Templates).await?
         }
         "prompts/get" => catalog.get_prompt(app, caller, request, link).await?,
         "resources/read" => match results::read(app, caller, request).await? {
             Some(result) => result,
-            None => catalog.read(app, caller, request, link).await?,
+            None => match local::read(app, caller, request, link).await? {
+                Some(result) => result,
+                None => catalog.read(app, caller, request, link).await?,
+            },
         },
         "completion/complete" => catalog.complete(app, caller, request, link).await?,
         _ => return Err(RpcError::new(METHOD_NOT_FOUND, "Method not found")),

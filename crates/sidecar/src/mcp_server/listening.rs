@@ -9,6 +9,7 @@ use pillion_core::mcp::SubscriptionFilter;
 use tokio::sync::broadcast;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::local::LocalEar;
 use crate::app::App;
 use crate::upstream::Server;
 
@@ -46,8 +47,11 @@ pub(super) type Change = &'static str;
 const CHANGES: [Change; 3] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
-    "notifications/resources/list_changed",
+    RESOURCES_CHANGED,
 ];
+
+/// There are other resources.
+pub(super) const RESOURCES_CHANGED: Change = "notifications/resources/list_changed";
 
 #[derive(Debug)]
 struct Watch {
@@ -59,6 +63,7 @@ struct Watch {
 #[derive(Debug)]
 pub(super) struct Ear {
     changes: broadcast::Receiver<Change>,
+    local: LocalEar,
     _watches: Arc<Watches>,
 }
 
@@ -106,6 +111,7 @@ impl Listening {
         known.ears.push(Arc::downgrade(&watches));
         Ear {
             changes,
+            local: LocalEar::new(app),
             _watches: watches,
         }
     }
@@ -144,7 +150,11 @@ impl Ear {
     /// The next change.
     pub(super) async fn next(&mut self) -> Change {
         loop {
-            match self.changes.recv().await {
+            let change = tokio::select! {
+                change = self.changes.recv() => change,
+                change = self.local.next() => return change,
+            };
+            match change {
                 Ok(change) => return change,
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 // The other end is as long-lived as the sidecar.

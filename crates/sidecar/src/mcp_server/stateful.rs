@@ -85,9 +85,9 @@ fn set_level(app: &App, session: &Session, request: &Request) -> Result<(), RpcE
 async fn watch(app: &App, session: &Arc<Session>, request: &Request) -> Result<(), RpcError> {
     let uri = request.text("uri")?;
     let weak = Arc::downgrade(session);
-    let hear = move |notice: pillion_core::mcp::Notification| {
+    let hear = move |method: &str, params: &RawValue| {
         if let Some(session) = weak.upgrade() {
-            let message = message::outgoing(None, &notice.method, &untagged(&notice.params));
+            let message = message::outgoing(None, method, &untagged(params));
             session.push(message);
         }
     };

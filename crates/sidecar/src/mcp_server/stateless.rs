@@ -196,9 +196,9 @@ pub(super) async fn listen(app: &App, request: &Request) -> Result<(Bytes, Liste
     let mut held = Vec::new();
     for uri in &wanted.resources {
         let (sender, id) = (sender.clone(), request.id.clone());
-        let hear = move |notice: pillion_core::mcp::Notification| {
+        let hear = move |method: &str, params: &RawValue| {
             // A client that does not keep up misses some.
-            let _ = sender.try_send(tagged(&notice.method, Some(&notice.params), &id));
+            let _ = sender.try_send(tagged(method, Some(params), &id));
         };
         held.push(subscriptions::subscribe(app, uri, hear).await?);
     }

@@ -1,22 +1,28 @@
-//! Subscriptions to single resources, passed on to the server that has them.
+//! Subscriptions to single resources: of packs, or passed on to the server that has them.
 
-use pillion_core::mcp::{Notification, RpcError, SubscriptionFilter};
+use pillion_core::mcp::{RpcError, SubscriptionFilter};
 use serde_json::json;
+use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::catalog::rpc_error;
+use super::local;
 use super::message::{INVALID_PARAMS, error_with};
 use crate::app::App;
 
 /// A subscription; dropping it ends it.
 pub(super) type Subscribed = AbortOnDropHandle<()>;
 
-/// Subscribes to a resource. `hear` gets its notices until the subscription is dropped.
+/// Subscribes to a resource. `hear` gets its notices, method and parameters, until the subscription
+/// is dropped.
 pub(super) async fn subscribe(
     app: &App,
     uri: &str,
-    hear: impl Fn(Notification) + Send + 'static,
+    hear: impl Fn(&str, &RawValue) + Clone + Send + 'static,
 ) -> Result<Subscribed, RpcError> {
+    if let Some(subscribed) = local::subscribe(app, uri, hear.clone()) {
+        return subscribed;
+    }
     let server =
         app.mcp().catalog.server_of(app, uri).await.ok_or_else(|| {
             error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
@@ -34,7 +40,7 @@ pub(super) async fn subscribe(
     let mut subscription = subscription.map_err(|error| rpc_error(&server, &error))?;
     Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         while let Some(notice) = subscription.next().await {
-            hear(notice);
+            hear(&notice.method, &notice.params);
         }
     })))
 }

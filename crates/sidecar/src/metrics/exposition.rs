@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use pillion_core::executor::{CacheCounts, Load};
+use pillion_core::pack::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -31,6 +32,8 @@ pub struct Scrape {
     pub load: Load,
     /// How the cache of results is doing.
     pub cache: CacheCounts,
+    /// What packs count, by their names.
+    pub packs: Vec<(String, Arc<Counters>)>,
 }
 
 impl Scrape {
@@ -59,6 +62,7 @@ impl Collector for Scrape {
         self.encode_executor(encoder)?;
         self.encode_http(encoder)?;
         self.encode_servers(encoder)?;
+        self.encode_packs(encoder)?;
         self.encode_system(encoder)
     }
 }
@@ -206,6 +210,19 @@ impl Scrape {
         Ok(())
     }
 
+    /// A counter `llm.parse.failed` of the pack `tabletop` is
+    /// `pillion_tabletop_llm_parse_failed_total`.
+    fn encode_packs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for (pack, all) in &self.packs {
+            for (name, count) in all.beginning_with("") {
+                let family = format!("pillion_{pack}_{}", name.replace('.', "_"));
+                let help = format!("What the pack {pack} counts as {name}");
+                counters(encoder, &family, &help)?.encode_counter(&count, NO_EXEMPLAR)?;
+            }
+        }
+        Ok(())
+    }
+
     fn encode_system(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let System {
             resident_bytes,
@@ -306,6 +323,8 @@ mod tests {
         metrics.requests.add("GET", "/healthz", 200, elapsed);
         metrics.requests.add("MADEUP", "unknown", 405, elapsed);
         metrics.unix.opened();
+        let dice = Arc::new(Counters::new(["roll.lost"]));
+        dice.add("roll.won");
         let scrape = Scrape {
             metrics,
             servers: vec![ServerReport {
@@ -325,6 +344,7 @@ mod tests {
                 hits: 9,
                 ..CacheCounts::default()
             },
+            packs: vec![("dice".to_owned(), dice)],
         };
         let text = scrape.to_text().unwrap();
         for line in [
@@ -340,6 +360,8 @@ mod tests {
             "pillion_tools 3",
             "pillion_tool_calls_running 5",
             "pillion_tool_calls_queued 7",
+            "pillion_dice_roll_lost_total 0",
+            "pillion_dice_roll_won_total 1",
             "pillion_result_cache_lookups_total{outcome=\"hit\"} 9",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -2,6 +2,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_LENGTH;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema};
@@ -37,6 +38,29 @@ impl FromRequest<App> for Body {
             Ok(Err(rejection)) => Err(RequestError::BodyBroken(rejection)),
             Err(_) => Err(RequestError::BodyTooSlow { after }),
         }
+    }
+}
+
+/// A body that is an object of this form; nothing at all counts as an empty one.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
+    type Rejection = RequestError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
+        let Body(bytes) = Body::from_request(request, app).await?;
+        let bytes = match bytes.trim_ascii() {
+            b"" => b"{}",
+            bytes => bytes,
+        };
+        // By way of a map: of itself a struct would be read from an array, too.
+        let members: serde_json::Map<String, Value> =
+            serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+                serde_json::error::Category::Data => RequestError::NotThatBody(error),
+                _ => RequestError::MalformedJson(error),
+            })?;
+        let read = T::deserialize(Value::Object(members)).map_err(RequestError::NotThatBody)?;
+        Ok(Self(read))
     }
 }
 

@@ -26,6 +26,41 @@ const WAIT: &str = "a number of milliseconds, 0 or more";
 pub(super) struct Caller {
     pub(super) context: CallContext,
     pub(super) visibility: Visibility,
+    grant: Option<Grant>,
+}
+
+impl Caller {
+    /// The same on behalf of whom the body names, where it names somebody.
+    ///
+    /// # Errors
+    /// Where headers or the token name somebody else, or a name is too long.
+    pub(super) fn in_the_name_of(
+        mut self,
+        user: Option<&str>,
+        channel: Option<&str>,
+    ) -> Result<Self, RequestError> {
+        let named = |name: &'static str, text: Option<&str>, header: &Option<String>| match text {
+            None | Some("") => Ok(None),
+            Some(text) if text.len() > LONGEST_BYTES => {
+                let wanted = format!("at most {LONGEST_BYTES} bytes");
+                Err(RequestError::parameter(name, wanted))
+            }
+            Some(text) if header.as_deref().is_some_and(|header| header != text) => {
+                Err(RequestError::parameter(name, "what the header says"))
+            }
+            Some(text) => Ok(Some(text.to_owned())),
+        };
+        if let Some(channel) = named("channel", channel, &self.context.channel)? {
+            self.context.channel = Some(channel);
+        }
+        if user.is_some_and(|user| !user.is_empty()) && self.context.user.as_deref() != user {
+            let user = named("user", user, &self.context.user)?;
+            let (user, is_vouched) = named_by(self.grant.as_ref(), user)?;
+            self.context.user = user;
+            self.context.is_user_vouched = is_vouched;
+        }
+        Ok(self)
+    }
 }
 
 impl FromRequestParts<App> for Caller {
@@ -52,7 +87,10 @@ impl FromRequestParts<App> for Caller {
             trace: parts.extensions.get().cloned(),
             ..CallContext::default()
         };
+        let visibility = visibility.confined_to(grant.and_then(Grant::calls_of));
+        let grant = grant.cloned();
         Ok(Self {
+            grant,
             context,
             visibility,
         })
@@ -63,7 +101,14 @@ impl FromRequestParts<App> for Caller {
 /// be used for it.
 fn user_of(parts: &Parts) -> Result<(Option<String>, bool), RequestError> {
     let named = text_of(parts, USER_HEADER)?;
-    let Some(grant) = parts.extensions.get::<Grant>() else {
+    named_by(parts.extensions.get::<Grant>(), named)
+}
+
+fn named_by(
+    grant: Option<&Grant>,
+    named: Option<String>,
+) -> Result<(Option<String>, bool), RequestError> {
+    let Some(grant) = grant else {
         return Ok((named, false));
     };
     let user = match (&grant.users, named) {

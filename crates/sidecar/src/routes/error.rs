@@ -6,6 +6,7 @@ use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
 
+use crate::chat::ChatRefusal;
 use crate::echo::shortened;
 use crate::problem::Problem;
 use crate::servers::ServerError;
@@ -16,6 +17,8 @@ use crate::workers::WorkerRefusal;
 pub(super) enum RequestError {
     #[error("Malformed JSON: {0}")]
     MalformedJson(#[source] serde_json::Error),
+    #[error("The body is not as it should be: {0}")]
+    NotThatBody(#[source] serde_json::Error),
     #[error("The body must be a JSON object with the tool's arguments")]
     NotAnObject,
     #[error("The body is no batch: {0}")]
@@ -77,8 +80,14 @@ pub(super) enum RequestError {
     UnreadableResult,
     #[error("There is no approval with this id")]
     UnknownApproval,
+    #[error("There is no provider of that name")]
+    UnknownProvider,
+    #[error(transparent)]
+    Chat(#[from] ChatRefusal),
     #[error("There is no pin of such a tool")]
     UnknownPin,
+    #[error("There is no event stream of that name")]
+    UnknownStream,
     #[error("{why}")]
     NotOpen { why: String },
     #[error("This sidecar keeps no record of calls")]
@@ -114,6 +123,7 @@ impl RequestError {
         use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, Timeout, Unavailable};
         match self {
             Self::MalformedJson(_)
+            | Self::NotThatBody(_)
             | Self::NotAnObject
             | Self::NotABatch(_)
             | Self::NotARegistration(_)
@@ -129,6 +139,7 @@ impl RequestError {
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Server(error) => error.translate(),
+            Self::Chat(refusal) => refusal.translate(),
             Self::Store(error) => (status_of(error), error.code()),
             Self::Upstream(failure) => (status_of_upstream(failure.code), failure.code),
             Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
@@ -153,6 +164,8 @@ impl RequestError {
             | Self::UnknownCall
             | Self::UnknownApproval
             | Self::UnknownPin
+            | Self::UnknownProvider
+            | Self::UnknownStream
             | Self::UnknownResult => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::events::{Event, Hearing, Listener, Types};
 
 /// How often something is sent where nothing happens: so it is seen when the client has gone.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Which events.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

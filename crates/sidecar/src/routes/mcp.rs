@@ -75,6 +75,7 @@ pub(super) async fn stdio(
     Caller {
         context,
         visibility,
+        ..
     }: Caller,
     Parameters(Asked { model }): Parameters<Asked>,
     mut request: Request,
@@ -132,6 +133,7 @@ fn exchange<'a>(
     Caller {
         context,
         visibility,
+        ..
     }: Caller,
     asked: &Asked,
 ) -> Result<Exchange<'a>, Box<Response>> {

@@ -9,8 +9,8 @@ use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, events, health, metrics, pins, ready, results, servers, status, tool_calls, tools,
-    workers,
+    approvals, chat, completions, events, health, metrics, models, pins, providers, ready, results,
+    servers, status, streams, tool_calls, tools, workers,
 };
 use crate::problem::Problem;
 
@@ -37,7 +37,21 @@ use crate::problem::Problem;
         approvals::show::show,
         approvals::decide::approve,
         approvals::decide::deny,
+        chat::begin,
+        chat::list,
+        chat::go_on,
+        chat::show,
+        chat::forget,
+        completions::complete,
+        completions::models,
+        models::list,
+        models::show,
+        providers::list,
+        providers::set_key,
+        providers::remove_key,
         events::events,
+        streams::list,
+        streams::listen,
         pins::list,
         pins::show,
         pins::accept,
@@ -74,6 +88,8 @@ use crate::problem::Problem;
         (name = "tool-calls", description = "What was called, and how it went"),
         (name = "approvals", description = "Calls that somebody has to approve"),
         (name = "pins", description = "What the tools of MCP servers are accepted to be"),
+        (name = "chat", description = "Chats with language models that use the tools"),
+        (name = "models", description = "The language models"),
         (name = "events", description = "What happens, as it happens"),
         (name = "workers", description = "Processes that offer tools of their own"),
         (name = "servers", description = "The MCP servers whose tools are offered"),

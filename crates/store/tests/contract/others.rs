@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use pillion_core::store::{
-    AccessToken, IdempotencyKey, KeyClaim, Memory, MemoryCategory, MemorySearch, PendingDefinition,
-    PinOwner, Store, ToolPin, UNFINISHED_KEYS_STAY,
+    AccessToken, ChatRecord, IdempotencyKey, KeyClaim, Memory, MemoryCategory, MemorySearch,
+    PendingDefinition, PinOwner, Store, ToolPin, UNFINISHED_KEYS_STAY,
 };
 
 use super::at;
@@ -277,4 +277,49 @@ pub async fn settings_are_replaced(store: Arc<dyn Store>) {
     store.remove_setting("a").await.unwrap();
     store.remove_setting("a").await.unwrap();
     assert_eq!(store.setting("a").await.unwrap(), None);
+}
+
+pub async fn h4_a_chat_is_its_owners_and_changes_step_by_step(store: Arc<dyn Store>) {
+    let chat = |id: &str, moment| ChatRecord {
+        id: id.to_owned(),
+        owner: "ada".to_owned(),
+        json: "{}".to_owned(),
+        revision: 1,
+        created_at: at(moment),
+        updated_at: at(moment),
+    };
+    for (id, moment) in [("a", 10), ("b", 20)] {
+        store.insert_chat(&chat(id, moment)).await.unwrap();
+    }
+    let again = store.insert_chat(&chat("a", 30)).await.unwrap_err();
+    assert!(again.is_conflict());
+    assert_eq!(store.chat("ada", "a").await.unwrap(), Some(chat("a", 10)));
+    assert_eq!(store.chat("bob", "a").await.unwrap(), None);
+
+    let next = ChatRecord {
+        json: "[1]".to_owned(),
+        revision: 2,
+        updated_at: at(40),
+        ..chat("a", 10)
+    };
+    store.replace_chat(&next).await.unwrap();
+    let twice = store.replace_chat(&next).await.unwrap_err();
+    assert!(twice.is_conflict(), "somebody else was faster");
+    assert_eq!(
+        store.chats("ada", 5).await.unwrap(),
+        [next.clone(), chat("b", 20)]
+    );
+    assert_eq!(store.chats("ada", 1).await.unwrap(), [next]);
+    assert_eq!(store.chats("bob", 5).await.unwrap(), []);
+
+    assert!(
+        store
+            .remove_chat("bob", "a")
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+    assert_eq!(store.remove_old_chats(at(40)).await.unwrap(), 1, "b");
+    store.remove_chat("ada", "a").await.unwrap();
+    assert_eq!(store.chats("ada", 5).await.unwrap(), []);
 }

@@ -89,6 +89,20 @@ fn e11_an_empty_input_from_php_is_an_object_again() {
     assert_eq!(messages[0]["content"][0]["input"], json!({}));
 }
 
+/// An answer that ended in the arguments of a call, put together from a stream.
+#[test]
+fn a6_an_input_that_is_no_json_goes_back_as_an_object() {
+    let response =
+        json!({"content": [{"type": "tool_use", "id": "1", "name": "roll", "input": "{\"n\": "}]});
+    let calls = parse_tool_calls(ANTHROPIC, &response).unwrap();
+    assert_eq!(calls[0].arguments, "{\"n\": ");
+    let messages = assistant_messages(ANTHROPIC, &response).unwrap();
+    assert_eq!(
+        messages[0]["content"][0]["input"],
+        json!({"INVALID_JSON": "{\"n\": "})
+    );
+}
+
 #[test]
 fn h5_a_turn_without_a_word_is_not_sent_back() {
     let response = json!({"role": "assistant", "content": [], "stop_reason": "end_turn"});

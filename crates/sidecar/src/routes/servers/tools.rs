@@ -32,6 +32,7 @@ pub(in crate::routes) async fn tools(
     Caller {
         context,
         visibility,
+        ..
     }: Caller,
 ) -> Result<Json<ToolList>, RequestError> {
     let servers = servers_of(&app)?;

@@ -70,6 +70,7 @@ async fn run(
     let Caller {
         context,
         visibility,
+        ..
     } = caller;
     let names: Vec<_> = batch.calls.iter().map(|call| call.name.as_str()).collect();
     let unavailable = app.look_for(&names, visibility).await;

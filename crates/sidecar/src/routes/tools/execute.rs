@@ -66,6 +66,7 @@ async fn run(app: &App, call: ToolCall, caller: &Caller) -> Ran<Answer> {
     let Caller {
         context,
         visibility,
+        ..
     } = caller;
     let unavailable = app.look_for(&[&call.name], visibility).await;
     let own = app.own_tools(context, &[&call.name], visibility).await;

@@ -1,0 +1,261 @@
+mod asking;
+mod rounds;
+pub(crate) mod size;
+#[cfg(test)]
+mod tests;
+pub(crate) mod trim;
+
+use std::sync::Arc;
+
+use pillion_core::provider::{
+    ProviderError, assistant_messages, assistant_text, format_results, parse_tool_calls,
+};
+use pillion_core::tool::{CallContext, ToolDefinition};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{
+    ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Conversation, Finish, LanguageModel,
+    LimitReached, ModelError, ModelErrorKind, ToolRunner, TurnOptions, WaitingCall,
+};
+
+/// The words of the original for either limit (requirement H6).
+const LIMIT_REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
+
+/// Lets a model use tools until it answers in words (requirements H4 to H6).
+#[derive(Clone)]
+pub struct ChatLoop {
+    model: Arc<dyn LanguageModel>,
+    runner: Arc<dyn ToolRunner>,
+    tools: Vec<Arc<ToolDefinition>>,
+    options: TurnOptions,
+    limits: ChatLimits,
+    is_streamed: bool,
+}
+
+/// How a run of a chat ended.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ChatEnd {
+    /// The model has answered in words.
+    Answered(ChatAnswer),
+    /// Calls wait for somebody's approval, and everything else has run (requirement G3). A
+    /// further run goes on when they are decided.
+    AwaitingApproval(Vec<WaitingCall>),
+}
+
+/// A model's answer in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatAnswer {
+    /// The words; those that came with calls before are in the messages of the state.
+    pub text: String,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The limit that made the model answer, if it was one.
+    pub limit_reached: Option<LimitReached>,
+}
+
+impl ChatLoop {
+    /// A loop without tools, with the default options and limits.
+    #[must_use]
+    pub fn new(model: Arc<dyn LanguageModel>, runner: Arc<dyn ToolRunner>) -> Self {
+        Self {
+            model,
+            runner,
+            tools: Vec::new(),
+            options: TurnOptions::default(),
+            limits: ChatLimits::default(),
+            is_streamed: false,
+        }
+    }
+
+    /// Shows these tools to the model, which are those that it may see
+    /// ([`pillion_core::capability`], requirement H2).
+    #[must_use]
+    pub fn with_tools(self, tools: Vec<Arc<ToolDefinition>>) -> Self {
+        Self { tools, ..self }
+    }
+
+    /// Sets how the model is to answer.
+    #[must_use]
+    pub fn with_options(self, options: TurnOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Sets how far it goes.
+    #[must_use]
+    pub fn with_limits(self, limits: ChatLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Passes on pieces of the answers as they come.
+    #[must_use]
+    pub fn streamed(self, is_streamed: bool) -> Self {
+        Self {
+            is_streamed,
+            ..self
+        }
+    }
+
+    /// Begins a chat with these messages, in the shapes that [`LanguageModel::conversation`] takes.
+    /// Asks nobody yet.
+    ///
+    /// # Errors
+    /// [`Refused`](ModelErrorKind::Refused): a message cannot be read.
+    pub fn begin(&self, messages: &[Value]) -> Result<ChatState, ModelError> {
+        let conversation = self.model.conversation(messages)?;
+        Ok(ChatState::new(self.model.provider(), conversation))
+    }
+
+    /// Adds messages to a chat that has been answered: the user's next one. The limits on tool calls
+    /// count anew.
+    ///
+    /// # Errors
+    /// [`Refused`](ModelErrorKind::Refused): a message cannot be read, the chat is another
+    /// provider's, or calls wait for their results.
+    pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
+        self.check_provider(state)?;
+        if state.round.is_some() {
+            return Err(refused("calls of the last answer have no results yet"));
+        }
+        let Conversation { system, messages } = self.model.conversation(messages)?;
+        if system.is_some() {
+            state.conversation.system = system;
+        }
+        state.round_at = state.conversation.messages.len();
+        state.conversation.messages.extend(messages);
+        state.rounds = 0;
+        state.tool_calls = 0;
+        state.answer = None;
+        Ok(())
+    }
+
+    /// Goes on with a chat until the model answers in words, or calls wait for an approval.
+    ///
+    /// A call that waited is made again, and names its approval in
+    /// [`CallContext::approval`]; what else decides on it, such as
+    /// [`CallContext::approved`], is the caller's to set in `context`. Of a chat that is answered
+    /// already the answer is given again.
+    ///
+    /// The state is at every moment one that can be taken up again, also after an error and where
+    /// this future is dropped: no call that has begun begins a second time.
+    ///
+    /// # Errors
+    /// [`ChatError`]. Failures of tools are none: the model is told of them (requirement H5).
+    pub async fn run(
+        &self,
+        state: &mut ChatState,
+        context: &CallContext,
+        listener: &mut dyn ChatListener,
+    ) -> Result<ChatEnd, ChatError> {
+        self.check_provider(state)?;
+        let deadline = Instant::now() + self.limits.timeout;
+        if let Some(round) = &mut state.round {
+            rounds::cut_off(round, listener);
+        }
+        loop {
+            if let Some(answer) = &state.answer {
+                return Ok(ChatEnd::Answered(answer.clone()));
+            }
+            if state.round.is_some() {
+                self.run_round(state, context, deadline, listener).await?;
+                let waiting = state.waiting();
+                if !waiting.is_empty() {
+                    return Ok(ChatEnd::AwaitingApproval(waiting));
+                }
+                if state.round.is_some() {
+                    return Err(out_of_time().into());
+                }
+            }
+            self.take_turn(state, deadline, listener).await?;
+        }
+    }
+
+    /// Asks the model once, and notes what it says.
+    async fn take_turn(
+        &self,
+        state: &mut ChatState,
+        deadline: Instant,
+        listener: &mut dyn ChatListener,
+    ) -> Result<(), ChatError> {
+        let limit_reached = self.limit_reached(state);
+        let tools = match limit_reached {
+            None => self.tools.as_slice(),
+            Some(_) => &[],
+        };
+        if limit_reached.is_some() {
+            listener.hear(ChatEvent::Status(LIMIT_REACHED.to_owned()));
+        }
+        let answer = self.ask(state, tools, deadline, listener).await?;
+        let provider = state.provider();
+        let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let messages =
+            assistant_messages(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let round_at = state.conversation.messages.len();
+        state.conversation.messages.extend(messages);
+        if !calls.is_empty() && !tools.is_empty() {
+            state.round_at = round_at;
+            state.rounds += 1;
+            let round = rounds::of(calls, self.limits.max_calls_per_answer, listener);
+            state.tool_calls += round.0.len();
+            state.round = Some(round);
+            return Ok(());
+        }
+        // Every call has a result in a conversation that a provider takes.
+        let unwanted: Vec<_> = calls.iter().map(rounds::unwanted).collect();
+        let results = format_results(provider, &unwanted);
+        state.conversation.messages.extend(results);
+        let answer = ChatAnswer {
+            text,
+            finish: answer.finish,
+            limit_reached,
+        };
+        state.answer = Some(answer.clone());
+        listener.keep(state).await.map_err(ChatError::NotKept)?;
+        listener.hear(ChatEvent::Done(answer));
+        Ok(())
+    }
+
+    /// The limit that lets the model make no more calls (requirement H4).
+    fn limit_reached(&self, state: &ChatState) -> Option<LimitReached> {
+        match () {
+            () if self.tools.is_empty() => None,
+            () if state.rounds >= self.limits.max_tool_rounds => Some(LimitReached::ToolRounds),
+            () if state.tool_calls >= self.limits.max_tool_calls => Some(LimitReached::ToolCalls),
+            () => None,
+        }
+    }
+
+    fn check_provider(&self, state: &ChatState) -> Result<(), ModelError> {
+        let (ours, theirs) = (self.model.provider(), state.provider());
+        if ours == theirs {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "the chat is in the shapes of '{theirs}', the model in those of '{ours}'"
+        )))
+    }
+}
+
+fn refused(message: impl Into<String>) -> ModelError {
+    ModelError::new(ModelErrorKind::Refused, message)
+}
+
+fn out_of_time() -> ModelError {
+    ModelError::new(ModelErrorKind::Timeout, "the time of the chat is over")
+}
+
+fn malformed(error: &ProviderError) -> ModelError {
+    ModelError::new(ModelErrorKind::Malformed, error.to_string())
+}
+
+impl std::fmt::Debug for ChatLoop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChatLoop")
+            .field("provider", &self.model.provider())
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

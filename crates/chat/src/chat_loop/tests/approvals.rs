@@ -1,0 +1,139 @@
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::LlmAnswer;
+use serde_json::json;
+
+use super::bench::{Bench, results};
+use crate::{ChatEnd, ChatEvent, ChatState, WaitingCall};
+
+/// A chat that waits for an approval of `wipe`, after `echo` has run.
+async fn waiting() -> (Bench, ChatState, Vec<WaitingCall>) {
+    let calls =
+        LlmAnswer::call("wipe", &json!({"text": "disk"})).and_call("echo", "{\"text\": \"a\"}");
+    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    match bench.run(&mut state).await.unwrap() {
+        ChatEnd::AwaitingApproval(waiting) => (bench, state, waiting),
+        ChatEnd::Answered(answer) => panic!("{answer:?}"),
+    }
+}
+
+/// The state as another process reads it.
+fn elsewhere(state: &ChatState) -> ChatState {
+    let text = serde_json::to_string(state).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[tokio::test]
+async fn g3_a_chat_waits_for_an_approval_after_everything_else_has_run() {
+    let (mut bench, state, waiting) = waiting().await;
+    assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
+    assert_eq!(waiting.len(), 1);
+    assert_eq!(waiting[0].call.name, "wipe");
+    assert_eq!(
+        waiting[0].result.metadata["arguments"],
+        json!({"text": "disk"})
+    );
+    assert!(waiting[0].approval_id.is_some());
+    assert!(
+        bench
+            .events
+            .iter()
+            .any(|event| matches!(event, ChatEvent::ToolWaiting(_)))
+    );
+    assert!(results(state.messages()).is_empty());
+
+    // Nobody has decided yet: it waits on, and nobody is asked anything.
+    let mut state = elsewhere(&state);
+    assert_eq!(state.waiting(), waiting);
+    let end = bench.run(&mut state).await.unwrap();
+    assert!(matches!(end, ChatEnd::AwaitingApproval(_)));
+    assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
+    assert_eq!(bench.llm.bodies().len(), 1);
+}
+
+#[tokio::test]
+async fn g3_an_approved_call_runs_and_the_chat_goes_on_elsewhere() {
+    let (mut bench, state, waiting) = waiting().await;
+    let mut state = elsewhere(&state);
+    bench
+        .context
+        .approved
+        .extend(waiting[0].approval_id.clone());
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (1, 1));
+    assert_eq!(results(state.messages()), ["wiped", "a"]);
+    assert!(state.waiting().is_empty());
+    // An answer that is there is given again.
+    let mut state = elsewhere(&state);
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.llm.bodies().len(), 2);
+}
+
+#[tokio::test]
+async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
+    let (mut bench, mut state, waiting) = waiting().await;
+    bench.context.denied.extend(waiting[0].approval_id.clone());
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
+    let results = results(state.messages());
+    assert!(results[0].contains("was denied"), "{results:?}");
+    let denied = bench.events.iter().any(|event| match event {
+        ChatEvent::ToolFinished(result) => result.error_code == Some(ErrorCode::Denied),
+        _ => false,
+    });
+    assert!(denied);
+}
+
+#[tokio::test]
+async fn g3_a_call_that_goes_on_names_its_approval() {
+    use std::num::NonZeroUsize;
+    use std::sync::{Arc, Mutex};
+
+    use pillion_core::tool::{CallContext, ToolCall, ToolResult};
+
+    use crate::{ChatLoop, ToolRunner};
+
+    /// Keeps what each call names, and asks for approval 7 the first time.
+    #[derive(Default)]
+    struct Named(Mutex<Vec<Option<String>>>);
+
+    #[async_trait::async_trait]
+    impl ToolRunner for Named {
+        fn canonical_name(&self, _: &str) -> Option<String> {
+            None
+        }
+
+        fn at_once(&self) -> NonZeroUsize {
+            NonZeroUsize::MIN
+        }
+
+        async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+            let named = context.approval.named.clone();
+            self.0.lock().unwrap().push(named.clone());
+            if named.is_some() {
+                return ToolResult::success(call.id, call.name, json!("ran"));
+            }
+            let mut result =
+                ToolResult::failure(call.id, call.name, ErrorCode::ApprovalRequired, "ask");
+            result.metadata.insert("approval_id".to_owned(), json!("7"));
+            result
+        }
+    }
+
+    let (bench, ..) = waiting().await;
+    let runner = Arc::new(Named::default());
+    let chat = ChatLoop {
+        runner: Arc::clone(&runner) as Arc<dyn ToolRunner>,
+        ..bench.chat.clone()
+    };
+    let mut bench = Bench {
+        chat,
+        ..Bench::new([LlmAnswer::calls(1, "wipe"), LlmAnswer::text("Done.")]).await
+    };
+    bench.chat.model = Arc::new(super::bench::model(&bench.llm));
+    let mut state = bench.begin();
+    let end = bench.run(&mut state).await.unwrap();
+    assert!(matches!(end, ChatEnd::AwaitingApproval(_)));
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(*runner.0.lock().unwrap(), [None, Some("7".to_owned())]);
+}

@@ -1,0 +1,184 @@
+//! What the tests of the loop have in common: a fake model, real tools behind a real executor.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pillion_core::executor::{Executor, ExecutorConfig};
+use pillion_core::provider::Provider;
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::{
+    CallContext, FnTool, ParameterType, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
+};
+use pillion_testkit::{FakeLlm, LlmAnswer};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::{
+    ChatEnd, ChatError, ChatEvent, ChatLimits, ChatLoop, ChatState, HttpModel, HttpModelConfig,
+};
+
+/// A loop, and everything around it.
+pub(super) struct Bench {
+    pub(super) llm: FakeLlm,
+    pub(super) chat: ChatLoop,
+    pub(super) context: CallContext,
+    pub(super) tools: Arc<Tools>,
+    pub(super) events: Vec<ChatEvent>,
+}
+
+/// What the tools have done.
+#[derive(Default)]
+pub(super) struct Tools {
+    pub(super) echoed: AtomicUsize,
+    pub(super) wiped: AtomicUsize,
+    /// Told when `wait` has begun.
+    pub(super) waits: Notify,
+}
+
+impl Tools {
+    pub(super) fn echoed(&self) -> usize {
+        self.echoed.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn wiped(&self) -> usize {
+        self.wiped.load(Ordering::SeqCst)
+    }
+}
+
+/// A call of `echo`.
+pub(super) fn echo(text: &str) -> LlmAnswer {
+    LlmAnswer::call("echo", &json!({ "text": text }))
+}
+
+pub(super) fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+impl Bench {
+    /// A model that gives these answers, and tools that it sees all but `hidden`: `echo`; `late`, which
+    /// echoes after a while; `boom`; `wait`, which never ends; `wipe`, which needs approval.
+    pub(super) async fn new(answers: impl IntoIterator<Item = LlmAnswer>) -> Self {
+        let llm = FakeLlm::start(answers).await;
+        let tools = Arc::new(Tools::default());
+        let registry = Arc::new(ToolRegistry::new());
+        register(&registry, &tools);
+        let shown = registry
+            .names()
+            .into_iter()
+            .filter(|name| name.as_str() != "hidden");
+        let shown = shown.map(|name| {
+            let tool = registry.get(name.as_str()).unwrap();
+            Arc::new(tool.definition().clone())
+        });
+        let shown = shown.collect();
+        let executor = Executor::new(registry, ExecutorConfig::default());
+        let chat = ChatLoop::new(Arc::new(model(&llm)), Arc::new(executor)).with_tools(shown);
+        Self {
+            llm,
+            chat,
+            context: CallContext::for_user("ada"),
+            tools,
+            events: Vec::new(),
+        }
+    }
+
+    /// The same under these limits.
+    pub(super) fn under(mut self, limits: ChatLimits) -> Self {
+        self.chat = self.chat.with_limits(limits);
+        self
+    }
+
+    pub(super) fn begin(&self) -> ChatState {
+        self.chat.begin(&[user("Go")]).unwrap()
+    }
+
+    pub(super) async fn run(&mut self, state: &mut ChatState) -> Result<ChatEnd, ChatError> {
+        let events = &mut self.events;
+        let mut listener = |event| events.push(event);
+        self.chat.run(state, &self.context, &mut listener).await
+    }
+
+    /// Runs a chat to its answer in words.
+    pub(super) async fn answer(&mut self, state: &mut ChatState) -> String {
+        match self.run(state).await.unwrap() {
+            ChatEnd::Answered(answer) => answer.text,
+            ChatEnd::AwaitingApproval(waiting) => panic!("{waiting:?}"),
+        }
+    }
+
+    pub(super) fn statuses(&self) -> Vec<&str> {
+        let statuses = self.events.iter().filter_map(|event| match event {
+            ChatEvent::Status(status) => Some(status.as_str()),
+            _ => None,
+        });
+        statuses.collect()
+    }
+}
+
+/// The contents of the tool messages of a conversation.
+pub(super) fn results(messages: &[Value]) -> Vec<&str> {
+    let results = messages.iter().filter(|message| message["role"] == "tool");
+    results
+        .map(|message| message["content"].as_str().unwrap())
+        .collect()
+}
+
+pub(super) fn model(llm: &FakeLlm) -> HttpModel {
+    let base_url = llm.base_url.parse().unwrap();
+    HttpModel::new(HttpModelConfig {
+        retry_pause: Duration::from_millis(1),
+        max_retries: 0,
+        ..HttpModelConfig::new(Provider::OpenAiChat, base_url, "fake")
+    })
+    .unwrap()
+}
+
+fn register(registry: &ToolRegistry, tools: &Arc<Tools>) {
+    let text = |name: &str| {
+        let text = ToolParameter::new("text", ParameterType::String);
+        ToolDefinition::builder(name, "Says it again").parameter(text.optional())
+    };
+    let definition = |name: &str| ToolDefinition::builder(name, "A tool").build().unwrap();
+    let said = |arguments: &serde_json::Map<String, Value>| {
+        ToolOutput::text(
+            arguments
+                .get("text")
+                .and_then(Value::as_str)
+                .unwrap_or("nothing"),
+        )
+    };
+    for (name, pause) in [("echo", 0), ("hidden", 0), ("late", 200)] {
+        let tools = Arc::clone(tools);
+        let tool = FnTool::new(text(name).build().unwrap(), move |arguments, _| {
+            tools.echoed.fetch_add(1, Ordering::SeqCst);
+            async move {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                Ok(said(&arguments))
+            }
+        });
+        registry.register(Arc::new(tool)).unwrap();
+    }
+    registry.alias("say", "echo").unwrap();
+    registry.alias("lurk", "hidden").unwrap();
+    let boom = FnTool::new(definition("boom"), |_, _| async {
+        Err(ToolFailure::internal("it broke"))
+    });
+    registry.register(Arc::new(boom)).unwrap();
+    let waits = Arc::clone(tools);
+    let wait = FnTool::new(definition("wait"), move |_, _| {
+        let tools = Arc::clone(&waits);
+        async move {
+            tools.waits.notify_one();
+            std::future::pending().await
+        }
+    });
+    registry.register(Arc::new(wait)).unwrap();
+    let wipes = Arc::clone(tools);
+    let wipe = text("wipe").requires_confirmation(true).build().unwrap();
+    let wipe = FnTool::new(wipe, move |_, _| {
+        wipes.wiped.fetch_add(1, Ordering::SeqCst);
+        async { Ok(ToolOutput::text("wiped")) }
+    });
+    registry.register(Arc::new(wipe)).unwrap();
+}

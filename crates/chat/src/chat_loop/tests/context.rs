@@ -1,0 +1,181 @@
+use pillion_core::provider::Provider;
+use pillion_testkit::LlmAnswer;
+use serde_json::{Value, json};
+
+use super::super::{size, trim};
+use super::bench::{Bench, echo, results, user};
+use crate::state::Measured;
+use crate::{ChatError, ChatLimits, ModelErrorKind, TurnOptions};
+
+const NOTE: &str = "[This result was left out to keep the conversation short]";
+
+fn long(word: &str) -> String {
+    format!("{word} ").repeat(400)
+}
+
+#[tokio::test]
+async fn h4_old_results_are_left_out_first_to_stay_within_the_context() {
+    let answers = [
+        echo(&long("one")),
+        echo(&long("two")),
+        echo(&long("six")),
+        LlmAnswer::text("Done."),
+    ];
+    let mut bench = Bench::new(answers).await;
+    bench.chat = bench.chat.with_options(TurnOptions {
+        max_output_tokens: Some(100),
+        ..TurnOptions::default()
+    });
+    let mut bench = bench.under(ChatLimits {
+        context_tokens: Some(2_700),
+        ..ChatLimits::default()
+    });
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let sent: Vec<Vec<Value>> = bench
+        .llm
+        .bodies()
+        .iter()
+        .map(|body| body["messages"].as_array().unwrap().clone())
+        .collect();
+    assert_eq!(results(&sent[1]), [long("one")]);
+    // The oldest goes first, that of the last round never.
+    let last = results(&sent[3]);
+    assert_eq!(last[0], NOTE);
+    assert_eq!(last[2], long("six"));
+    // The chat itself has them all.
+    assert_eq!(
+        results(state.messages()),
+        [long("one"), long("two"), long("six")]
+    );
+}
+
+#[tokio::test]
+async fn h4_a_conversation_that_is_too_long_is_not_sent() {
+    let mut bench = Bench::new([echo(&long("one")), LlmAnswer::text("Done.")]).await;
+    bench = bench.under(ChatLimits {
+        context_tokens: Some(1_000),
+        ..ChatLimits::default()
+    });
+    let mut state = bench.begin();
+    match bench.run(&mut state).await.unwrap_err() {
+        ChatError::Model(error) => assert_eq!(error.kind, ModelErrorKind::ContextTooLong),
+        other => panic!("{other}"),
+    }
+    assert_eq!(bench.llm.bodies().len(), 1);
+    assert_eq!(results(state.messages()), [long("one")]);
+}
+
+#[tokio::test]
+async fn h4_what_the_provider_finds_too_long_is_sent_once_more_without_old_results() {
+    let too_long = || LlmAnswer::refusal("400 Bad Request", "context_length_exceeded", "Too long");
+    let answers = [
+        echo(&long("one")),
+        echo(&long("two")),
+        too_long(),
+        LlmAnswer::text("Done."),
+    ];
+    let mut bench = Bench::new(answers).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let bodies = bench.llm.bodies();
+    assert_eq!(
+        results(bodies[2]["messages"].as_array().unwrap()),
+        [long("one"), long("two")]
+    );
+    assert_eq!(
+        results(bodies[3]["messages"].as_array().unwrap()),
+        [NOTE.to_owned(), long("two")]
+    );
+
+    // Once, and only where there is something to leave out.
+    for (answers, requests) in [
+        (vec![too_long()], 1),
+        (vec![echo(&long("one")), echo("two"), too_long()], 4),
+    ] {
+        let mut bench = Bench::new(answers).await;
+        let mut state = bench.begin();
+        let error = bench.run(&mut state).await.unwrap_err();
+        assert!(
+            matches!(error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong)
+        );
+        assert_eq!(bench.llm.bodies().len(), requests);
+    }
+}
+
+#[tokio::test]
+async fn h4_results_of_an_application_s_own_round_are_not_left_out() {
+    let call =
+        json!({"id": "1", "type": "function", "function": {"name": "echo", "arguments": "{}"}});
+    let result = json!({"role": "tool", "tool_call_id": "1", "content": long("one")});
+    let messages = [
+        user("Go"),
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        result,
+    ];
+    let bench = Bench::new([LlmAnswer::text("Done.")]).await;
+    let mut state = bench.chat.begin(&messages).unwrap();
+    assert_eq!(state.round_at, 2);
+    bench.chat.add(&mut state, &[user("Go on")]).unwrap();
+    assert_eq!(state.round_at, 3);
+}
+
+#[test]
+fn h4_results_are_found_in_every_provider_s_shapes() {
+    let text = long("one");
+    let cases = [
+        (
+            Provider::OpenAiChat,
+            json!({"role": "tool", "tool_call_id": "1", "content": text}),
+            "/content",
+        ),
+        (
+            Provider::OpenAiResponses,
+            json!({"type": "function_call_output", "call_id": "1", "output": text}),
+            "/output",
+        ),
+        (
+            Provider::Anthropic,
+            json!({"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "tool_result", "tool_use_id": "1", "content": text}]}),
+            "/content/1/content",
+        ),
+        (
+            Provider::Google,
+            json!({"role": "user", "parts": [{"functionResponse": {"name": "echo", "response": {"result": text}}}]}),
+            "/parts/0/functionResponse/response/result",
+        ),
+    ];
+    for (provider, message, pointer) in cases {
+        let mut messages = [json!({"role": "user", "content": text}), message.clone()];
+        let said = messages[0].clone();
+        assert_eq!(trim::last_round(provider, &messages), 1, "{provider}");
+        assert_eq!(trim::trim(provider, &mut messages, 0), 0);
+        assert_eq!(messages[1], message);
+        assert!(trim::trim(provider, &mut messages, 1) > 1_000, "{provider}");
+        assert_eq!(
+            messages[1].pointer(pointer),
+            Some(&json!(NOTE)),
+            "{provider}"
+        );
+        assert_eq!(messages[0], said);
+        // There is nothing more to be had.
+        assert_eq!(trim::trim(provider, &mut messages, 1), 0, "{provider}");
+    }
+}
+
+#[test]
+fn h4_tokens_are_estimated_from_bytes_and_what_the_provider_counted() {
+    let text = json!({"role": "user", "content": "word ".repeat(100)});
+    let bytes = size::bytes(&text);
+    assert!((500..600).contains(&bytes), "{bytes}");
+    assert_eq!(size::tokens(1_000, None), 250);
+    let measured = |bytes, tokens| Some(Measured { bytes, tokens });
+    assert_eq!(size::tokens(1_000, measured(100, 50)), 500);
+    // A count that cannot be is not believed.
+    assert_eq!(size::tokens(1_600, measured(100, 1)), 100);
+    assert_eq!(size::tokens(1_600, measured(100, 9_000)), 1_600);
+    // An image takes few tokens for its length.
+    let image =
+        json!({"image_url": {"url": format!("data:image/png;base64,{}", "A".repeat(1_000_000))}});
+    assert!(size::bytes(&image) < 5_000);
+}

@@ -1,0 +1,176 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_testkit::{LlmAnswer, LlmFault};
+use serde_json::json;
+
+use super::bench::{Bench, echo, results};
+use crate::{ChatError, ChatEvent, ChatListener, ChatState, ModelErrorKind};
+
+#[tokio::test]
+async fn h4_a_chat_goes_on_after_whatever_the_provider_did() {
+    let failures = [
+        (
+            LlmAnswer::failing("500 Internal Server Error", "{}"),
+            ModelErrorKind::Unavailable,
+        ),
+        (
+            LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No"),
+            ModelErrorKind::Unauthorized,
+        ),
+        (
+            LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "No"),
+            ModelErrorKind::RateLimited,
+        ),
+        (
+            LlmAnswer::text("a b c d").with(LlmFault::Truncated),
+            ModelErrorKind::Malformed,
+        ),
+        (
+            LlmAnswer::text("a b c d").with(LlmFault::Broken),
+            ModelErrorKind::Unavailable,
+        ),
+        (
+            LlmAnswer::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}}))),
+            ModelErrorKind::Malformed,
+        ),
+        (
+            LlmAnswer::failing("200 OK", "{\"choices\": []}"),
+            ModelErrorKind::Malformed,
+        ),
+        (
+            LlmAnswer::failing(
+                "200 OK",
+                "{\"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"1\"}]}}]}",
+            ),
+            ModelErrorKind::Malformed,
+        ),
+    ];
+    for stream in [false, true] {
+        for (failure, kind) in failures.clone() {
+            let label = format!("{stream} {failure:?}");
+            let mut bench = Bench::new([echo("a"), failure, LlmAnswer::text("Done.")]).await;
+            bench.chat = bench.chat.streamed(stream);
+            let mut state = bench.begin();
+            match bench.run(&mut state).await.unwrap_err() {
+                ChatError::Model(error) => assert_eq!(error.kind, kind, "{label}"),
+                other => panic!("{label}: {other}"),
+            }
+            assert!(
+                !bench
+                    .events
+                    .iter()
+                    .any(|event| matches!(event, ChatEvent::Done(_)))
+            );
+            let text = serde_json::to_string(&state).unwrap();
+            let mut state: ChatState = serde_json::from_str(&text).unwrap();
+            assert_eq!(results(state.messages()), ["a"], "{label}");
+            assert_eq!(bench.answer(&mut state).await, "Done.", "{label}");
+            // No tool ran a second time, and the model was told of nothing twice.
+            assert_eq!(bench.tools.echoed(), 1, "{label}");
+            let bodies = bench.llm.bodies();
+            assert_eq!(bodies.len(), 3);
+            assert_eq!(bodies[1]["messages"], bodies[2]["messages"], "{label}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn c5_failures_have_codes() {
+    for (status, code) in [
+        ("401 Unauthorized", ErrorCode::Unavailable),
+        ("429 Too Many Requests", ErrorCode::RateLimited),
+        ("503 Service Unavailable", ErrorCode::Unavailable),
+        ("400 Bad Request", ErrorCode::InvalidInput),
+    ] {
+        let mut bench = Bench::new([LlmAnswer::failing(status, "{}")]).await;
+        let mut state = bench.begin();
+        assert_eq!(
+            bench.run(&mut state).await.unwrap_err().code(),
+            code,
+            "{status}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn h4_a_call_that_was_cut_off_does_not_run_again() {
+    let calls = LlmAnswer::call("wait", &json!({})).and_call("echo", "{\"text\": \"a\"}");
+    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    let tools = std::sync::Arc::clone(&bench.tools);
+    let began = async {
+        tools.waits.notified().await;
+        while tools.echoed() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        end = bench.run(&mut state) => panic!("{end:?}"),
+        () = began => {}
+    }
+    let text = serde_json::to_string(&state).unwrap();
+    let mut state: ChatState = serde_json::from_str(&text).unwrap();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let results = results(state.messages());
+    assert!(results[0].contains("was cut off"), "{results:?}");
+    assert_eq!(bench.tools.echoed(), 1);
+}
+
+/// Keeps so many states, and no more.
+struct Keeper {
+    room: usize,
+    kept: Vec<String>,
+}
+
+#[async_trait]
+impl ChatListener for Keeper {
+    fn hear(&mut self, _: ChatEvent) {}
+
+    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+        if self.kept.len() == self.room {
+            return Err(ToolFailure::new(ErrorCode::Unavailable, "the disk is full"));
+        }
+        self.kept.push(serde_json::to_string(state).unwrap());
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn h4_a_call_begins_only_when_the_chat_is_kept() {
+    let mut bench = Bench::new([echo("a"), LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    let mut keeper = Keeper {
+        room: 0,
+        kept: Vec::new(),
+    };
+    let error = bench
+        .chat
+        .run(&mut state, &bench.context, &mut keeper)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the chat could not be kept: the disk is full"
+    );
+    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert_eq!(bench.tools.echoed(), 0);
+
+    // With room it goes on, and what was kept last has the answer.
+    keeper.room = 10;
+    bench
+        .chat
+        .run(&mut state, &bench.context, &mut keeper)
+        .await
+        .unwrap();
+    assert_eq!(bench.tools.echoed(), 1);
+    let last: ChatState = serde_json::from_str(keeper.kept.last().unwrap()).unwrap();
+    assert_eq!(last, state);
+
+    // What was kept before the call, as after a crash: the call is not made again.
+    let mut crashed: ChatState = serde_json::from_str(&keeper.kept[0]).unwrap();
+    bench.run(&mut crashed).await.unwrap();
+    assert!(results(crashed.messages())[0].contains("was cut off"));
+    assert_eq!(bench.tools.echoed(), 1);
+}

@@ -1,0 +1,200 @@
+use std::time::Duration;
+
+use pillion_core::provider::parse_tool_calls;
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::LlmAnswer;
+use serde_json::json;
+
+use super::bench::{Bench, echo, results, user};
+use crate::{ChatError, ChatLimits, ChatLoop, LimitReached, ModelErrorKind, TurnOptions};
+
+const REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
+
+#[tokio::test]
+async fn h4_one_call_per_round_makes_six_requests_and_five_tool_messages() {
+    let rounds = (1..=5).map(|round| echo(&format!("round {round}")));
+    let mut bench = Bench::new(rounds.chain([LlmAnswer::text("Done.")])).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let bodies = bench.llm.bodies();
+    assert_eq!(bodies.len(), 6);
+    let with_tools: Vec<_> = bodies
+        .iter()
+        .map(|body| body.get("tools").is_some())
+        .collect();
+    assert_eq!(with_tools, [true, true, true, true, true, false]);
+    assert_eq!(
+        results(state.messages()),
+        ["round 1", "round 2", "round 3", "round 4", "round 5"]
+    );
+    assert_eq!(bodies[5]["messages"].as_array().unwrap().len(), 1 + 2 * 5);
+    assert_eq!(bench.statuses().last(), Some(&REACHED));
+    assert!(state.answer().unwrap().limit_reached.is_some());
+    assert_eq!(
+        (state.requests(), state.rounds(), state.tool_calls()),
+        (6, 5, 5)
+    );
+}
+
+#[tokio::test]
+async fn h4_two_per_round_makes_four_requests() {
+    let two = || echo("a").and_call("echo", "{\"text\": \"b\"}");
+    let mut bench = Bench::new([two(), two(), two(), LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let bodies = bench.llm.bodies();
+    assert_eq!(bodies.len(), 4);
+    assert!(bodies[3].get("tools").is_none());
+    // The batch that passes the limit has run.
+    assert_eq!(results(state.messages()), ["a", "b", "a", "b", "a", "b"]);
+    let reached = state.answer().unwrap().limit_reached;
+    assert_eq!(reached, Some(LimitReached::ToolCalls));
+}
+
+#[tokio::test]
+async fn h4_whichever_limit_comes_first_ends_it() {
+    let limits = ChatLimits {
+        max_tool_rounds: 1,
+        ..ChatLimits::default()
+    };
+    let mut bench = Bench::new([echo("a"), LlmAnswer::text("Done.")])
+        .await
+        .under(limits);
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    assert_eq!(bench.llm.bodies().len(), 2);
+    let reached = state.answer().unwrap().limit_reached;
+    assert_eq!(reached, Some(LimitReached::ToolRounds));
+}
+
+#[tokio::test]
+async fn h4_a_model_that_loops_ends_at_the_limits() {
+    // It calls the same tool for ever, also where there are none.
+    let mut bench = Bench::new([echo("again")]).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "");
+    assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (6, 5));
+    // The conversation is one that a provider takes: its last call has a result, too.
+    let last = results(state.messages()).pop().unwrap();
+    assert!(last.contains("no more tools may be called"), "{last}");
+    bench.chat.add(&mut state, &[user("Go on")]).unwrap();
+    assert_eq!((state.rounds(), state.tool_calls()), (0, 0));
+    bench.answer(&mut state).await;
+    assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (12, 10));
+}
+
+#[tokio::test]
+async fn h4_calls_beyond_the_limit_of_one_answer_are_not_run() {
+    let many = LlmAnswer::calls(10_000, "echo");
+    let mut bench = Bench::new([many, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (2, 32));
+    let results = results(state.messages());
+    assert_eq!(results.len(), 10_000);
+    assert!(results[..32].iter().all(|result| *result == "nothing"));
+    assert!(
+        results[32..]
+            .iter()
+            .all(|result| result.contains("Not run"))
+    );
+    assert_eq!(bench.statuses()[0].matches("echo").count(), 32);
+}
+
+#[tokio::test]
+async fn h4_a_chat_without_tools_is_one_request() {
+    let mut bench = Bench::new([LlmAnswer::text("Hello.")]).await;
+    bench.chat = bench.chat.with_tools(Vec::new());
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Hello.");
+    assert_eq!(bench.llm.bodies().len(), 1);
+    assert!(bench.statuses().is_empty());
+    assert_eq!(state.answer().unwrap().limit_reached, None);
+}
+
+#[tokio::test]
+async fn h4_nothing_is_sent_that_would_spend_too_much() {
+    let limits = ChatLimits {
+        max_total_tokens: Some(2_000),
+        ..ChatLimits::default()
+    };
+    let answers = [
+        echo("a").costing(900, 50),
+        echo("b").costing(960, 50),
+        echo("c"),
+    ];
+    let mut bench = Bench::new(answers).await.under(limits);
+    bench.chat = bench.chat.with_options(TurnOptions {
+        max_output_tokens: Some(800),
+        ..TurnOptions::default()
+    });
+    let mut state = bench.begin();
+    let error = bench.run(&mut state).await.unwrap_err();
+    let expected = ChatError::Spent {
+        limit: 2_000,
+        spent: 1_960,
+    };
+    assert_eq!(error, expected);
+    assert_eq!(error.code(), ErrorCode::RateLimited);
+    let bodies = bench.llm.bodies();
+    assert_eq!(bodies.len(), 2);
+    // An answer may be no longer than what is left.
+    assert_eq!(bodies[0]["max_tokens"], 800);
+    assert!(bodies[1]["max_tokens"].as_u64().unwrap() < 150);
+    assert_eq!(results(state.messages()), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn h4_the_limit_on_spending_holds_where_the_provider_counts_nothing() {
+    let limits = ChatLimits {
+        max_total_tokens: Some(3_000),
+        max_tool_rounds: 100,
+        max_tool_calls: 100,
+        ..ChatLimits::default()
+    };
+    let mut bench = Bench::new([echo(&"word ".repeat(200))]).await.under(limits);
+    let mut state = bench.begin();
+    let error = bench.run(&mut state).await.unwrap_err();
+    assert!(matches!(error, ChatError::Spent { .. }), "{error}");
+    assert!(bench.llm.bodies().len() < 8);
+}
+
+#[tokio::test]
+async fn h4_a_tool_does_not_outlast_the_chat() {
+    // As many as run side by side, and one more.
+    let calls = LlmAnswer::calls(5, "wait").and_call("echo", "{}");
+    let limits = ChatLimits {
+        timeout: Duration::from_secs(3),
+        ..ChatLimits::default()
+    };
+    let answers = [calls, LlmAnswer::text("Done.")];
+    let mut bench = Bench::new(answers).await.under(limits);
+    let mut state = bench.begin();
+    match bench.run(&mut state).await.unwrap_err() {
+        ChatError::Model(error) => assert_eq!(error.kind, ModelErrorKind::Timeout),
+        other => panic!("{other}"),
+    }
+    assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (1, 0));
+    // The chat goes on with the call that had not begun, and those that had do not begin again.
+    let mut bench = bench.under(ChatLimits::default());
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let results = results(state.messages());
+    for result in &results[..5] {
+        assert!(result.contains("time of the chat was over"), "{result}");
+    }
+    assert_eq!(results[5], "nothing");
+    assert_eq!(bench.tools.echoed(), 1);
+}
+
+#[tokio::test]
+async fn h4_an_answer_that_names_tools_where_there_are_none_ends_the_chat() {
+    let mut bench = Bench::new([echo("x")]).await;
+    let ChatLoop { tools, .. } = &mut bench.chat;
+    tools.clear();
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "");
+    assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (1, 0));
+    let calls = json!({"choices": [{"message": state.messages()[1]}]});
+    assert_eq!(parse_tool_calls(state.provider(), &calls).unwrap().len(), 1);
+    assert_eq!(results(state.messages()).len(), 1);
+}

@@ -1,0 +1,160 @@
+use pillion_testkit::LlmAnswer;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, echo, results};
+use crate::{ChatEvent, Delta, Usage};
+
+#[tokio::test]
+async fn h5_an_answer_keeps_its_calls_and_each_has_its_result_in_order() {
+    // The first call ends last.
+    let calls =
+        LlmAnswer::call("late", &json!({"text": "slow"})).and_call("echo", "{\"text\": \"fast\"}");
+    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let result =
+        |id: &str, content: &str| json!({"role": "tool", "tool_call_id": id, "content": content});
+    let messages = state.messages();
+    assert_eq!(messages[1]["role"], "assistant");
+    let expected = [
+        call("call_1", "late", "{\"text\":\"slow\"}"),
+        call("call_2", "echo", "{\"text\": \"fast\"}"),
+    ];
+    let calls: Vec<Value> = messages[1]["tool_calls"].as_array().unwrap().clone();
+    for (call, expected) in calls.iter().zip(&expected) {
+        assert_eq!(call["id"], expected["id"]);
+        assert_eq!(call["function"], expected["function"]);
+    }
+    assert_eq!(
+        messages[2..4],
+        [result("call_1", "slow"), result("call_2", "fast")]
+    );
+    assert_eq!(
+        bench.llm.bodies()[1]["messages"].as_array().unwrap()[..],
+        messages[..4]
+    );
+    // Both ran at the same time.
+    let ended: Vec<_> = bench
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            ChatEvent::ToolFinished(result) => Some(result.tool_name.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ended, ["echo", "late"]);
+}
+
+#[tokio::test]
+async fn h5_failures_of_tools_go_to_the_model() {
+    let calls = LlmAnswer::call("boom", &json!({}))
+        .and_call("nonesuch", "{}")
+        .and_call("", "{}")
+        .and_call("echo", "{\"text\": \"cut")
+        .and_call("echo", "[1]")
+        .and_call("echo", "{\"text\": 5}")
+        .and_call("echo", "{\"text\": \"well\"}");
+    let mut bench = Bench::new([calls, LlmAnswer::text("Sorry.")]).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Sorry.");
+    let results = results(state.messages());
+    assert_eq!(results.len(), 7);
+    assert_eq!(results[0], "{\"error\":\"it broke\"}");
+    assert_eq!(results[1], "{\"error\":\"Unknown tool: nonesuch\"}");
+    for broken in &results[2..6] {
+        assert!(broken.starts_with("{\"error\":"), "{broken}");
+    }
+    assert_eq!(results[6], "well");
+    assert_eq!(bench.tools.echoed(), 1);
+}
+
+#[tokio::test]
+async fn h2_a_tool_that_the_model_does_not_see_is_not_run() {
+    let calls = LlmAnswer::call("hidden", &json!({})).and_call("lurk", "{}");
+    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    assert_eq!(
+        results(state.messages()),
+        [
+            "{\"error\":\"Unknown tool: hidden\"}",
+            "{\"error\":\"Unknown tool: lurk\"}"
+        ]
+    );
+    assert_eq!(bench.tools.echoed(), 0);
+    assert!(bench.statuses().is_empty());
+}
+
+#[tokio::test]
+async fn h3_a_tool_may_be_called_by_an_alias() {
+    let call = LlmAnswer::call("say", &json!({"text": "a"}));
+    let mut bench = Bench::new([call, LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    assert_eq!(results(state.messages()), ["a"]);
+}
+
+#[tokio::test]
+async fn h6_events_of_a_streamed_chat_come_in_order() {
+    let calls = echo("a")
+        .and_call("late", "{\"text\": \"b\"}")
+        .thinking("Hm.")
+        .costing(10, 2);
+    let mut bench = Bench::new([calls, LlmAnswer::text("It is done.").costing(20, 3)]).await;
+    bench.chat = bench.chat.streamed(true);
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "It is done.");
+    let mut kinds: Vec<_> = bench
+        .events
+        .iter()
+        .map(|event| match event {
+            ChatEvent::Delta(Delta::Text(text)) => text.as_str(),
+            ChatEvent::Delta(Delta::Thought(_)) => "thought",
+            ChatEvent::Delta(_) => "call",
+            ChatEvent::Status(status) => status.as_str(),
+            ChatEvent::Usage { .. } => "usage",
+            ChatEvent::ToolStarted(_) => "started",
+            ChatEvent::ToolFinished(_) => "finished",
+            ChatEvent::ToolWaiting(_) => "waiting",
+            ChatEvent::Done(_) => "done",
+        })
+        .collect();
+    kinds.dedup();
+    let expected = [
+        "thought",
+        "call",
+        "usage",
+        "Executing echo, late...",
+        "started",
+        "finished",
+        "It ",
+        "is ",
+        "done.",
+        "usage",
+        "done",
+    ];
+    assert_eq!(kinds, expected);
+    let dones = bench
+        .events
+        .iter()
+        .filter(|event| matches!(event, ChatEvent::Done(_)));
+    assert_eq!(dones.count(), 1);
+    let usages: Vec<_> = bench
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            ChatEvent::Usage { request, total, .. } => Some((*request, total.total())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(usages, [(1, 12), (2, 35)]);
+    let usage = Usage {
+        input_tokens: 30,
+        output_tokens: 5,
+        cached_tokens: 0,
+    };
+    assert_eq!(state.usage(), usage);
+    // What was streamed is what a plain answer would have been.
+    assert_eq!(results(state.messages()), ["a", "b"]);
+}

@@ -1,0 +1,71 @@
+use pillion_core::provider::Provider;
+use serde_json::{Value, json};
+
+use super::size;
+
+/// What stands in place of a result that was left out.
+const NOTE: &str = "[This result was left out to keep the conversation short]";
+
+/// Where the results begin with which the conversation ends; its length where it ends with
+/// something else.
+pub(crate) fn last_round(provider: Provider, messages: &[Value]) -> usize {
+    let is_result = |message: &&Value| !results(provider, message).is_empty();
+    messages.len() - messages.iter().rev().take_while(is_result).count()
+}
+
+/// Leaves out results of tools, oldest first, until `enough` bytes are saved or none is left. How many
+/// bytes were saved.
+pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u64 {
+    let mut saved = 0;
+    for message in messages {
+        for pointer in results(provider, message) {
+            if saved >= enough {
+                return saved;
+            }
+            let Some(result) = message.pointer_mut(&pointer) else {
+                continue;
+            };
+            let note = match provider {
+                Provider::Google => json!({ "result": NOTE }),
+                _ => json!(NOTE),
+            };
+            let (before, after) = (size::bytes(result), size::bytes(&note));
+            if before > after {
+                *result = note;
+                saved += before - after;
+            }
+        }
+    }
+    saved
+}
+
+/// JSON pointers to what tools have returned in a message of this provider.
+fn results(provider: Provider, message: &Value) -> Vec<String> {
+    let is = |value: &Value, key: &str, expected: &str| value[key] == expected;
+    match provider {
+        Provider::OpenAiChat if is(message, "role", "tool") => vec!["/content".to_owned()],
+        Provider::OpenAiResponses if is(message, "type", "function_call_output") => {
+            vec!["/output".to_owned()]
+        }
+        Provider::Anthropic => in_parts(message, "content", |block| {
+            is(block, "type", "tool_result").then_some("content")
+        }),
+        Provider::Google => in_parts(message, "parts", |part| {
+            part["functionResponse"]
+                .is_object()
+                .then_some("functionResponse/response")
+        }),
+        _ => Vec::new(),
+    }
+}
+
+fn in_parts(
+    message: &Value,
+    list: &str,
+    result: impl Fn(&Value) -> Option<&'static str>,
+) -> Vec<String> {
+    let parts = message[list].as_array().into_iter().flatten().enumerate();
+    let pointers =
+        parts.filter_map(|(place, part)| Some(format!("/{list}/{place}/{}", result(part)?)));
+    pointers.collect()
+}

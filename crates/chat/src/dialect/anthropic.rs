@@ -1,0 +1,228 @@
+//! Anthropic's messages, as documented under `docs.anthropic.com/en/api/messages`.
+
+mod conversation;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
+use pillion_core::provider::{Provider, format_tools, parse_tool_calls};
+use serde_json::{Map, Value, json};
+
+use super::failure::{Failure, of_status, unread};
+use super::request::{add_extra, json_headers, put_secret, without_idle_members};
+use super::{AnswerStream, Dialect};
+use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
+
+/// The version of the API that is spoken.
+const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+
+/// The API wants a limit for each answer. Every model since Claude 3.5 writes as much as this.
+const DEFAULT_MAX_TOKENS: u64 = 8192;
+
+/// The member of `extra` with the names of betas, as in Anthropic's SDKs. They go in a header.
+const BETAS: &str = "betas";
+
+/// What the requests need in which Anthropic is to call MCP servers by itself.
+const MCP_BETA: &str = "mcp-client-2025-11-20";
+
+/// Anthropic's messages.
+pub(super) struct Anthropic;
+
+impl Dialect for Anthropic {
+    fn provider(&self) -> Provider {
+        Provider::Anthropic
+    }
+
+    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+        conversation::of(messages)
+    }
+
+    fn path(&self, _model: &str, _stream: bool) -> String {
+        "messages".to_owned()
+    }
+
+    fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
+        let mut headers = json_headers();
+        headers.insert(HeaderName::from_static("anthropic-version"), VERSION);
+        if let Some(key) = key {
+            put_secret(&mut headers, HeaderName::from_static("x-api-key"), key)?;
+        }
+        Ok(headers)
+    }
+
+    /// The betas that `extra` names, and that of the MCP connector where it is used.
+    fn headers_of(&self, turn: &Turn<'_>) -> HeaderMap {
+        let extra = &turn.options.extra;
+        let named = extra.get(BETAS).and_then(Value::as_array);
+        let mut betas: Vec<_> = named
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let names_connector = betas.iter().any(|beta| beta.starts_with("mcp-client-"));
+        if extra.contains_key("mcp_servers") && !names_connector {
+            betas.push(MCP_BETA);
+        }
+        let value = HeaderValue::from_str(&betas.join(",")).ok();
+        let value = value.filter(|value| !value.is_empty());
+        HeaderMap::from_iter(value.map(|value| (HeaderName::from_static("anthropic-beta"), value)))
+    }
+
+    fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
+        let options = turn.options;
+        let mut body = Map::new();
+        body.insert("model".to_owned(), json!(model));
+        body.insert("max_tokens".to_owned(), json!(max_tokens(turn)));
+        if let Some(system) = &turn.conversation.system {
+            body.insert("system".to_owned(), system.clone());
+        }
+        body.insert("messages".to_owned(), json!(turn.conversation.messages));
+        if !turn.tools.is_empty() {
+            let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
+            body.insert("tools".to_owned(), json!(tools));
+        }
+        if let Some(temperature) = options.temperature {
+            body.insert("temperature".to_owned(), json!(temperature));
+        }
+        if let Some(top_p) = options.top_p {
+            body.insert("top_p".to_owned(), json!(top_p));
+        }
+        if !options.stop.is_empty() {
+            body.insert("stop_sequences".to_owned(), json!(options.stop));
+        }
+        add_extra(&mut body, &options.extra);
+        body.shift_remove(BETAS);
+        if !body.contains_key("tools") {
+            forbid_tools_of_history(&mut body, &turn.conversation.messages);
+        }
+        without_idle_members(&mut body, &["tool_choice"]);
+        body.insert("stream".to_owned(), json!(turn.stream));
+        Value::Object(body)
+    }
+
+    fn answer(&self, body: Value) -> Result<Answer, ModelError> {
+        read_answer(body)
+    }
+
+    fn stream(&self) -> Box<dyn AnswerStream> {
+        Box::<stream::MessageStream>::default()
+    }
+
+    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        Failure {
+            status: Some(status),
+            ..reported(&body)
+        }
+        .into_error(self.provider())
+    }
+}
+
+/// What thinking may take is within the limit, so a budget for it without a limit raises that.
+fn max_tokens(turn: &Turn<'_>) -> u64 {
+    let thinking = turn.options.extra.get("thinking");
+    let budget = thinking.and_then(|thinking| thinking.get("budget_tokens")?.as_u64());
+    turn.options
+        .max_output_tokens
+        .unwrap_or_else(|| budget.unwrap_or(0).saturating_add(DEFAULT_MAX_TOKENS))
+}
+
+/// The API refuses a conversation with calls in it unless the request has tools. One that is to be
+/// answered in words therefore names the tools that were called, and forbids them.
+fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
+    let mut names = Vec::new();
+    for message in messages {
+        let blocks = message.get("content").and_then(Value::as_array);
+        for block in blocks.into_iter().flatten() {
+            if block.get("type").and_then(Value::as_str) == Some("tool_use")
+                && let Some(name) = block.get("name").and_then(Value::as_str)
+                && !names.contains(&name)
+            {
+                names.push(name);
+            }
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    let tools: Vec<_> = names
+        .into_iter()
+        .map(|name| json!({"name": name, "input_schema": {"type": "object"}}))
+        .collect();
+    body.insert("tools".to_owned(), json!(tools));
+    body.insert("tool_choice".to_owned(), json!({"type": "none"}));
+}
+
+/// Reads a whole message.
+fn read_answer(body: Value) -> Result<Answer, ModelError> {
+    if is_error(&body) {
+        return Err(reported(&body).into_error(Provider::Anthropic));
+    }
+    let calls = parse_tool_calls(Provider::Anthropic, &body).map_err(|error| unread(&error))?;
+    Ok(Answer {
+        finish: finish(&body, !calls.is_empty()),
+        usage: usage(&body),
+        body,
+    })
+}
+
+fn finish(body: &Value, has_calls: bool) -> Finish {
+    match body.get("stop_reason").and_then(Value::as_str) {
+        Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
+        Some("refusal") => Finish::Filtered,
+        Some("tool_use" | "end_turn" | "stop_sequence") | None if has_calls => Finish::ToolCalls,
+        Some("end_turn" | "stop_sequence") | None => Finish::Stop,
+        Some(other) => Finish::Other(other.to_owned()),
+    }
+}
+
+/// `input_tokens` are those that no cache was involved in.
+fn usage(body: &Value) -> Usage {
+    let count = |key: &str| {
+        body.pointer(&format!("/usage/{key}"))
+            .and_then(Value::as_u64)
+            .unwrap_or(0)
+    };
+    let cached_tokens = count("cache_read_input_tokens");
+    Usage {
+        input_tokens: count("input_tokens")
+            .saturating_add(count("cache_creation_input_tokens"))
+            .saturating_add(cached_tokens),
+        output_tokens: count("output_tokens"),
+        cached_tokens,
+    }
+}
+
+fn is_error(body: &Value) -> bool {
+    body.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// Reads `{"type": "error", "error": {"type", "message"}}`.
+fn reported(body: &Value) -> Failure<'_> {
+    let error = body.get("error").unwrap_or(&Value::Null);
+    let message = error.get("message").and_then(Value::as_str);
+    let kind = match error.get("type").and_then(Value::as_str) {
+        // "Your credit balance is too low" comes as an invalid request.
+        Some("invalid_request_error") if message.is_some_and(|m| m.contains("credit balance")) => {
+            Some(ModelErrorKind::Exhausted)
+        }
+        Some("invalid_request_error") => Some(of_status(400)),
+        Some("authentication_error") => Some(of_status(401)),
+        Some("billing_error") => Some(of_status(402)),
+        Some("permission_error") => Some(of_status(403)),
+        Some("not_found_error") => Some(of_status(404)),
+        Some("request_too_large") => Some(of_status(413)),
+        Some("rate_limit_error") => Some(of_status(429)),
+        Some("api_error") => Some(of_status(500)),
+        Some("timeout_error") => Some(of_status(504)),
+        Some("overloaded_error") => Some(of_status(529)),
+        _ => None,
+    };
+    Failure {
+        status: None,
+        kind,
+        message,
+    }
+}

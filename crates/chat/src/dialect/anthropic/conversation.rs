@@ -1,0 +1,134 @@
+use pillion_core::tool::ToolCall;
+use serde_json::{Value, json};
+
+use crate::dialect::message::{Image, ImageSource, Message, Part, failure_text, read};
+use crate::{Conversation, ModelError, ModelErrorKind};
+
+/// Writes messages as Anthropic's: the system's beside them, those of one role that follow each
+/// other as one, and the results of calls at the head of what the user says next.
+pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
+    let mut system = Vec::new();
+    let mut written = Written::default();
+    for message in read(messages)? {
+        match message {
+            Message::System(text) if text.trim().is_empty() => {}
+            Message::System(text) => system.push(text),
+            Message::User(parts) => written.say("user", parts.iter().filter_map(block).collect()),
+            Message::Assistant { parts, calls } => {
+                let words = parts.iter().filter_map(block);
+                let calls = calls.iter().map(tool_use);
+                written.say("assistant", words.chain(calls).collect());
+            }
+            Message::Tool { call_id, parts, .. } => written.result(tool_result(call_id, &parts)),
+        }
+    }
+    if written.messages.is_empty() {
+        return Err(ModelError::new(
+            ModelErrorKind::Refused,
+            "messages has nothing that a user or a model said",
+        ));
+    }
+    Ok(Conversation {
+        system: match system.len() {
+            0 => None,
+            1 => system.pop().map(Value::String),
+            _ => Some(Value::Array(
+                system.iter().map(|text| words(text)).collect(),
+            )),
+        },
+        messages: written
+            .messages
+            .into_iter()
+            .map(|(role, content)| json!({"role": role, "content": content}))
+            .collect(),
+    })
+}
+
+#[derive(Default)]
+struct Written {
+    messages: Vec<(&'static str, Vec<Value>)>,
+}
+
+impl Written {
+    fn say(&mut self, role: &'static str, blocks: Vec<Value>) {
+        if !blocks.is_empty() {
+            self.of_role(role).extend(blocks);
+        }
+    }
+
+    /// The API wants results before anything else in their message.
+    fn result(&mut self, block: Value) {
+        let content = self.of_role("user");
+        let place = content
+            .iter()
+            .position(|block| block["type"] != "tool_result")
+            .unwrap_or(content.len());
+        content.insert(place, block);
+    }
+
+    /// The content of the last message if it is of this role, else of a new one.
+    fn of_role(&mut self, role: &'static str) -> &mut Vec<Value> {
+        let is_new = self.messages.last().is_none_or(|(last, _)| *last != role);
+        if is_new {
+            self.messages.push((role, Vec::new()));
+        }
+        let last = self.messages.len() - 1;
+        &mut self.messages[last].1
+    }
+}
+
+/// A block, or none for text without a word, which the API refuses.
+fn block(part: &Part<'_>) -> Option<Value> {
+    match part {
+        Part::Text(text) => (!text.trim().is_empty()).then(|| words(text)),
+        Part::Refusal(text) => (!text.trim().is_empty()).then(|| words(text)),
+        Part::Image(image) => Some(picture(image)),
+    }
+}
+
+fn words(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+fn picture(image: &Image<'_>) -> Value {
+    let source = match &image.source {
+        ImageSource::Inline { media_type, data } => {
+            json!({"type": "base64", "media_type": media_type, "data": data})
+        }
+        ImageSource::Url => json!({"type": "url", "url": image.url}),
+    };
+    json!({"type": "image", "source": source})
+}
+
+fn tool_use(call: &ToolCall) -> Value {
+    json!({
+        "type": "tool_use",
+        "id": fitting_id(&call.id),
+        "name": call.name,
+        "input": call.arguments_object(),
+    })
+}
+
+fn tool_result(call_id: &str, parts: &[Part<'_>]) -> Value {
+    let mut result = json!({"type": "tool_result", "tool_use_id": fitting_id(call_id)});
+    let mut blocks: Vec<_> = parts.iter().filter_map(block).collect();
+    match (parts, blocks.len()) {
+        (_, 0) => {}
+        ([Part::Text(text)], _) => result["content"] = json!(text),
+        _ => result["content"] = Value::Array(std::mem::take(&mut blocks)),
+    }
+    if failure_text(parts).is_some() {
+        result["is_error"] = json!(true);
+    }
+    result
+}
+
+/// The API takes letters, digits, `_` and `-` in an id; some models elsewhere give others.
+fn fitting_id(id: &str) -> String {
+    id.chars()
+        .map(|c| match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => c,
+            _ => '_',
+        })
+        .collect()
+}

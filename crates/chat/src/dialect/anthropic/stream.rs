@@ -1,0 +1,249 @@
+use pillion_core::mcp::SseEvent;
+use pillion_core::provider::Provider;
+use serde_json::{Map, Value};
+
+use super::super::failure::malformed;
+use super::super::{AnswerStream, event};
+use super::{is_error, read_answer, reported};
+use crate::{Answer, Delta, ModelError};
+
+/// Puts a streamed message together: `message_start`, then the blocks one after the other, then
+/// `message_delta` and `message_stop`. Events and deltas that are not known are left out, as Anthropic's
+/// documentation wants it; blocks that are not known stay as they start.
+#[derive(Default)]
+pub(super) struct MessageStream {
+    message: Option<Map<String, Value>>,
+    blocks: Vec<Block>,
+    calls: usize,
+    is_complete: bool,
+}
+
+/// A block of the content.
+struct Block {
+    value: Value,
+    /// The pieces of its `input` so far.
+    input: String,
+    /// Which call of the answer it is, where it is one that we run.
+    call: Option<usize>,
+}
+
+impl AnswerStream for MessageStream {
+    fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let Some(mut data) = event::data(Provider::Anthropic, event)? else {
+            return Ok(());
+        };
+        match data.get("type").and_then(Value::as_str) {
+            Some("message_start") => self.start(data["message"].take()),
+            Some("content_block_start") => self.start_block(&mut data, deltas),
+            Some("content_block_delta") => self.add(&data, deltas),
+            Some("content_block_stop") => self.end_block(&data, deltas),
+            Some("message_delta") => self.change(data),
+            Some("message_stop") => {
+                self.message_mut()?;
+                self.is_complete = true;
+                Ok(())
+            }
+            _ if is_error(&data) => Err(reported(&data).into_error(Provider::Anthropic)),
+            // `ping`, and what is still to come.
+            _ => Ok(()),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+        let Some(mut message) = self.message.filter(|_| self.is_complete) else {
+            return Err(broken("the stream broke off"));
+        };
+        let content = self.blocks.into_iter().map(Block::into_value).collect();
+        message.insert("content".to_owned(), Value::Array(content));
+        read_answer(Value::Object(message))
+    }
+}
+
+impl MessageStream {
+    fn start(&mut self, message: Value) -> Result<(), ModelError> {
+        match message {
+            Value::Object(message) if self.message.is_none() => {
+                self.message = Some(message);
+                Ok(())
+            }
+            _ => Err(broken("message_start is not what it should be")),
+        }
+    }
+
+    fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        self.message_mut()?;
+        let value = data["content_block"].take();
+        let is_next = data["index"].as_u64() == Some(self.blocks.len() as u64);
+        if !is_next || !value.is_object() {
+            return Err(broken("content_block_start is not what it should be"));
+        }
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let call = (text("type") == Some("tool_use")).then_some(self.calls);
+        match text("type") {
+            Some("tool_use") => {
+                self.calls += 1;
+                deltas.push(Delta::ToolCall {
+                    index: self.calls - 1,
+                    id: text("id").map(str::to_owned),
+                    name: text("name").map(str::to_owned),
+                    arguments: String::new(),
+                });
+            }
+            Some("text") => say(text("text"), Delta::Text, deltas),
+            Some("thinking") => say(text("thinking"), Delta::Thought, deltas),
+            _ => {}
+        }
+        self.blocks.push(Block {
+            value,
+            input: String::new(),
+            call,
+        });
+        Ok(())
+    }
+
+    fn add(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let block = self.block(data)?;
+        let delta = &data["delta"];
+        let piece = |key: &str| {
+            delta[key]
+                .as_str()
+                .ok_or_else(|| broken("a content_block_delta has no text"))
+        };
+        match delta["type"].as_str() {
+            Some("text_delta") => {
+                let text = piece("text")?;
+                append(&mut block.value, "text", text)?;
+                say(Some(text), Delta::Text, deltas);
+            }
+            Some("thinking_delta") => {
+                let text = piece("thinking")?;
+                append(&mut block.value, "thinking", text)?;
+                say(Some(text), Delta::Thought, deltas);
+            }
+            Some("signature_delta") => block.value["signature"] = delta["signature"].clone(),
+            Some("input_json_delta") => {
+                let json = piece("partial_json")?;
+                block.input.push_str(json);
+                if let Some(index) = block.call
+                    && !json.is_empty()
+                {
+                    deltas.push(more_arguments(index, json.to_owned()));
+                }
+            }
+            Some("citations_delta") => {
+                let citation = delta["citation"].clone();
+                match &mut block.value["citations"] {
+                    Value::Array(citations) => citations.push(citation),
+                    none => *none = Value::Array(vec![citation]),
+                }
+            }
+            Some("compaction_delta") => {
+                if let Some(text) = delta["content"].as_str() {
+                    append(&mut block.value, "content", text)?;
+                }
+                if let Some(encrypted) = delta.get("encrypted_content") {
+                    block.value["encrypted_content"] = encrypted.clone();
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A call without arguments, or with those that it started with, has no pieces of them.
+    fn end_block(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let block = self.block(data)?;
+        if let Some(index) = block.call
+            && block.input.is_empty()
+        {
+            let input = block.value.get("input").filter(|input| !input.is_null());
+            let json = input.map_or_else(|| "{}".to_owned(), Value::to_string);
+            deltas.push(more_arguments(index, json));
+        }
+        Ok(())
+    }
+
+    /// Takes over what `message_delta` says of the message; its counts stand for the whole message.
+    fn change(&mut self, data: Value) -> Result<(), ModelError> {
+        let message = self.message_mut()?;
+        let Value::Object(members) = data else {
+            return Ok(());
+        };
+        for (key, value) in members {
+            match (key.as_str(), value) {
+                ("type", _) | (_, Value::Null) => {}
+                ("delta", Value::Object(delta)) => message.extend(delta),
+                ("usage", Value::Object(counts)) => {
+                    let counts = counts.into_iter().filter(|(_, count)| !count.is_null());
+                    match message.get_mut("usage") {
+                        Some(Value::Object(usage)) => usage.extend(counts),
+                        _ => {
+                            message.insert(key, counts.collect());
+                        }
+                    }
+                }
+                (_, value) => {
+                    message.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn message_mut(&mut self) -> Result<&mut Map<String, Value>, ModelError> {
+        self.message
+            .as_mut()
+            .ok_or_else(|| broken("it does not begin with message_start"))
+    }
+
+    fn block(&mut self, data: &Value) -> Result<&mut Block, ModelError> {
+        data["index"]
+            .as_u64()
+            .and_then(|index| self.blocks.get_mut(usize::try_from(index).ok()?))
+            .ok_or_else(|| broken("an event is about a block that has not started"))
+    }
+}
+
+impl Block {
+    /// The block as it stands in a message that is not streamed. An `input` that is no JSON, because
+    /// the answer ended in it, stays a string: it becomes a failed result then (requirement A6).
+    fn into_value(mut self) -> Value {
+        if !self.input.is_empty() {
+            self.value["input"] =
+                serde_json::from_str(&self.input).unwrap_or(Value::String(self.input));
+        }
+        self.value
+    }
+}
+
+fn append(block: &mut Value, key: &str, piece: &str) -> Result<(), ModelError> {
+    match &mut block[key] {
+        Value::String(text) => text.push_str(piece),
+        none @ Value::Null => *none = Value::String(piece.to_owned()),
+        _ => return Err(broken("a content_block_delta does not fit its block")),
+    }
+    Ok(())
+}
+
+fn say(text: Option<&str>, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        deltas.push(delta(text.to_owned()));
+    }
+}
+
+fn more_arguments(index: usize, arguments: String) -> Delta {
+    Delta::ToolCall {
+        index,
+        id: None,
+        name: None,
+        arguments,
+    }
+}
+
+fn broken(what: &str) -> ModelError {
+    malformed(Provider::Anthropic, what)
+}

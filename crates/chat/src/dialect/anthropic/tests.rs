@@ -1,0 +1,298 @@
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::super::stream_tests::{event, read_stream};
+use super::*;
+use crate::{Delta, TurnOptions};
+
+fn conversation(messages: &Value) -> Conversation {
+    Anthropic
+        .conversation(messages.as_array().unwrap())
+        .unwrap()
+}
+
+fn call(id: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": "roll", "arguments": arguments}})
+}
+
+/// The results come first in their message, whatever the application has put before them; ids, texts and
+/// arguments that the API refuses are put right.
+#[test]
+fn h5_a_history_of_another_provider_is_one_that_anthropic_takes() {
+    let written = conversation(&json!([
+        {"role": "system", "content": " "},
+        {"role": "assistant", "content": null, "refusal": "I must not."},
+        {"role": "assistant", "content": "  ", "tool_calls": [call("functions.roll:0", "{bad"), call("b", "")]},
+        {"role": "user", "content": "Well?"},
+        {"role": "tool", "tool_call_id": "functions.roll:0", "content": "{\"error\": \"no\"}"},
+        {"role": "tool", "tool_call_id": "b", "content": ""},
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "name": "Ada", "content": [
+            {"type": "image_url", "image_url": {"url": "https://h.example/x.png"}}]},
+    ]));
+    assert_eq!(written.system, Some(json!("Be brief.")));
+    assert_eq!(
+        written.messages,
+        [
+            json!({"role": "assistant", "content": [
+                {"type": "text", "text": "I must not."},
+                {"type": "tool_use", "id": "functions_roll_0", "name": "roll", "input": {"INVALID_JSON": "{bad"}},
+                {"type": "tool_use", "id": "b", "name": "roll", "input": {}},
+            ]}),
+            json!({"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "functions_roll_0", "content": "{\"error\": \"no\"}", "is_error": true},
+                {"type": "tool_result", "tool_use_id": "b"},
+                {"type": "text", "text": "Well?"},
+                {"type": "text", "text": "Ada:"},
+                {"type": "image", "source": {"type": "url", "url": "https://h.example/x.png"}},
+            ]}),
+        ]
+    );
+}
+
+/// A result whose members only include an error is none of a failure.
+#[test]
+fn a8_only_the_error_form_of_a_result_is_a_failure() {
+    for (content, is_error) in [
+        ("{\"error\": \"no\"}", true),
+        ("{\"error\": null}", false),
+        ("{\"error\": \"no\", \"rows\": []}", false),
+        ("Error: no", false),
+    ] {
+        let written = conversation(&json!([
+            {"role": "assistant", "tool_calls": [call("a", "{}")]},
+            {"role": "tool", "tool_call_id": "a", "content": content},
+        ]));
+        let block = &written.messages[1]["content"][0];
+        assert_eq!(block.get("is_error").is_some(), is_error, "{content}");
+        assert_eq!(block["content"], content);
+    }
+}
+
+#[test]
+fn h1_why_an_answer_ended_and_what_it_cost() {
+    for (reason, finish) in [
+        (json!("end_turn"), Finish::Stop),
+        (json!("stop_sequence"), Finish::Stop),
+        (json!("max_tokens"), Finish::Length),
+        (json!("model_context_window_exceeded"), Finish::Length),
+        (json!("refusal"), Finish::Filtered),
+        (json!("pause_turn"), Finish::Other("pause_turn".to_owned())),
+        // Without a call that is ours.
+        (json!("tool_use"), Finish::Other("tool_use".to_owned())),
+        (json!(null), Finish::Stop),
+    ] {
+        let body = json!({"content": [], "stop_reason": reason});
+        let answer = Anthropic.answer(body).unwrap();
+        assert_eq!(answer.finish, finish);
+        assert_eq!(answer.usage, Usage::default());
+    }
+}
+
+#[test]
+fn h1_betas_go_in_a_header() {
+    let betas = |extra: Value| {
+        let options = TurnOptions {
+            extra: extra.as_object().unwrap().clone(),
+            ..TurnOptions::default()
+        };
+        let conversation = Conversation::default();
+        let turn = Turn {
+            conversation: &conversation,
+            tools: &[],
+            options: &options,
+            stream: false,
+            deadline: Instant::now(),
+        };
+        assert!(Anthropic.body("m", &turn).get("betas").is_none());
+        let headers = Anthropic.headers_of(&turn);
+        let header = headers.get("anthropic-beta")?;
+        Some(header.to_str().unwrap().to_owned())
+    };
+    assert_eq!(betas(json!({})), None);
+    assert_eq!(betas(json!({"betas": ["a-1", "b-2"]})).unwrap(), "a-1,b-2");
+    let servers = json!([{"type": "url"}]);
+    assert_eq!(
+        betas(json!({"betas": ["a-1"], "mcp_servers": servers})).unwrap(),
+        "a-1,mcp-client-2025-11-20"
+    );
+    assert_eq!(
+        betas(json!({"betas": ["mcp-client-2099-01-01"], "mcp_servers": servers})).unwrap(),
+        "mcp-client-2099-01-01"
+    );
+    // No header can carry it.
+    assert_eq!(betas(json!({"betas": ["a\n"]})), None);
+}
+
+#[test]
+fn h4_failures_have_a_kind_and_no_key() {
+    let body = |kind: &str, message: &str| {
+        json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
+            .to_string()
+    };
+    for (status, body, kind, words) in [
+        (
+            401,
+            body("authentication_error", "invalid x-api-key sk-ant-123"),
+            ModelErrorKind::Unauthorized,
+            "The provider 'anthropic' does not take the key, or not for this (HTTP 401)",
+        ),
+        (
+            429,
+            body(
+                "rate_limit_error",
+                "Number of requests has exceeded your rate limit",
+            ),
+            ModelErrorKind::RateLimited,
+            "The provider 'anthropic' takes no more for now (HTTP 429): Number of requests has exceeded your rate limit",
+        ),
+        (
+            529,
+            body("overloaded_error", "Overloaded"),
+            ModelErrorKind::Unavailable,
+            "The provider 'anthropic' cannot answer now (HTTP 529): Overloaded",
+        ),
+        (
+            400,
+            body(
+                "invalid_request_error",
+                "prompt is too long: 210000 tokens > 200000 maximum",
+            ),
+            ModelErrorKind::ContextTooLong,
+            "The provider 'anthropic' finds the conversation too long (HTTP 400): prompt is too long: 210000 tokens > 200000 maximum",
+        ),
+        (
+            400,
+            body("invalid_request_error", "Your credit balance is too low"),
+            ModelErrorKind::Exhausted,
+            "The provider 'anthropic' has nothing left to spend for us (HTTP 400): Your credit balance is too low",
+        ),
+        (
+            400,
+            body("invalid_request_error", "messages.0: bad"),
+            ModelErrorKind::Refused,
+            "The provider 'anthropic' refused the request (HTTP 400): messages.0: bad",
+        ),
+        (
+            502,
+            "<html>Bad gateway</html>".to_owned(),
+            ModelErrorKind::Unavailable,
+            "The provider 'anthropic' cannot answer now (HTTP 502)",
+        ),
+        (
+            404,
+            String::new(),
+            ModelErrorKind::Refused,
+            "The provider 'anthropic' refused the request (HTTP 404)",
+        ),
+    ] {
+        let error = Anthropic.failure(status, body.as_bytes());
+        assert_eq!((error.kind, error.message.as_str()), (kind, words));
+        assert_eq!(error.status, Some(status));
+    }
+}
+
+#[test]
+fn h4_an_error_in_an_answer_of_status_200_is_one() {
+    let overloaded =
+        json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let error = Anthropic.answer(overloaded.clone()).unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Unavailable);
+    assert_eq!(
+        error.message,
+        "The provider 'anthropic' cannot answer now: Overloaded"
+    );
+    let start = json!({"type": "message_start", "message": {"content": []}});
+    let streamed = read_stream(&Anthropic, &[event(&start), event(&overloaded)]);
+    assert_eq!(streamed.unwrap_err(), error);
+
+    let unknown = json!({"error": {"type": "new_error", "message": "what"}});
+    let error = Anthropic.answer(unknown).unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Malformed);
+    let error = Anthropic.answer(json!({"type": "message"})).unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Malformed);
+    assert_eq!(
+        error.message,
+        "Malformed response of the provider 'anthropic': content is missing"
+    );
+}
+
+fn stream(blocks: &[Value]) -> Result<(Answer, Vec<Delta>), ModelError> {
+    let mut events = vec![event(
+        &json!({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 1}}}),
+    )];
+    events.extend(blocks.iter().map(event));
+    events.push(event(&json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 5, "input_tokens": null}}),
+    ));
+    events.push(event(&json!({"type": "message_stop"})));
+    read_stream(&Anthropic, &events)
+}
+
+/// The answer ended in the arguments of a call: they stay what they are, and the call fails.
+#[test]
+fn a6_arguments_that_were_cut_off_stay_a_string() {
+    let (answer, _) = stream(&[
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "1", "name": "roll", "input": {}}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"n\": "}}),
+    ])
+    .unwrap();
+    assert_eq!(answer.body["content"][0]["input"], "{\"n\": ");
+    assert_eq!(answer.finish, Finish::Length);
+    assert_eq!(
+        (answer.usage.input_tokens, answer.usage.output_tokens),
+        (1, 5)
+    );
+}
+
+#[test]
+fn h6_blocks_that_are_new_are_kept_and_deltas_that_are_new_are_left_out() {
+    let (answer, deltas) = stream(&[
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "hologram", "rays": 3}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "ray_delta", "ray": 1}}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "", "citations": null}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Hi"}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "citations_delta", "citation": {"a": 1}}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "citations_delta", "citation": {"a": 2}}}),
+    ])
+    .unwrap();
+    assert_eq!(
+        answer.body["content"],
+        json!([{"type": "hologram", "rays": 3},
+               {"type": "text", "text": "Hi", "citations": [{"a": 1}, {"a": 2}]}])
+    );
+    assert_eq!(deltas, [Delta::Text("Hi".to_owned())]);
+}
+
+#[test]
+fn h6_events_out_of_order_are_malformed() {
+    let text = json!({"type": "text", "text": ""});
+    for block in [
+        json!({"type": "content_block_start", "index": 1, "content_block": text}),
+        json!({"type": "content_block_start", "index": 0, "content_block": "text"}),
+        json!({"type": "content_block_start", "index": 1_000_000_000_000_u64, "content_block": text}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}}),
+        json!({"type": "message_start", "message": {}}),
+    ] {
+        let error = stream(std::slice::from_ref(&block)).unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Malformed, "{block}");
+    }
+    let early = event(&json!({"type": "message_stop"}));
+    let error = read_stream(&Anthropic, &[early]).unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Malformed);
+}
+
+#[test]
+fn h6_ten_thousand_calls_are_read_in_order() {
+    let blocks: Vec<_> = (0..10_000)
+        .map(|n| {
+            json!({"type": "content_block_start", "index": n,
+                "content_block": {"type": "tool_use", "id": format!("c{n}"), "name": "t", "input": {"n": n}}})
+        })
+        .collect();
+    let (answer, deltas) = stream(&blocks).unwrap();
+    let calls = parse_tool_calls(Provider::Anthropic, &answer.body).unwrap();
+    assert_eq!((calls.len(), deltas.len()), (10_000, 10_000));
+    assert_eq!(calls[9_999].arguments, json!({"n": 9_999}));
+}

@@ -1,0 +1,351 @@
+//! Every case under `tests/golden/PROVIDER` (its `README.md` says what the files are): the request
+//! that is written, and the answer that is read, plain and streamed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pillion_core::provider::{
+    Provider, assistant_messages, assistant_text, format_results, parse_tool_calls,
+};
+use pillion_core::tool::{ErrorCode, ToolDefinition, ToolResult};
+use serde_json::{Map, Value, json};
+
+use super::stream_tests::{events, read_stream};
+use super::{Dialect, anthropic};
+use crate::{Answer, Conversation, Delta, Finish, Turn, TurnOptions, Usage};
+
+/// What each provider has to have a case of.
+const CASES: [&str; 6] = [
+    "failed_result",
+    "images",
+    "one_call",
+    "parallel_calls",
+    "text",
+    "thinking",
+];
+
+pub(super) fn dialects() -> Vec<Arc<dyn Dialect>> {
+    let base_url = "https://api.openai.com/v1".parse().unwrap();
+    Provider::ALL
+        .iter()
+        .map(|provider| super::of(*provider, &base_url).unwrap())
+        .collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// The provider's cases.
+pub(super) fn cases(provider: Provider) -> Vec<PathBuf> {
+    let mut cases: Vec<_> = fs::read_dir(root().join(provider.as_str()))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    cases.sort();
+    for name in CASES {
+        assert!(
+            cases.iter().any(|case| case.ends_with(name)),
+            "{provider} has no case {name}"
+        );
+    }
+    cases
+}
+
+pub(super) fn json_of(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+}
+
+/// Compares to the letter with what the file says; with `PILLION_WRITE_GOLDEN=1` writes it anew.
+fn assert_file(path: &Path, value: &Value) {
+    let text = format!("{}\n", serde_json::to_string_pretty(value).unwrap());
+    if std::env::var_os("PILLION_WRITE_GOLDEN").is_some() {
+        fs::write(path, text).unwrap();
+        return;
+    }
+    let expected = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    assert!(text == expected, "{path:?}: this is written:\n{text}");
+}
+
+/// A case with its turn's parts.
+struct Case {
+    path: PathBuf,
+    said: Value,
+    tools: Vec<Arc<ToolDefinition>>,
+    options: TurnOptions,
+}
+
+impl Case {
+    fn read(path: PathBuf) -> Self {
+        let said = json_of(&path.join("case.json"));
+        let all = json_of(&root().join("tools.json"));
+        let wanted = said["tools"].as_array().cloned().unwrap_or_default();
+        let tools = all.as_array().unwrap().iter();
+        let tools = tools
+            .filter(|tool| wanted.contains(&tool["name"]))
+            .map(|tool| {
+                let text = |key: &str| tool[key].as_str().unwrap();
+                let builder = ToolDefinition::builder(text("name"), text("description"));
+                Arc::new(builder.schema(tool["schema"].clone()).build().unwrap())
+            })
+            .collect();
+        let options = &said["options"];
+        let options = TurnOptions {
+            temperature: options["temperature"].as_f64(),
+            top_p: options["top_p"].as_f64(),
+            max_output_tokens: options["max_output_tokens"].as_u64(),
+            stop: serde_json::from_value(options["stop"].clone()).unwrap_or_default(),
+            extra: options["extra"].as_object().cloned().unwrap_or_default(),
+        };
+        Self {
+            path,
+            said,
+            tools,
+            options,
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn conversation(&self, dialect: &dyn Dialect) -> Conversation {
+        let messages = self.said["messages"].as_array().unwrap();
+        dialect.conversation(messages).unwrap()
+    }
+
+    /// Path, headers and body of the request.
+    fn request(&self, dialect: &dyn Dialect, conversation: &Conversation, stream: bool) -> Value {
+        let model = self.said["model"].as_str().unwrap();
+        let turn = Turn {
+            conversation,
+            tools: &self.tools,
+            options: &self.options,
+            stream,
+            deadline: Instant::now(),
+        };
+        let mut headers = dialect.headers(Some("KEY")).unwrap();
+        headers.extend(dialect.headers_of(&turn));
+        let headers: Map<_, _> = headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), json!(value.to_str().unwrap())))
+            .collect();
+        json!({
+            "path": dialect.path(model, stream),
+            "headers": headers,
+            "body": dialect.body(model, &turn),
+        })
+    }
+
+    fn results(&self) -> Vec<ToolResult> {
+        let results = self.said["results"].as_array().cloned().unwrap_or_default();
+        results
+            .iter()
+            .map(|result| {
+                let text = |key: &str| result[key].as_str().unwrap();
+                match result.get("error") {
+                    Some(_) => ToolResult::failure(
+                        text("id"),
+                        text("name"),
+                        ErrorCode::Timeout,
+                        text("error"),
+                    ),
+                    None => ToolResult::success(text("id"), text("name"), result["result"].clone()),
+                }
+            })
+            .collect()
+    }
+
+    fn assert_answer(&self, provider: Provider, answer: &Answer) {
+        let expected = &self.said["answer"];
+        let Usage {
+            input_tokens,
+            output_tokens,
+            cached_tokens,
+        } = answer.usage;
+        let calls = parse_tool_calls(provider, &answer.body).unwrap();
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|call| json!([call.id, call.name, call.arguments]))
+            .collect();
+        let read = json!({
+            "finish": word(&answer.finish),
+            "usage": [input_tokens, output_tokens, cached_tokens],
+            "text": assistant_text(provider, &answer.body).unwrap(),
+            "calls": calls,
+        });
+        assert_eq!(&read, expected, "{:?}", self.path);
+    }
+}
+
+/// Without the members that say nothing.
+fn said(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            for (_, member) in members {
+                *member = said(member.take());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = said(item.take())),
+        _ => {}
+    }
+    value
+}
+
+fn word(finish: &Finish) -> &str {
+    match finish {
+        Finish::Stop => "stop",
+        Finish::ToolCalls => "tool_calls",
+        Finish::Length => "length",
+        Finish::Filtered => "filtered",
+        Finish::Other(word) => word,
+    }
+}
+
+fn written(delta: &Delta) -> Value {
+    match delta {
+        Delta::Text(text) => json!({"text": text}),
+        Delta::Thought(text) => json!({"thought": text}),
+        Delta::ToolCall {
+            index,
+            id,
+            name,
+            arguments,
+        } => json!({"call": [index, id, name, arguments]}),
+    }
+}
+
+fn for_each_case(mut check: impl FnMut(&dyn Dialect, &Case)) {
+    for dialect in dialects() {
+        for path in cases(dialect.provider()) {
+            check(dialect.as_ref(), &Case::read(path));
+        }
+    }
+}
+
+#[test]
+fn h1_requests_are_written_to_the_letter() {
+    for_each_case(|dialect, case| {
+        let conversation = case.conversation(dialect);
+        let plain = case.request(dialect, &conversation, false);
+        assert_file(&case.file("request.json"), &plain);
+
+        let mut streamed = case.request(dialect, &conversation, true);
+        if dialect.provider() == Provider::OpenAiChat {
+            let body = streamed["body"].as_object_mut().unwrap();
+            let options = body.shift_remove("stream_options");
+            assert_eq!(options, Some(json!({"include_usage": true})));
+        }
+        if dialect.provider() == Provider::Google {
+            assert!(
+                streamed["path"]
+                    .as_str()
+                    .unwrap()
+                    .ends_with(":streamGenerateContent?alt=sse")
+            );
+            streamed["path"] = plain["path"].clone();
+        } else {
+            assert_eq!(streamed["body"]["stream"], true);
+            streamed["body"]["stream"] = plain["body"]["stream"].clone();
+        }
+        assert_eq!(streamed, plain, "{:?}", case.path);
+    });
+}
+
+#[test]
+fn h5_answers_are_read_and_go_back_with_their_results() {
+    for_each_case(|dialect, case| {
+        let provider = dialect.provider();
+        let body = json_of(&case.file("response.json"));
+        let answer = dialect.answer(body.clone()).unwrap();
+        assert_eq!(answer.body, body, "{:?}", case.path);
+        case.assert_answer(provider, &answer);
+
+        let results = case.results();
+        if !results.is_empty() {
+            let mut conversation = case.conversation(dialect);
+            conversation
+                .messages
+                .extend(assistant_messages(provider, &answer.body).unwrap());
+            conversation
+                .messages
+                .extend(format_results(provider, &results));
+            let request = case.request(dialect, &conversation, false);
+            assert_file(&case.file("next_request.json"), &request["body"]);
+        }
+    });
+}
+
+#[test]
+fn h6_streamed_answers_come_to_the_same() {
+    for_each_case(|dialect, case| {
+        let text = fs::read_to_string(case.file("stream.sse")).unwrap();
+        let (answer, deltas) = read_stream(dialect, &events(&text)).unwrap();
+        let body = json_of(&case.file("response.json"));
+        assert_eq!(said(answer.body.clone()), said(body), "{:?}", case.path);
+        case.assert_answer(dialect.provider(), &answer);
+        let deltas: Vec<_> = deltas.iter().map(written).collect();
+        assert_eq!(json!(deltas), case.said["deltas"], "{:?}", case.path);
+    });
+}
+
+/// What the caller says of tools in a provider's own words is refused where there are none.
+#[test]
+fn h4_a_request_without_tools_says_nothing_of_them() {
+    for dialect in dialects() {
+        let case = Case::read(root().join(dialect.provider().as_str()).join("text"));
+        let extra = json!({"tool_choice": "required", "parallel_tool_calls": true,
+            "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}});
+        let extra: Map<_, _> = match dialect.provider() {
+            Provider::Google => [("toolConfig".to_owned(), extra["toolConfig"].clone())]
+                .into_iter()
+                .collect(),
+            Provider::Anthropic => [("tool_choice".to_owned(), json!({"type": "any"}))]
+                .into_iter()
+                .collect(),
+            _ => ["tool_choice", "parallel_tool_calls"]
+                .map(|key| (key.to_owned(), extra[key].clone()))
+                .into_iter()
+                .collect(),
+        };
+        let conversation = case.conversation(dialect.as_ref());
+        let plain = case.request(dialect.as_ref(), &conversation, false);
+        let options = TurnOptions {
+            extra,
+            ..case.options.clone()
+        };
+        let case = Case { options, ..case };
+        let request = case.request(dialect.as_ref(), &conversation, false);
+        assert_eq!(request, plain, "{}", dialect.provider());
+    }
+}
+
+/// A last request without tools names those of the conversation and forbids them: Anthropic refuses
+/// it otherwise.
+#[test]
+fn h4_a_last_request_to_anthropic_has_tools_that_are_forbidden() {
+    let path = root().join("anthropic/parallel_calls");
+    let request = json_of(&path.join("next_request.json"));
+    let messages = request["messages"].as_array().unwrap();
+    let conversation = Conversation {
+        system: None,
+        messages: messages.clone(),
+    };
+    let case = Case {
+        tools: Vec::new(),
+        ..Case::read(path)
+    };
+    let request = case.request(&anthropic::Anthropic, &conversation, false);
+    assert_eq!(request["body"]["tool_choice"], json!({"type": "none"}));
+    assert_eq!(
+        request["body"]["tools"],
+        json!([
+            {"name": "get_weather", "input_schema": {"type": "object"}},
+            {"name": "get_time", "input_schema": {"type": "object"}},
+        ])
+    );
+}

@@ -1,0 +1,189 @@
+//! Google's `generateContent` (Gemini), as documented under `ai.google.dev/api/generate-content`.
+
+mod conversation;
+mod failure;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use http::HeaderMap;
+use http::header::HeaderName;
+use pillion_core::provider::{Provider, format_tools, parse_tool_calls};
+use serde_json::{Map, Value, json};
+
+use super::failure::unread;
+use super::request::{add_extra, json_headers, put_secret, segment, without_idle_members};
+use super::{AnswerStream, Dialect};
+use crate::{Answer, Conversation, Finish, ModelError, Turn, Usage};
+
+/// What stands in for the signature of a call that no Gemini model made. The models from Gemini 3 on
+/// refuse calls without one; Google's documentation gives this for conversations from elsewhere.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// Google's `generateContent`.
+pub(super) struct Google;
+
+impl Dialect for Google {
+    fn provider(&self) -> Provider {
+        Provider::Google
+    }
+
+    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+        conversation::of(messages)
+    }
+
+    /// `model` may say what it is one of: `models/gemini-2.5-flash`, `tunedModels/mine`.
+    fn path(&self, model: &str, stream: bool) -> String {
+        let (kind, name) = match model.split_once('/') {
+            Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
+            _ => ("models", model),
+        };
+        let method = if stream {
+            "streamGenerateContent?alt=sse"
+        } else {
+            "generateContent"
+        };
+        format!("{kind}/{}:{method}", segment(name))
+    }
+
+    fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
+        let mut headers = json_headers();
+        if let Some(key) = key {
+            put_secret(&mut headers, HeaderName::from_static("x-goog-api-key"), key)?;
+        }
+        Ok(headers)
+    }
+
+    fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
+        let mut body = Map::new();
+        if let Some(system) = &turn.conversation.system {
+            body.insert("systemInstruction".to_owned(), system.clone());
+        }
+        let mut contents = turn.conversation.messages.clone();
+        if wants_signatures(model) {
+            contents.iter_mut().for_each(sign);
+        }
+        body.insert("contents".to_owned(), Value::Array(contents));
+        if !turn.tools.is_empty() {
+            let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
+            body.insert("tools".to_owned(), json!([{"functionDeclarations": tools}]));
+        }
+        let config = generation_config(turn);
+        if !config.is_empty() {
+            body.insert("generationConfig".to_owned(), Value::Object(config));
+        }
+        add_extra(&mut body, &turn.options.extra);
+        without_idle_members(&mut body, &["toolConfig"]);
+        Value::Object(body)
+    }
+
+    fn answer(&self, body: Value) -> Result<Answer, ModelError> {
+        read_answer(body)
+    }
+
+    fn stream(&self) -> Box<dyn AnswerStream> {
+        Box::<stream::ContentStream>::default()
+    }
+
+    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        failure::of(Some(status), &body)
+    }
+}
+
+fn generation_config(turn: &Turn<'_>) -> Map<String, Value> {
+    let options = turn.options;
+    let mut config = Map::new();
+    if let Some(temperature) = options.temperature {
+        config.insert("temperature".to_owned(), json!(temperature));
+    }
+    if let Some(top_p) = options.top_p {
+        config.insert("topP".to_owned(), json!(top_p));
+    }
+    if let Some(tokens) = options.max_output_tokens {
+        config.insert("maxOutputTokens".to_owned(), json!(tokens));
+    }
+    if !options.stop.is_empty() {
+        config.insert("stopSequences".to_owned(), json!(options.stop));
+    }
+    config
+}
+
+/// Whether it is a Gemini of generation 3 or later.
+fn wants_signatures(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or_default();
+    let generation = name.strip_prefix("gemini-").and_then(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse::<u32>().ok()
+    });
+    // `gemini-flash-latest` and the like are of the newest generation.
+    generation.is_none_or(|generation| generation >= 3) && name.starts_with("gemini-")
+}
+
+/// Puts a signature on the first call of a model's message, which is where the API wants it.
+fn sign(content: &mut Value) {
+    let parts = content.get_mut("parts").and_then(Value::as_array_mut);
+    let mut calls = parts
+        .into_iter()
+        .flatten()
+        .filter(|part| part.get("functionCall").is_some());
+    if let Some(Value::Object(first)) = calls.next() {
+        first
+            .entry("thoughtSignature")
+            .or_insert_with(|| json!(NO_SIGNATURE));
+    }
+}
+
+/// Reads a whole response.
+fn read_answer(body: Value) -> Result<Answer, ModelError> {
+    if failure::is_error(&body) {
+        return Err(failure::of(None, &body));
+    }
+    let calls = parse_tool_calls(Provider::Google, &body).map_err(|error| unread(&error))?;
+    Ok(Answer {
+        finish: finish(&body, !calls.is_empty()),
+        usage: usage(&body),
+        body,
+    })
+}
+
+fn finish(body: &Value, has_calls: bool) -> Finish {
+    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
+    let Some(reason) = text("/candidates/0/finishReason") else {
+        return match text("/promptFeedback/blockReason") {
+            Some(_) => Finish::Filtered,
+            None if has_calls => Finish::ToolCalls,
+            None => Finish::Stop,
+        };
+    };
+    match reason {
+        "STOP" if has_calls => Finish::ToolCalls,
+        "STOP" => Finish::Stop,
+        "MAX_TOKENS" => Finish::Length,
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => Finish::Filtered,
+        // MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, TOO_MANY_TOOL_CALLS, OTHER, ...
+        other => Finish::Other(other.to_owned()),
+    }
+}
+
+fn usage(body: &Value) -> Usage {
+    let count = |key: &str| {
+        body.pointer(&format!("/usageMetadata/{key}"))
+            .and_then(Value::as_u64)
+            .unwrap_or(0)
+    };
+    Usage {
+        // Those of the cache are within those of the prompt.
+        input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
+        output_tokens: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
+        cached_tokens: count("cachedContentTokenCount"),
+    }
+}

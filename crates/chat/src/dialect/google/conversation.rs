@@ -1,0 +1,118 @@
+use pillion_core::tool::ToolCall;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::message::{Image, ImageSource, Message, Part, failure_text, read};
+use crate::{Conversation, ModelError, ModelErrorKind};
+
+/// Writes messages as Google's contents: the system's beside them, and those of one role that
+/// follow each other as one.
+pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
+    let mut system = Vec::new();
+    let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
+    for (index, message) in read(messages)?.into_iter().enumerate() {
+        let (role, parts): (_, Vec<_>) = match message {
+            Message::System(text) => {
+                if !text.is_empty() {
+                    system.push(json!({"text": text}));
+                }
+                continue;
+            }
+            Message::User(parts) => ("user", parts.iter().map(part).collect()),
+            Message::Assistant { parts, calls } => {
+                let words = parts.iter().map(part);
+                ("model", words.chain(calls.iter().map(call)).collect())
+            }
+            Message::Tool {
+                tool_name, parts, ..
+            } => ("user", vec![result(&tool_name, &parts, index)?]),
+        };
+        match contents.last_mut() {
+            _ if parts.is_empty() => {}
+            Some((last, there)) if *last == role => there.extend(parts),
+            _ => contents.push((role, parts)),
+        }
+    }
+    if contents.is_empty() {
+        return Err(ModelError::new(
+            ModelErrorKind::Refused,
+            "messages has nothing that a user or a model said",
+        ));
+    }
+    Ok(Conversation {
+        system: (!system.is_empty()).then(|| json!({"parts": system})),
+        messages: contents
+            .into_iter()
+            .map(|(role, parts)| json!({"role": role, "parts": parts}))
+            .collect(),
+    })
+}
+
+fn part(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => json!({"text": text}),
+        Part::Refusal(text) => json!({"text": text}),
+        Part::Image(image) => picture(image),
+    }
+}
+
+fn picture(image: &Image<'_>) -> Value {
+    match &image.source {
+        ImageSource::Inline { media_type, data } => {
+            json!({"inlineData": {"mimeType": media_type, "data": data}})
+        }
+        ImageSource::Url => {
+            let mut file = Map::new();
+            if let Some(media_type) = media_type_of(image.url) {
+                file.insert("mimeType".to_owned(), json!(media_type));
+            }
+            file.insert("fileUri".to_owned(), json!(image.url));
+            json!({"fileData": file})
+        }
+    }
+}
+
+/// What the ending of a URL's path says of the kind of image.
+fn media_type_of(url: &str) -> Option<&'static str> {
+    let path = url.split(['?', '#']).next()?;
+    let (_, ending) = path.rsplit_once('.')?;
+    match ending.to_ascii_lowercase().as_str() {
+        "png" => Some("image/png"),
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "webp" => Some("image/webp"),
+        "gif" => Some("image/gif"),
+        "heic" => Some("image/heic"),
+        "heif" => Some("image/heif"),
+        _ => None,
+    }
+}
+
+/// Without the id, which is another provider's: calls and results belong together by their order
+/// then, as the API has it.
+fn call(call: &ToolCall) -> Value {
+    json!({"functionCall": {"name": call.name, "args": call.arguments_object()}})
+}
+
+fn result(tool_name: &str, parts: &[Part<'_>], index: usize) -> Result<Value, ModelError> {
+    let response = match failure_text(parts) {
+        Some(error) => json!({"error": error}),
+        None => json!({"result": text_of(parts, index)?}),
+    };
+    Ok(json!({"functionResponse": {"name": tool_name, "response": response}}))
+}
+
+fn text_of(parts: &[Part<'_>], index: usize) -> Result<String, ModelError> {
+    let mut all = String::new();
+    for part in parts {
+        match part {
+            Part::Text(text) => all.push_str(text),
+            Part::Refusal(text) => all.push_str(text),
+            Part::Image(_) => {
+                return Err(ModelError::new(
+                    ModelErrorKind::Refused,
+                    format!("messages[{index}].content has an image, and a result is text"),
+                ));
+            }
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,77 @@
+use std::time::Duration;
+
+use pillion_core::provider::Provider;
+use serde_json::Value;
+
+use crate::dialect::failure::{Failure, of_status};
+use crate::{ModelError, ModelErrorKind};
+
+/// Reads `{"error": {"code", "message", "status", "details"}}`, which comes in an array where the
+/// answer would have been one of chunks.
+pub(super) fn of(status: Option<u16>, body: &Value) -> ModelError {
+    let error = unwrapped(body).get("error").unwrap_or(&Value::Null);
+    let details = error.get("details").and_then(Value::as_array);
+    let details = details.map(Vec::as_slice).unwrap_or_default();
+    let has_bad_key = details.iter().any(|detail| {
+        matches!(
+            detail.get("reason").and_then(Value::as_str),
+            Some("API_KEY_INVALID" | "ACCESS_TOKEN_EXPIRED" | "CREDENTIALS_MISSING")
+        )
+    });
+    let kind = if has_bad_key {
+        Some(ModelErrorKind::Unauthorized)
+    } else {
+        kind(error)
+    };
+    let failure = Failure {
+        status,
+        kind,
+        message: error.get("message").and_then(Value::as_str),
+    };
+    ModelError {
+        retry_after: details.iter().find_map(retry_delay),
+        ..failure.into_error(Provider::Google)
+    }
+}
+
+pub(super) fn is_error(body: &Value) -> bool {
+    unwrapped(body)
+        .get("error")
+        .is_some_and(|error| !error.is_null())
+}
+
+fn unwrapped(body: &Value) -> &Value {
+    match body {
+        Value::Array(items) => items.first().unwrap_or(&Value::Null),
+        other => other,
+    }
+}
+
+/// The names are those of `google.rpc.Code`.
+fn kind(error: &Value) -> Option<ModelErrorKind> {
+    match error.get("status").and_then(Value::as_str) {
+        Some("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE") => Some(of_status(400)),
+        Some("UNAUTHENTICATED") => Some(of_status(401)),
+        Some("PERMISSION_DENIED") => Some(of_status(403)),
+        Some("NOT_FOUND" | "UNIMPLEMENTED") => Some(of_status(404)),
+        Some("RESOURCE_EXHAUSTED") => Some(of_status(429)),
+        Some("INTERNAL" | "UNKNOWN" | "ABORTED" | "DATA_LOSS") => Some(of_status(500)),
+        Some("UNAVAILABLE") => Some(of_status(503)),
+        Some("DEADLINE_EXCEEDED" | "CANCELLED") => Some(of_status(504)),
+        _ => {
+            let code = error.get("code").and_then(Value::as_u64)?;
+            u16::try_from(code).ok().map(of_status)
+        }
+    }
+}
+
+/// The delay of a `google.rpc.RetryInfo`: seconds with a fraction, such as `47.5s`.
+fn retry_delay(detail: &Value) -> Option<Duration> {
+    let seconds: f64 = detail
+        .get("retryDelay")?
+        .as_str()?
+        .strip_suffix('s')?
+        .parse()
+        .ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}

@@ -1,0 +1,210 @@
+use pillion_core::mcp::SseEvent;
+use pillion_core::provider::{Provider, made_up_call_id};
+use serde_json::{Map, Value, json};
+
+use super::super::failure::malformed;
+use super::super::{AnswerStream, event};
+use super::{failure, read_answer};
+use crate::{Answer, Delta, ModelError};
+
+/// Puts a streamed response together. Each event is a response with some of the parts; what stands
+/// beside those is as of the last event that had it.
+#[derive(Default)]
+pub(super) struct ContentStream {
+    /// The response without its candidates.
+    response: Map<String, Value>,
+    /// The first candidate without its parts, once there is one.
+    candidate: Option<Map<String, Value>>,
+    /// The candidate's content without its parts.
+    content: Map<String, Value>,
+    parts: Vec<Value>,
+    calls: usize,
+}
+
+impl AnswerStream for ContentStream {
+    fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let Some(data) = event::data(Provider::Google, event)? else {
+            return Ok(());
+        };
+        if failure::is_error(&data) {
+            return Err(failure::of(None, &data));
+        }
+        let Value::Object(mut data) = data else {
+            return Err(broken("an event is not an object"));
+        };
+        // The ids of calls may be made of it, so that it counts only if it comes before they do.
+        let response_id = data.shift_remove("responseId");
+        if let Some(id) = response_id.filter(|id| id.is_string() && self.calls == 0) {
+            self.response.insert("responseId".to_owned(), id);
+        }
+        for (key, value) in data {
+            match (key.as_str(), value) {
+                (_, Value::Null) => {}
+                ("candidates", Value::Array(candidates)) => {
+                    // Of several candidates the first counts.
+                    let first = candidates
+                        .into_iter()
+                        .find(|candidate| candidate["index"].as_u64().unwrap_or(0) == 0);
+                    if let Some(candidate) = first {
+                        self.add_candidate(candidate, deltas)?;
+                    }
+                }
+                ("candidates", _) => return Err(broken("candidates is not an array")),
+                (_, value) => {
+                    self.response.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Never, for the API has no event for it: the connection ends, and why the answer did has to have
+    /// been said by then. Some models say that in every chunk.
+    fn is_complete(&self) -> bool {
+        false
+    }
+
+    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+        if !self.has_ended() {
+            return Err(broken("the stream broke off"));
+        }
+        let mut body = Map::new();
+        if let Some(rest) = self.candidate {
+            let mut content = Map::new();
+            if !self.parts.is_empty() {
+                content.insert("parts".to_owned(), Value::Array(self.parts));
+            }
+            content.extend(self.content);
+            let mut candidate = Map::new();
+            if !content.is_empty() {
+                candidate.insert("content".to_owned(), Value::Object(content));
+            }
+            candidate.extend(rest);
+            body.insert("candidates".to_owned(), json!([candidate]));
+        }
+        body.extend(self.response);
+        read_answer(Value::Object(body))
+    }
+}
+
+impl ContentStream {
+    /// Whether it has been said why the answer ended, or that there is none.
+    fn has_ended(&self) -> bool {
+        let feedback = self.response.get("promptFeedback");
+        let is_blocked = feedback.is_some_and(|feedback| feedback["blockReason"].is_string());
+        let candidate = self.candidate.as_ref();
+        is_blocked || candidate.is_some_and(|candidate| candidate.contains_key("finishReason"))
+    }
+
+    fn add_candidate(
+        &mut self,
+        candidate: Value,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
+        let Value::Object(members) = candidate else {
+            return Err(broken("candidates[0] is not an object"));
+        };
+        let mut rest = self.candidate.take().unwrap_or_default();
+        for (key, value) in members {
+            match (key.as_str(), value) {
+                (_, Value::Null) => {}
+                ("content", Value::Object(content)) => self.add_content(content, deltas)?,
+                ("content", _) => return Err(broken("candidates[0].content is not an object")),
+                (_, value) => {
+                    rest.insert(key, value);
+                }
+            }
+        }
+        self.candidate = Some(rest);
+        Ok(())
+    }
+
+    fn add_content(
+        &mut self,
+        content: Map<String, Value>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
+        for (key, value) in content {
+            match (key.as_str(), value) {
+                (_, Value::Null) => {}
+                ("parts", Value::Array(parts)) => {
+                    for part in parts {
+                        self.add_part(part, deltas)?;
+                    }
+                }
+                ("parts", _) => return Err(broken("candidates[0].content.parts is not an array")),
+                (_, value) => {
+                    self.content.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_part(&mut self, part: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        if let Some(call) = part.get("functionCall") {
+            // The rest would come in events of a form that has to be asked for.
+            if call["willContinue"] == json!(true) || call.get("partialArgs").is_some() {
+                return Err(broken("the arguments of a call come in pieces"));
+            }
+            deltas.push(self.call(call));
+            self.calls += 1;
+        } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
+            let text = text.to_owned();
+            deltas.push(if part["thought"] == json!(true) {
+                Delta::Thought(text)
+            } else {
+                Delta::Text(text)
+            });
+        }
+        if !self.join(&part) {
+            self.parts.push(part);
+        }
+        Ok(())
+    }
+
+    /// A call comes whole.
+    fn call(&self, call: &Value) -> Delta {
+        let response_id = self.response.get("responseId").and_then(Value::as_str);
+        let id = match call["id"].as_str() {
+            Some(id) => id.to_owned(),
+            None => made_up_call_id(response_id, self.calls),
+        };
+        let args = call.get("args").filter(|args| !args.is_null());
+        Delta::ToolCall {
+            index: self.calls,
+            id: Some(id),
+            name: call["name"].as_str().map(str::to_owned),
+            arguments: args.map_or_else(|| "{}".to_owned(), Value::to_string),
+        }
+    }
+
+    /// Adds plain text to the part before it, as it would stand in an answer that is not streamed.
+    /// Parts with signatures stay apart: Google's documentation forbids joining them with others.
+    fn join(&mut self, part: &Value) -> bool {
+        let Some(text) = plain_text(part) else {
+            return false;
+        };
+        match self.parts.last_mut() {
+            Some(last) if plain_text(last).is_some() && last["thought"] == part["thought"] => {
+                if let Value::String(there) = &mut last["text"] {
+                    there.push_str(text);
+                }
+                true
+            }
+            // The last chunk has an empty text beside the reason.
+            _ => text.is_empty(),
+        }
+    }
+}
+
+/// The text of a part that has nothing else, but that it is a thought.
+fn plain_text(part: &Value) -> Option<&str> {
+    let members = part.as_object()?;
+    let is_plain = members.keys().all(|key| key == "text" || key == "thought");
+    members.get("text")?.as_str().filter(|_| is_plain)
+}
+
+fn broken(what: &str) -> ModelError {
+    malformed(Provider::Google, what)
+}

@@ -1,0 +1,168 @@
+//! Reads the messages that applications hold, in the shapes of OpenAI's chat completions. Each
+//! provider's file writes them in its own.
+
+mod node;
+mod part;
+
+use std::collections::HashMap;
+
+use pillion_core::tool::ToolCall;
+use serde_json::Value;
+
+use crate::ModelError;
+use node::Node;
+pub(super) use part::{Image, ImageSource, Part};
+
+/// A message that has been read.
+#[derive(Debug)]
+pub(super) enum Message<'a> {
+    /// Of role `system` or `developer`.
+    System(String),
+    /// What the user says and shows.
+    User(Vec<Part<'a>>),
+    /// What the model said, and the calls that it made.
+    Assistant {
+        parts: Vec<Part<'a>>,
+        calls: Vec<ToolCall>,
+    },
+    /// The result of a call of an earlier message.
+    Tool {
+        call_id: &'a str,
+        tool_name: String,
+        parts: Vec<Part<'a>>,
+    },
+}
+
+/// The text of a result, and whether it is that of a failure: a JSON object with `error` and nothing
+/// else, which is what [`ToolResult::to_message_format`](pillion_core::tool::ToolResult::to_message_format)
+/// writes (requirement A8).
+pub(super) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
+    let [Part::Text(text)] = parts else {
+        return None;
+    };
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(members)) if members.len() == 1 => match members.get("error") {
+            Some(Value::String(error)) => Some(error.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Reads all messages.
+///
+/// # Errors
+/// [`Refused`](crate::ModelErrorKind::Refused) with the place, such as `messages[3].content[0]`.
+pub(super) fn read(messages: &[Value]) -> Result<Vec<Message<'_>>, ModelError> {
+    if messages.is_empty() {
+        return Err(node::refused("messages is empty"));
+    }
+    // The tools of the calls so far, by the calls' ids.
+    let mut called = HashMap::new();
+    let mut read = Vec::with_capacity(messages.len());
+    for (index, value) in messages.iter().enumerate() {
+        let message = read_message(&Node::new(value, format!("messages[{index}]")), &called)?;
+        if let Message::Assistant { calls, .. } = &message {
+            called.extend(
+                calls
+                    .iter()
+                    .map(|call| (call.id.clone(), call.name.clone())),
+            );
+        }
+        read.push(message);
+    }
+    Ok(read)
+}
+
+fn read_message<'a>(
+    message: &Node<'a>,
+    called: &HashMap<String, String>,
+) -> Result<Message<'a>, ModelError> {
+    let role = message.required("role")?;
+    match role.text()? {
+        "system" | "developer" => Ok(Message::System(system_text(message)?)),
+        "user" => {
+            let mut parts = part::of_content(message)?;
+            if let Some(name) = message.optional("name")? {
+                part::put_name(&mut parts, name.text()?);
+            }
+            Ok(Message::User(parts))
+        }
+        "assistant" => assistant(message),
+        "tool" => {
+            let id = message.required("tool_call_id")?;
+            let call_id = id.text()?;
+            let tool_name = called
+                .get(call_id)
+                .ok_or_else(|| id.refused("names no call of an earlier message"))?;
+            Ok(Message::Tool {
+                call_id,
+                tool_name: tool_name.clone(),
+                parts: part::of_content(message)?,
+            })
+        }
+        _ => Err(role.refused("is none of system, developer, user, assistant and tool")),
+    }
+}
+
+fn system_text(message: &Node<'_>) -> Result<String, ModelError> {
+    let parts = part::of_content(message)?;
+    let mut text = String::new();
+    for part in parts {
+        match part {
+            Part::Text(more) => text.push_str(&more),
+            Part::Refusal(_) | Part::Image(_) => {
+                return Err(message.refused("takes text only, for it is of role system"));
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn assistant<'a>(message: &Node<'a>) -> Result<Message<'a>, ModelError> {
+    let mut parts = part::of_content(message)?;
+    if let Some(refusal) = message.optional("refusal")? {
+        parts.push(Part::Refusal(refusal.text()?));
+    }
+    if parts.iter().any(|part| matches!(part, Part::Image(_))) {
+        return Err(message.refused("takes text only, for it is of role assistant"));
+    }
+    if message.optional("function_call")?.is_some() {
+        return Err(message.refused("has a function_call, which tool_calls replaced"));
+    }
+    let mut calls = Vec::new();
+    if let Some(list) = message.optional("tool_calls")? {
+        for call in list.items()? {
+            calls.push(read_call(&call)?);
+        }
+    }
+    Ok(Message::Assistant { parts, calls })
+}
+
+/// Absent and blank arguments are none.
+fn read_call(call: &Node<'_>) -> Result<ToolCall, ModelError> {
+    if let Some(kind) = call.optional("type")?
+        && kind.text()? != "function"
+    {
+        return Err(kind.refused("is not 'function'"));
+    }
+    let function = call.required("function")?;
+    let arguments = match function.optional("arguments")? {
+        Some(arguments) => arguments.value().clone(),
+        None => Value::Null,
+    };
+    let is_blank = arguments
+        .as_str()
+        .is_some_and(|text| text.trim().is_empty());
+    Ok(ToolCall::new(
+        call.required("id")?.text()?,
+        function.required("name")?.text()?,
+        if is_blank { Value::Null } else { arguments },
+    ))
+}
+
+#[cfg(test)]
+mod tests;

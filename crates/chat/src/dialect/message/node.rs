@@ -1,0 +1,71 @@
+use serde_json::Value;
+
+use crate::{ModelError, ModelErrorKind};
+
+/// A place in the messages: the value, and the path to it for the errors.
+pub(super) struct Node<'a> {
+    value: &'a Value,
+    path: String,
+}
+
+/// An error that says what cannot be read.
+pub(super) fn refused(what: impl Into<String>) -> ModelError {
+    ModelError::new(ModelErrorKind::Refused, what)
+}
+
+impl<'a> Node<'a> {
+    pub(super) fn new(value: &'a Value, path: String) -> Self {
+        Self { value, path }
+    }
+
+    pub(super) fn value(&self) -> &'a Value {
+        self.value
+    }
+
+    /// An error at this place.
+    pub(super) fn refused(&self, what: &str) -> ModelError {
+        refused(format!("{} {what}", self.path))
+    }
+
+    /// The member `key`, or none if it is absent or `null`.
+    pub(super) fn optional(&self, key: &str) -> Result<Option<Self>, ModelError> {
+        let Value::Object(members) = self.value else {
+            return Err(self.wrong_type("an object"));
+        };
+        let value = members.get(key).filter(|value| !value.is_null());
+        Ok(value.map(|value| Self::new(value, format!("{}.{key}", self.path))))
+    }
+
+    pub(super) fn required(&self, key: &str) -> Result<Self, ModelError> {
+        self.optional(key)?
+            .ok_or_else(|| refused(format!("{}.{key} is missing", self.path)))
+    }
+
+    pub(super) fn items(&self) -> Result<impl Iterator<Item = Node<'a>> + '_, ModelError> {
+        let Value::Array(items) = self.value else {
+            return Err(self.wrong_type("an array"));
+        };
+        Ok(items
+            .iter()
+            .enumerate()
+            .map(|(index, value)| Node::new(value, format!("{}[{index}]", self.path))))
+    }
+
+    pub(super) fn text(&self) -> Result<&'a str, ModelError> {
+        self.value
+            .as_str()
+            .ok_or_else(|| self.wrong_type("a string"))
+    }
+
+    pub(super) fn wrong_type(&self, expected: &str) -> ModelError {
+        let found = match self.value {
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        };
+        self.refused(&format!("is {found}, expected {expected}"))
+    }
+}

@@ -1,0 +1,120 @@
+use pillion_core::provider::Provider;
+use serde_json::{Value, json};
+
+use super::super::golden_tests::dialects;
+use crate::{ModelErrorKind, dialect::Dialect};
+
+fn refusal(dialect: &dyn Dialect, messages: &Value) -> String {
+    let error = dialect
+        .conversation(messages.as_array().unwrap())
+        .unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Refused);
+    error.message
+}
+
+#[test]
+fn h1_what_cannot_be_read_is_refused_with_its_place() {
+    let image = |url: &str| {
+        json!([{"role": "user", "content": [
+            {"type": "text", "text": "x"},
+            {"type": "image_url", "image_url": {"url": url}},
+        ]}])
+    };
+    let call = |call: Value| json!([{"role": "assistant", "tool_calls": [call]}]);
+    for (messages, words) in [
+        (json!([]), "messages is empty"),
+        (json!(["hi"]), "messages[0] is a string, expected an object"),
+        (json!([{"content": "x"}]), "messages[0].role is missing"),
+        (
+            json!([{"role": "user", "content": "x"}, {"role": "function", "content": "x"}]),
+            "messages[1].role is none of system, developer, user, assistant and tool",
+        ),
+        (
+            json!([{"role": "user", "content": 5}]),
+            "messages[0].content is a number, expected a string or an array",
+        ),
+        (
+            json!([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]),
+            "messages[0].content[0].type is none of text, image_url and refusal",
+        ),
+        (
+            json!([{"role": "user", "content": [{"type": "text", "text": null}]}]),
+            "messages[0].content[0].text is missing",
+        ),
+        (
+            image("ftp://host/x.png"),
+            "messages[0].content[1].image_url.url is neither a data URL nor one of http or https",
+        ),
+        (
+            image("data:image/png,abc"),
+            "messages[0].content[1].image_url.url is no data URL of an image in base64",
+        ),
+        (
+            image("data:text/html;base64,abcd"),
+            "messages[0].content[1].image_url.url is no data URL of an image in base64",
+        ),
+        (
+            image("data:image/png;base64,a b"),
+            "messages[0].content[1].image_url.url is no data URL of an image in base64",
+        ),
+        (
+            json!([{"role": "system", "content": image("https://h/x.png")[0]["content"]}]),
+            "messages[0] takes text only, for it is of role system",
+        ),
+        (
+            json!([{"role": "assistant", "content": image("https://h/x.png")[0]["content"]}]),
+            "messages[0] takes text only, for it is of role assistant",
+        ),
+        (
+            json!([{"role": "assistant", "function_call": {"name": "x"}}]),
+            "messages[0] has a function_call, which tool_calls replaced",
+        ),
+        (
+            call(json!({"id": "1", "type": "custom", "custom": {}})),
+            "messages[0].tool_calls[0].type is not 'function'",
+        ),
+        (
+            call(json!({"id": "1", "function": {}})),
+            "messages[0].tool_calls[0].function.name is missing",
+        ),
+        (
+            call(json!({"function": {"name": "x"}})),
+            "messages[0].tool_calls[0].id is missing",
+        ),
+        (
+            json!([{"role": "tool", "tool_call_id": "1", "content": "x"}]),
+            "messages[0].tool_call_id names no call of an earlier message",
+        ),
+        (
+            json!([{"role": "system", "content": "x"}, {"role": "user", "content": ""}]),
+            "messages has nothing that a user or a model said",
+        ),
+    ] {
+        for dialect in dialects() {
+            if dialect.provider() == Provider::OpenAiChat {
+                // The messages are its own, and go as they came.
+                continue;
+            }
+            assert_eq!(refusal(dialect.as_ref(), &messages), words);
+        }
+    }
+}
+
+/// Data URLs as browsers and PHP write them.
+#[test]
+fn h1_data_urls_are_read_in_all_their_forms() {
+    for url in [
+        "data:image/PNG;base64,aGk=",
+        "DATA:image/png;name=x.png;Base64,aGk=",
+    ] {
+        let messages = [json!({"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": url}}]})];
+        let conversation = super::super::anthropic::Anthropic
+            .conversation(&messages)
+            .unwrap();
+        assert_eq!(
+            conversation.messages[0]["content"][0]["source"],
+            json!({"type": "base64", "media_type": "image/png", "data": "aGk="})
+        );
+    }
+}

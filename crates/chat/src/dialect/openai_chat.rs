@@ -1,0 +1,268 @@
+//! OpenAI's chat completions, and the many servers that imitate them.
+
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use http::HeaderMap;
+use pillion_core::provider::{Provider, format_tools};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::failure::{Failure, malformed};
+use super::request::{add_extra, json_headers, put_bearer};
+use super::{AnswerStream, Dialect};
+use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
+
+/// The host of OpenAI itself, and what the names end with under which Azure has the same.
+const OWN_HOSTS: [&str; 3] = ["api.openai.com", ".api.openai.com", ".openai.azure.com"];
+
+/// What OpenAI refuses in a request without tools.
+const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
+
+/// <https://platform.openai.com/docs/api-reference/chat>
+pub(super) struct OpenAiChat {
+    /// The member that says how long an answer may be.
+    longest_answer: &'static str,
+}
+
+impl OpenAiChat {
+    /// OpenAI's newer models refuse `max_tokens`, and many imitations know nothing else.
+    pub(super) fn at(base_url: &Url) -> Self {
+        let host = base_url.host_str().unwrap_or_default();
+        let is_own = OWN_HOSTS.iter().any(|own| match own.strip_prefix('.') {
+            Some(_) => host.ends_with(own),
+            None => host == *own,
+        });
+        Self {
+            longest_answer: if is_own {
+                "max_completion_tokens"
+            } else {
+                "max_tokens"
+            },
+        }
+    }
+}
+
+impl Dialect for OpenAiChat {
+    fn provider(&self) -> Provider {
+        Provider::OpenAiChat
+    }
+
+    /// The messages as they came.
+    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+        for (place, message) in messages.iter().enumerate() {
+            if !message["role"].is_string() {
+                return Err(ModelError::new(
+                    ModelErrorKind::Refused,
+                    format!("messages[{place}] must be an object with a role"),
+                ));
+            }
+        }
+        Ok(Conversation {
+            system: None,
+            messages: messages.to_vec(),
+        })
+    }
+
+    fn path(&self, _model: &str, _stream: bool) -> String {
+        "chat/completions".to_owned()
+    }
+
+    fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
+        let mut headers = json_headers();
+        if let Some(key) = key {
+            put_bearer(&mut headers, key)?;
+        }
+        Ok(headers)
+    }
+
+    fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
+        let options = turn.options;
+        let mut body = Map::new();
+        let mut put = |key: &str, value: Value| {
+            body.insert(key.to_owned(), value);
+        };
+        put("model", json!(model));
+        put("messages", json!(turn.conversation.messages));
+        if !turn.tools.is_empty() {
+            let tools = turn.tools.iter().map(AsRef::as_ref);
+            put("tools", json!(format_tools(Provider::OpenAiChat, tools)));
+        }
+        if let Some(temperature) = options.temperature {
+            put("temperature", json!(temperature));
+        }
+        if let Some(top_p) = options.top_p {
+            put("top_p", json!(top_p));
+        }
+        if let Some(tokens) = options.max_output_tokens {
+            put(self.longest_answer, json!(tokens));
+        }
+        if !options.stop.is_empty() {
+            put("stop", json!(options.stop));
+        }
+        if turn.stream {
+            put("stream_options", json!({"include_usage": true}));
+        }
+        add_extra(&mut body, &options.extra);
+        body.insert("stream".to_owned(), json!(turn.stream));
+        if !body.contains_key("tools") {
+            for key in OF_TOOLS {
+                body.remove(key);
+            }
+        }
+        Value::Object(body)
+    }
+
+    fn answer(&self, body: Value) -> Result<Answer, ModelError> {
+        read_answer(body)
+    }
+
+    fn stream(&self) -> Box<dyn AnswerStream> {
+        Box::<stream::ChunkStream>::default()
+    }
+
+    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        Failure {
+            status: Some(status),
+            ..reported(&body)
+        }
+        .into_error(Provider::OpenAiChat)
+    }
+}
+
+/// Reads a whole answer. Calls that came without an id get one.
+fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
+    if is_error(&body) {
+        return Err(reported(&body).into_error(Provider::OpenAiChat));
+    }
+    let usage = usage(&body);
+    let turn = body["id"].as_str().map(str::to_owned);
+    let choice = body
+        .pointer_mut("/choices/0")
+        .and_then(Value::as_object_mut);
+    let Some(choice) = choice else {
+        return Err(broken("choices[0] is missing"));
+    };
+    let message = choice.get_mut("message").and_then(Value::as_object_mut);
+    let Some(message) = message else {
+        return Err(broken("choices[0].message is missing"));
+    };
+    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+    let calls = calls.map(Vec::as_mut_slice).unwrap_or_default();
+    for (place, call) in calls.iter_mut().enumerate() {
+        name_call(call, turn.as_deref(), place);
+    }
+    let finish = finish(choice.get("finish_reason"), !calls_of(choice).is_empty());
+    Ok(Answer {
+        body,
+        finish,
+        usage,
+    })
+}
+
+/// Gives a call an id that has none.
+fn name_call(call: &mut Value, turn: Option<&str>, place: usize) {
+    let has_id = call["id"].as_str().is_some_and(|id| !id.is_empty());
+    if let (false, Some(call)) = (has_id, call.as_object_mut()) {
+        let id = json!(made_up_id(turn, place));
+        call.insert("id".to_owned(), id);
+    }
+}
+
+/// An id for a call that came without: the answer's own keeps those of two answers apart.
+fn made_up_id(turn: Option<&str>, place: usize) -> String {
+    let turn = turn.unwrap_or_default().bytes();
+    let turn: String = turn
+        .filter(u8::is_ascii_alphanumeric)
+        .take(32)
+        .map(char::from)
+        .collect();
+    format!("call_{turn}_{place}")
+}
+
+fn calls_of(choice: &Map<String, Value>) -> &[Value] {
+    let calls = choice
+        .get("message")
+        .and_then(|message| message["tool_calls"].as_array());
+    calls.map(Vec::as_slice).unwrap_or_default()
+}
+
+fn finish(reason: Option<&Value>, has_calls: bool) -> Finish {
+    match reason.and_then(Value::as_str) {
+        Some("length") => Finish::Length,
+        Some("content_filter") => Finish::Filtered,
+        Some("tool_calls" | "function_call") => Finish::ToolCalls,
+        // Some imitations say `stop` of an answer with calls, or nothing at all.
+        Some("stop") | None if has_calls => Finish::ToolCalls,
+        Some("stop") | None => Finish::Stop,
+        Some(other) => Finish::Other(other.to_owned()),
+    }
+}
+
+fn usage(body: &Value) -> Usage {
+    let usage = &body["usage"];
+    let tokens = |value: &Value| value.as_u64().unwrap_or(0);
+    Usage {
+        input_tokens: tokens(&usage["prompt_tokens"]),
+        output_tokens: tokens(&usage["completion_tokens"]),
+        cached_tokens: tokens(&usage["prompt_tokens_details"]["cached_tokens"]),
+    }
+}
+
+/// Whether a body, or a chunk of a stream, is an error instead.
+fn is_error(body: &Value) -> bool {
+    !matches!(body.get("error"), None | Some(Value::Null)) || body["object"] == "error"
+}
+
+/// What an error says of itself. Most have `{"error": {"message", "type", "code"}}`; some imitations leave the
+/// outer object out, or say no more than a text.
+fn reported(body: &Value) -> Failure<'_> {
+    let error = body.get("error").unwrap_or(body);
+    let texts = [&error["code"], &error["type"]];
+    let kinds = texts.into_iter().filter_map(Value::as_str);
+    let status = error["code"].as_u64().or_else(|| error["status"].as_u64());
+    Failure {
+        status: None,
+        kind: kinds.filter_map(kind).next().or_else(|| {
+            status
+                .and_then(|status| u16::try_from(status).ok())
+                .and_then(of_code)
+        }),
+        message: match error {
+            Value::String(message) => Some(message),
+            error => error["message"]
+                .as_str()
+                .or_else(|| body["detail"].as_str()),
+        },
+    }
+}
+
+fn of_code(code: u16) -> Option<ModelErrorKind> {
+    (400..600)
+        .contains(&code)
+        .then(|| super::failure::of_status(code))
+}
+
+/// What OpenAI's own codes and types come to; of the others the status decides.
+fn kind(word: &str) -> Option<ModelErrorKind> {
+    Some(match word {
+        "context_length_exceeded" | "string_above_max_length" => ModelErrorKind::ContextTooLong,
+        "insufficient_quota" | "billing_hard_limit_reached" | "billing_not_active" => {
+            ModelErrorKind::Exhausted
+        }
+        "invalid_api_key" | "authentication_error" | "permission_error" => {
+            ModelErrorKind::Unauthorized
+        }
+        "rate_limit_exceeded" | "rate_limit_error" | "requests" | "tokens" => {
+            ModelErrorKind::RateLimited
+        }
+        "server_error" | "overloaded_error" | "service_unavailable" => ModelErrorKind::Unavailable,
+        _ => return None,
+    })
+}
+
+fn broken(what: &str) -> ModelError {
+    malformed(Provider::OpenAiChat, what)
+}

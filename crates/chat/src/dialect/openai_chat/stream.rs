@@ -1,0 +1,157 @@
+mod calls;
+
+use pillion_core::mcp::SseEvent;
+use pillion_core::provider::Provider;
+use serde_json::{Map, Value, json};
+
+use super::super::AnswerStream;
+use super::{broken, is_error, read_answer, reported};
+use crate::{Answer, Delta, ModelError};
+use calls::Calls;
+
+/// The members in which servers pass on what a model thinks.
+const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+
+/// Puts the chunks of a chat completion together (requirement H6). OpenAI ends a stream with
+/// `[DONE]`; an imitation that does not has at least to say why the answer ended.
+#[derive(Default)]
+pub(super) struct ChunkStream {
+    /// The members of the completion that are no choices, as the last chunk with them had them.
+    completion: Map<String, Value>,
+    message: Map<String, Value>,
+    calls: Calls,
+    finish_reason: Option<Value>,
+    is_done: bool,
+}
+
+impl AnswerStream for ChunkStream {
+    fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            self.is_done = true;
+            return Ok(());
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        let chunk: Value =
+            serde_json::from_str(data).map_err(|_| broken("an event is not JSON"))?;
+        if is_error(&chunk) || event.event == "error" {
+            return Err(reported(&chunk).into_error(Provider::OpenAiChat));
+        }
+        let Value::Object(chunk) = chunk else {
+            return Err(broken("an event is not an object"));
+        };
+        for (key, value) in chunk {
+            match (key.as_str(), value) {
+                ("choices", Value::Array(choices)) => {
+                    for choice in choices {
+                        self.add_choice(choice, deltas)?;
+                    }
+                }
+                ("choices", Value::Null) | ("usage", Value::Null) => {}
+                ("choices", _) => return Err(broken("choices is no array")),
+                (_, value) => {
+                    self.completion.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_done
+    }
+
+    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+        if !self.is_done && self.finish_reason.is_none() {
+            return Err(broken("the stream broke off"));
+        }
+        let mut message = self.message;
+        message.entry("role").or_insert(json!("assistant"));
+        message.entry("content").or_insert(Value::Null);
+        let calls = self.calls.into_values();
+        if !calls.is_empty() {
+            message.insert("tool_calls".to_owned(), Value::Array(calls));
+        }
+        let mut body = self.completion;
+        body.insert("object".to_owned(), json!("chat.completion"));
+        let choice = json!({
+            "index": 0,
+            "message": message,
+            "finish_reason": self.finish_reason,
+        });
+        body.insert("choices".to_owned(), json!([choice]));
+        read_answer(Value::Object(body))
+    }
+}
+
+impl ChunkStream {
+    fn add_choice(&mut self, choice: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let Value::Object(mut choice) = choice else {
+            return Err(broken("a choice is no object"));
+        };
+        // Of several choices the first counts.
+        if choice.get("index").and_then(Value::as_u64).unwrap_or(0) != 0 {
+            return Ok(());
+        }
+        if let Some(reason) = choice
+            .remove("finish_reason")
+            .filter(|reason| !reason.is_null())
+        {
+            self.finish_reason = Some(reason);
+        }
+        // An imitation that does not stream puts the whole message into one chunk.
+        let delta = choice.remove("delta").or_else(|| choice.remove("message"));
+        match delta {
+            Some(Value::Object(delta)) => self.add_delta(delta, deltas),
+            None | Some(Value::Null) => Ok(()),
+            Some(_) => Err(broken("a delta is no object")),
+        }
+    }
+
+    fn add_delta(
+        &mut self,
+        delta: Map<String, Value>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
+        let mut has_thought = false;
+        for (key, value) in delta {
+            match (key.as_str(), value) {
+                (_, Value::Null) => {}
+                ("tool_calls", Value::Array(pieces)) => {
+                    for piece in pieces {
+                        self.calls.add(piece, deltas)?;
+                    }
+                }
+                ("tool_calls", _) => return Err(broken("tool_calls is no array")),
+                ("role", role) => {
+                    self.message.insert(key, role);
+                }
+                (name, value) => {
+                    if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
+                        if name == "content" || name == "refusal" {
+                            deltas.push(Delta::Text(text.to_owned()));
+                        } else if THOUGHTS.contains(&name) && !has_thought {
+                            // Some send the same under both names.
+                            has_thought = true;
+                            deltas.push(Delta::Thought(text.to_owned()));
+                        }
+                    }
+                    join(self.message.entry(key).or_insert(Value::Null), value);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds what a delta says of a member to what was said before: text and lists grow, all else is
+/// replaced.
+fn join(there: &mut Value, more: Value) {
+    match (there, more) {
+        (Value::String(there), Value::String(more)) => there.push_str(&more),
+        (Value::Array(there), Value::Array(more)) => there.extend(more),
+        (there, more) => *there = more,
+    }
+}

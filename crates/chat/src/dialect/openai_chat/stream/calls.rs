@@ -1,0 +1,145 @@
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::broken;
+use crate::{Delta, ModelError};
+
+/// The calls of an answer, put together from their pieces. OpenAI says of each piece which call it
+/// belongs to by `index`. Imitations leave that out, or say 0 of all; a piece of theirs begins a call
+/// where it has another id, or a name and no id, and otherwise goes on with the last.
+#[derive(Default)]
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    by_index: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
+}
+
+/// One of them.
+#[derive(Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    /// What else stands in the call: some providers want it back.
+    rest: Map<String, Value>,
+}
+
+/// A piece of one.
+struct Piece {
+    index: Option<u64>,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: String,
+    rest: Map<String, Value>,
+}
+
+impl Calls {
+    pub(super) fn add(&mut self, piece: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let piece = Piece::read(piece)?;
+        let place = self.place(&piece);
+        let call = &mut self.calls[place];
+        if let (true, Some(id)) = (call.id.is_empty(), &piece.id) {
+            call.id.clone_from(id);
+            self.by_id.insert(id.clone(), place);
+        }
+        // Some repeat the name with each piece.
+        if let Some(name) = &piece.name
+            && call.name != *name
+        {
+            call.name.push_str(name);
+        }
+        call.arguments.push_str(&piece.arguments);
+        call.rest.extend(piece.rest);
+        deltas.push(Delta::ToolCall {
+            index: place,
+            id: piece.id,
+            name: piece.name,
+            arguments: piece.arguments,
+        });
+        Ok(())
+    }
+
+    /// The call that a piece belongs to, which may be a new one.
+    fn place(&mut self, piece: &Piece) -> usize {
+        let known = match (piece.index, &piece.id) {
+            (Some(index), id) => self.by_index.get(&index).copied().filter(|place| {
+                let call = &self.calls[*place];
+                let is_other = id.as_ref().is_some_and(|id| *id != call.id);
+                call.id.is_empty() || !is_other || piece.name.is_none()
+            }),
+            (None, Some(id)) => self.by_id.get(id).copied(),
+            (None, None) if piece.name.is_none() => self.calls.len().checked_sub(1),
+            (None, None) => None,
+        };
+        let place = known.unwrap_or_else(|| {
+            self.calls.push(Call {
+                index: piece.index,
+                ..Call::default()
+            });
+            self.calls.len() - 1
+        });
+        if let Some(index) = piece.index {
+            self.by_index.insert(index, place);
+        }
+        place
+    }
+
+    /// The calls as they stand in a message, in the order of their indexes.
+    pub(super) fn into_values(mut self) -> Vec<Value> {
+        if self.calls.iter().all(|call| call.index.is_some()) {
+            self.calls.sort_by_key(|call| call.index);
+        }
+        self.calls.into_iter().map(Call::into_value).collect()
+    }
+}
+
+impl Call {
+    fn into_value(self) -> Value {
+        let mut call = Map::new();
+        call.insert("id".to_owned(), json!(self.id));
+        call.insert("type".to_owned(), json!("function"));
+        let arguments = match self.arguments.as_str() {
+            "" => "{}".to_owned(),
+            _ => self.arguments,
+        };
+        let function = json!({"name": self.name, "arguments": arguments});
+        call.insert("function".to_owned(), function);
+        call.extend(self.rest);
+        Value::Object(call)
+    }
+}
+
+impl Piece {
+    fn read(piece: Value) -> Result<Self, ModelError> {
+        let Value::Object(mut rest) = piece else {
+            return Err(broken("a tool call is no object"));
+        };
+        let text = |value: Option<Value>| match value {
+            Some(Value::String(text)) if !text.is_empty() => Some(text),
+            _ => None,
+        };
+        let index = rest.remove("index").and_then(|index| index.as_u64());
+        let id = text(rest.remove("id"));
+        let mut function = match rest.remove("function") {
+            Some(Value::Object(function)) => function,
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => return Err(broken("the function of a tool call is no object")),
+        };
+        let arguments = match function.remove("arguments") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text,
+            // Some imitations give an object, whole.
+            Some(other) => other.to_string(),
+        };
+        rest.retain(|_, value| !value.is_null());
+        Ok(Self {
+            index,
+            id,
+            name: text(function.remove("name")),
+            arguments,
+            rest,
+        })
+    }
+}

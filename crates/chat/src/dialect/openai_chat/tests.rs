@@ -1,0 +1,364 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use pillion_core::mcp::SseDecoder;
+use pillion_core::provider::{assistant_messages, parse_tool_calls};
+use pillion_core::tool::ToolDefinition;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Delta, TurnOptions};
+
+fn dialect() -> OpenAiChat {
+    OpenAiChat::at(&"http://127.0.0.1:11434/v1".parse().unwrap())
+}
+
+/// Reads a stream that arrives in these pieces.
+fn read<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Result<Answer, ModelError>, Vec<Delta>) {
+    let mut decoder = SseDecoder::new(1 << 20);
+    let mut stream = dialect().stream();
+    let mut deltas = Vec::new();
+    for piece in pieces {
+        decoder.feed(piece).unwrap();
+        while let Some(event) = decoder.next_event() {
+            if let Err(error) = stream.push(&event, &mut deltas) {
+                return (Err(error), deltas);
+            }
+        }
+    }
+    (stream.finish(), deltas)
+}
+
+fn events(data: &[Value]) -> String {
+    data.iter()
+        .map(|data| format!("data: {data}\n\n"))
+        .collect()
+}
+
+/// A stream of choices with these deltas, and its end.
+fn streamed(deltas: &[Value]) -> (Answer, Vec<Delta>) {
+    let chunk = |delta: &Value| json!({"id": "c1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]});
+    let mut chunks: Vec<_> = deltas.iter().map(chunk).collect();
+    chunks.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}));
+    let text = events(&chunks) + "data: [DONE]\n\n";
+    let (answer, deltas) = read([text.as_bytes()]);
+    (answer.unwrap(), deltas)
+}
+
+fn calls(answer: &Answer) -> Vec<(String, String, String)> {
+    let calls = parse_tool_calls(Provider::OpenAiChat, &answer.body).unwrap();
+    let calls = calls.into_iter().map(|call| {
+        let arguments = call.arguments_text();
+        (call.id, call.name, arguments)
+    });
+    calls.collect()
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
+    (id.to_owned(), name.to_owned(), arguments.to_owned())
+}
+
+#[test]
+fn h1_a_request_has_tools_options_and_extra() {
+    let ping = ToolDefinition::builder("ping", "Says pong")
+        .build()
+        .unwrap();
+    let messages = [json!({"role": "user", "content": "Ping?", "name": "ada"})];
+    let conversation = dialect().conversation(&messages).unwrap();
+    let options = TurnOptions {
+        temperature: Some(0.5),
+        top_p: Some(0.9),
+        max_output_tokens: Some(100),
+        stop: vec!["END".to_owned()],
+        extra: json!({"seed": 7, "temperature": 0.1})
+            .as_object()
+            .unwrap()
+            .clone(),
+    };
+    let tools = [Arc::new(ping.clone())];
+    let turn = Turn {
+        conversation: &conversation,
+        tools: &tools,
+        options: &options,
+        stream: true,
+        deadline: Instant::now(),
+    };
+    let expected = json!({
+        "model": "m",
+        "messages": [{"role": "user", "content": "Ping?", "name": "ada"}],
+        "tools": [ping.to_schema()],
+        "temperature": 0.1,
+        "top_p": 0.9,
+        "max_tokens": 100,
+        "stop": ["END"],
+        "stream_options": {"include_usage": true},
+        "seed": 7,
+        "stream": true,
+    });
+    assert_eq!(dialect().body("m", &turn), expected);
+}
+
+#[test]
+fn h4_a_request_without_tools_says_nothing_of_them() {
+    let conversation = Conversation::default();
+    let options = TurnOptions {
+        max_output_tokens: Some(5),
+        extra: json!({"tool_choice": "auto", "parallel_tool_calls": false})
+            .as_object()
+            .unwrap()
+            .clone(),
+        ..TurnOptions::default()
+    };
+    let turn = Turn {
+        conversation: &conversation,
+        tools: &[],
+        options: &options,
+        stream: false,
+        deadline: Instant::now(),
+    };
+    let own = OpenAiChat::at(&"https://api.openai.com/v1".parse().unwrap());
+    assert_eq!(
+        own.body("m", &turn),
+        json!({"model": "m", "messages": [], "max_completion_tokens": 5, "stream": false})
+    );
+}
+
+#[test]
+fn h4_a_message_without_role_is_refused_with_its_place() {
+    let error = dialect()
+        .conversation(&[json!({"role": "user"}), json!("hello")])
+        .unwrap_err();
+    assert_eq!(error.kind, ModelErrorKind::Refused);
+    assert_eq!(error.message, "messages[1] must be an object with a role");
+}
+
+#[test]
+fn h6_pieces_of_calls_are_joined_by_index() {
+    let (answer, deltas) = streamed(&[
+        json!({"role": "assistant", "content": null}),
+        json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "roll", "arguments": ""}}]}),
+        json!({"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "time", "arguments": ""}}]}),
+        json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"dice\":"}}, {"index": 1, "function": {"arguments": "{\"tz\""}}]}),
+        json!({"tool_calls": [{"index": 1, "function": {"arguments": ":\"UTC\"}"}}, {"index": 0, "function": {"arguments": "\"2d6\"}"}}]}),
+    ]);
+    let expected = [
+        call("a", "roll", "{\"dice\":\"2d6\"}"),
+        call("b", "time", "{\"tz\":\"UTC\"}"),
+    ];
+    assert_eq!(calls(&answer), expected);
+    assert_eq!(answer.finish, Finish::ToolCalls);
+    assert_eq!(
+        deltas[0],
+        Delta::ToolCall {
+            index: 0,
+            id: Some("a".into()),
+            name: Some("roll".into()),
+            arguments: String::new()
+        }
+    );
+    assert_eq!(
+        deltas.last(),
+        Some(&Delta::ToolCall {
+            index: 0,
+            id: None,
+            name: None,
+            arguments: "\"2d6\"}".into()
+        })
+    );
+}
+
+#[test]
+fn h6_imitations_leave_out_indexes_and_ids() {
+    // Whole calls, each in a chunk of its own, with nothing to tell them apart but their names.
+    let (answer, _) = streamed(&[
+        json!({"tool_calls": [{"function": {"name": "roll", "arguments": "{}"}}]}),
+        json!({"tool_calls": [{"function": {"name": "roll", "arguments": {"dice": "1d4"}}}]}),
+    ]);
+    assert_eq!(
+        calls(&answer),
+        [
+            call("call_c1_0", "roll", "{}"),
+            call("call_c1_1", "roll", "{\"dice\":\"1d4\"}")
+        ]
+    );
+    // Every call has index 0.
+    let (answer, _) = streamed(&[
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}}]}),
+        json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "time", "arguments": "{"}}]}),
+        json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "time", "arguments": "}"}}]}),
+    ]);
+    assert_eq!(
+        calls(&answer),
+        [call("a", "roll", "{}"), call("b", "time", "{}")]
+    );
+    // Pieces without index go on with the last call, or with that of their id.
+    let (answer, _) = streamed(&[
+        json!({"tool_calls": [{"id": "a", "function": {"name": "roll"}}]}),
+        json!({"tool_calls": [{"function": {"arguments": "{\"x\""}}]}),
+        json!({"tool_calls": [{"id": "b", "function": {"name": "time", "arguments": "{}"}}]}),
+        json!({"tool_calls": [{"id": "a", "function": {"arguments": ":1}"}}]}),
+    ]);
+    assert_eq!(
+        calls(&answer),
+        [call("a", "roll", "{\"x\":1}"), call("b", "time", "{}")]
+    );
+}
+
+#[test]
+fn h6_usage_comes_in_a_chunk_of_its_own_and_thoughts_are_kept() {
+    let text = events(&[
+        json!({"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {"role": "assistant", "reasoning_content": "Hm"}}]}),
+        json!({"choices": [{"index": 0, "delta": {"reasoning_content": "m.", "content": null}}]}),
+        json!({"choices": [{"index": 0, "delta": {"content": "Hel"}}, {"index": 1, "delta": {"content": "Bye"}}]}),
+        json!({"choices": [{"index": 0, "delta": {"content": "lo"}, "finish_reason": "stop"}], "usage": null}),
+        json!({"choices": null, "usage": {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}}}),
+    ]);
+    // It does not say that it is done.
+    let (answer, deltas) = read([text.as_bytes()]);
+    let answer = answer.unwrap();
+    assert_eq!(answer.finish, Finish::Stop);
+    let usage = Usage {
+        input_tokens: 9,
+        output_tokens: 3,
+        cached_tokens: 8,
+    };
+    assert_eq!(answer.usage, usage);
+    assert_eq!(
+        assistant_messages(Provider::OpenAiChat, &answer.body).unwrap(),
+        [json!({"role": "assistant", "reasoning_content": "Hmm.", "content": "Hello"})]
+    );
+    let expected = [
+        Delta::Thought("Hm".into()),
+        Delta::Thought("m.".into()),
+        Delta::Text("Hel".into()),
+        Delta::Text("lo".into()),
+    ];
+    assert_eq!(deltas, expected);
+}
+
+#[test]
+fn h6_what_else_stands_in_a_call_is_kept_for_the_way_back() {
+    let extra = json!({"google": {"thought_signature": "CiIB"}});
+    let (answer, _) = streamed(&[
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}, "extra_content": extra}]}),
+    ]);
+    let messages = assistant_messages(Provider::OpenAiChat, &answer.body).unwrap();
+    assert_eq!(messages[0]["tool_calls"][0]["extra_content"], extra);
+}
+
+#[test]
+fn h4_a_stream_that_breaks_off_or_errs_is_no_answer() {
+    let start = json!({"choices": [{"index": 0, "delta": {"content": "Hel"}}]});
+    let (answer, _) = read([events(std::slice::from_ref(&start)).as_bytes()]);
+    assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Malformed);
+
+    for (event, kind) in [
+        (
+            json!({"error": {"message": "boom"}}),
+            ModelErrorKind::Malformed,
+        ),
+        (
+            json!({"error": {"code": "context_length_exceeded", "message": "x"}}),
+            ModelErrorKind::ContextTooLong,
+        ),
+        (
+            json!({"error": {"code": 502, "message": "x"}}),
+            ModelErrorKind::Unavailable,
+        ),
+        (
+            json!({"error": "Rate limit", "choices": 3}),
+            ModelErrorKind::Malformed,
+        ),
+        (json!(["no", "object"]), ModelErrorKind::Malformed),
+        (
+            json!({"choices": [{"delta": []}]}),
+            ModelErrorKind::Malformed,
+        ),
+        (
+            json!({"choices": [{"delta": {"tool_calls": [7]}}]}),
+            ModelErrorKind::Malformed,
+        ),
+    ] {
+        let (answer, _) = read([events(&[start.clone(), event.clone()]).as_bytes()]);
+        assert_eq!(answer.unwrap_err().kind, kind, "{event}");
+    }
+    let (answer, _) = read([b"data: {\"choices\": [\n\n".as_slice()]);
+    assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Malformed);
+}
+
+#[test]
+fn h4_an_answer_of_status_200_may_be_none() {
+    for body in [
+        json!(null),
+        json!({}),
+        json!({"choices": []}),
+        json!({"choices": [{"message": null}]}),
+    ] {
+        let error = dialect().answer(body.clone()).unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Malformed, "{body}");
+    }
+    let error = dialect()
+        .answer(json!({"error": {"message": "no such model"}}))
+        .unwrap_err();
+    assert!(error.message.contains("no such model"), "{error}");
+}
+
+#[test]
+fn h4_failures_are_told_apart() {
+    let with =
+        |code: &str| json!({"error": {"message": "Sorry", "type": code, "code": code}}).to_string();
+    for (status, body, kind) in [
+        (401, with("invalid_api_key"), ModelErrorKind::Unauthorized),
+        (403, String::new(), ModelErrorKind::Unauthorized),
+        (
+            429,
+            with("rate_limit_exceeded"),
+            ModelErrorKind::RateLimited,
+        ),
+        (429, with("insufficient_quota"), ModelErrorKind::Exhausted),
+        (
+            400,
+            with("context_length_exceeded"),
+            ModelErrorKind::ContextTooLong,
+        ),
+        (
+            400,
+            r#"{"object":"error","message":"This model's maximum context length is 8 tokens"}"#
+                .into(),
+            ModelErrorKind::ContextTooLong,
+        ),
+        (400, with("invalid_request_error"), ModelErrorKind::Refused),
+        (404, "<html>".into(), ModelErrorKind::Refused),
+        (500, with("server_error"), ModelErrorKind::Unavailable),
+        (529, String::new(), ModelErrorKind::Unavailable),
+    ] {
+        let error = dialect().failure(status, body.as_bytes());
+        assert_eq!((error.kind, error.status), (kind, Some(status)), "{body}");
+    }
+    let error = dialect().failure(400, with("invalid_request_error").as_bytes());
+    assert!(error.message.contains("Sorry"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn h6_an_answer_is_the_same_wherever_it_is_cut(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+        let text = events(&[
+            json!({"id": "c1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Grüße, 世界 "}}]}),
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{\"dice"}}]}}]}),
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": "\": \"2d6\"}"}}]}}]}),
+            json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+            json!({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
+        ]) + ": a comment\r\n\r\ndata: [DONE]\r\n\r\n";
+        let bytes = text.as_bytes();
+        let mut ends: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+        ends.extend([0, bytes.len()]);
+        ends.sort_unstable();
+        let pieces = ends.windows(2).map(|ends| &bytes[ends[0]..ends[1]]);
+        let (whole, whole_deltas) = read([bytes]);
+        let (cut, cut_deltas) = read(pieces);
+        prop_assert_eq!(whole.unwrap(), cut.unwrap());
+        prop_assert_eq!(whole_deltas, cut_deltas);
+    }
+}

@@ -1,0 +1,207 @@
+//! OpenAI's Responses, as documented under `platform.openai.com/docs/api-reference/responses`.
+//!
+//! Nothing is kept at OpenAI: each request has the whole conversation, with what reasoning models
+//! thought in encrypted form.
+
+mod conversation;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use http::HeaderMap;
+use pillion_core::provider::{Provider, assistant_text, format_tools, parse_tool_calls};
+use serde_json::{Map, Value, json};
+
+use super::failure::{Failure, of_status, unread};
+use super::request::{add_extra, json_headers, put_bearer, without_idle_members};
+use super::{AnswerStream, Dialect};
+use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
+
+/// OpenAI's Responses.
+pub(super) struct OpenAiResponses;
+
+impl Dialect for OpenAiResponses {
+    fn provider(&self) -> Provider {
+        Provider::OpenAiResponses
+    }
+
+    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+        conversation::of(messages)
+    }
+
+    fn path(&self, _model: &str, _stream: bool) -> String {
+        "responses".to_owned()
+    }
+
+    fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
+        let mut headers = json_headers();
+        if let Some(key) = key {
+            put_bearer(&mut headers, key)?;
+        }
+        Ok(headers)
+    }
+
+    /// `stop` is not sent: the API has nothing of the kind.
+    fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
+        let options = turn.options;
+        let mut body = Map::new();
+        body.insert("model".to_owned(), json!(model));
+        if let Some(instructions) = &turn.conversation.system {
+            body.insert("instructions".to_owned(), instructions.clone());
+        }
+        body.insert("input".to_owned(), json!(turn.conversation.messages));
+        if !turn.tools.is_empty() {
+            let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
+            body.insert("tools".to_owned(), json!(tools));
+        }
+        if let Some(temperature) = options.temperature {
+            body.insert("temperature".to_owned(), json!(temperature));
+        }
+        if let Some(top_p) = options.top_p {
+            body.insert("top_p".to_owned(), json!(top_p));
+        }
+        if let Some(tokens) = options.max_output_tokens {
+            body.insert("max_output_tokens".to_owned(), json!(tokens));
+        }
+        body.insert("store".to_owned(), json!(false));
+        if is_reasoning_model(model) {
+            body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+        }
+        add_extra(&mut body, &options.extra);
+        without_idle_members(&mut body, &["tool_choice", "parallel_tool_calls"]);
+        body.insert("stream".to_owned(), json!(turn.stream));
+        Value::Object(body)
+    }
+
+    fn answer(&self, body: Value) -> Result<Answer, ModelError> {
+        read_answer(body)
+    }
+
+    fn stream(&self) -> Box<dyn AnswerStream> {
+        Box::<stream::ResponseStream>::default()
+    }
+
+    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        Failure {
+            status: Some(status),
+            ..reported(&body)
+        }
+        .into_error(self.provider())
+    }
+}
+
+/// Whether a model of OpenAI's thinks before it answers: the `o` series and those from GPT-5 on, but
+/// for the `chat` models. The others refuse a request for their encrypted reasoning.
+fn is_reasoning_model(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_prefix("ft:").unwrap_or(name);
+    let number = |rest: &str| {
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse::<u32>().ok()
+    };
+    let is_of_series = name.strip_prefix('o').and_then(number).is_some();
+    let is_late_gpt = name
+        .strip_prefix("gpt-")
+        .and_then(number)
+        .is_some_and(|generation| generation >= 5);
+    (is_of_series || is_late_gpt || name.starts_with("codex-")) && !name.contains("-chat")
+}
+
+/// Reads a whole response.
+fn read_answer(body: Value) -> Result<Answer, ModelError> {
+    if is_error(&body) {
+        return Err(reported(&body).into_error(Provider::OpenAiResponses));
+    }
+    let calls =
+        parse_tool_calls(Provider::OpenAiResponses, &body).map_err(|error| unread(&error))?;
+    assistant_text(Provider::OpenAiResponses, &body).map_err(|error| unread(&error))?;
+    Ok(Answer {
+        finish: finish(&body, !calls.is_empty()),
+        usage: usage(&body),
+        body,
+    })
+}
+
+fn finish(body: &Value, has_calls: bool) -> Finish {
+    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
+    match (text("/status"), text("/incomplete_details/reason")) {
+        (Some("incomplete"), Some("max_output_tokens")) => Finish::Length,
+        (Some("incomplete"), Some("content_filter")) => Finish::Filtered,
+        (Some("incomplete"), Some(other)) => Finish::Other(other.to_owned()),
+        (Some("completed") | None, _) => finish_of_output(&body["output"], has_calls),
+        (Some(other), _) => Finish::Other(other.to_owned()),
+    }
+}
+
+/// What the items say: a response that is complete does not say why it ended.
+fn finish_of_output(output: &Value, has_calls: bool) -> Finish {
+    let items = output.as_array().map(Vec::as_slice).unwrap_or_default();
+    let has_item = |kind: &str| items.iter().any(|item| item["type"] == kind);
+    let has_part = |kind: &str| {
+        let parts = items.iter().filter_map(|item| item["content"].as_array());
+        parts.flatten().any(|part| part["type"] == kind)
+    };
+    if has_calls {
+        Finish::ToolCalls
+    } else if has_item("mcp_approval_request") {
+        // OpenAI wants to call a tool of an MCP server by itself, and waits to be allowed.
+        Finish::Other("mcp_approval_request".to_owned())
+    } else if has_part("refusal") && !has_part("output_text") {
+        Finish::Filtered
+    } else {
+        Finish::Stop
+    }
+}
+
+/// Cached tokens are within those of the input, reasoning within those of the output.
+fn usage(body: &Value) -> Usage {
+    let count = |key: &str| {
+        body.pointer(&format!("/usage/{key}"))
+            .and_then(Value::as_u64)
+            .unwrap_or(0)
+    };
+    Usage {
+        input_tokens: count("input_tokens"),
+        output_tokens: count("output_tokens"),
+        cached_tokens: count("input_tokens_details/cached_tokens"),
+    }
+}
+
+fn is_error(body: &Value) -> bool {
+    body.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// Reads `{"error": {"message", "type", "param", "code"}}`.
+fn reported(body: &Value) -> Failure<'_> {
+    failure_of(body.get("error").unwrap_or(&Value::Null))
+}
+
+/// Reads what stands in `error`, or an event of type `error` itself.
+fn failure_of(error: &Value) -> Failure<'_> {
+    let message = match error {
+        Value::String(message) => Some(message.as_str()),
+        _ => error["message"].as_str(),
+    };
+    let kind = |word: &str| match word {
+        "context_length_exceeded" => Some(ModelErrorKind::ContextTooLong),
+        "invalid_api_key" | "authentication_error" => Some(of_status(401)),
+        "insufficient_quota" => Some(ModelErrorKind::Exhausted),
+        "rate_limit_exceeded" | "rate_limit_error" => Some(of_status(429)),
+        "server_error"
+        | "internal_error"
+        | "server_is_overloaded"
+        | "slow_down"
+        | "vector_store_timeout" => Some(of_status(503)),
+        "invalid_request_error" | "invalid_prompt" => Some(of_status(400)),
+        word if word.contains("image") => Some(of_status(400)),
+        _ => None,
+    };
+    let word = |key: &str| error[key].as_str().and_then(kind);
+    Failure {
+        status: None,
+        // The code says more than the type.
+        kind: word("code").or_else(|| word("type")),
+        message,
+    }
+}

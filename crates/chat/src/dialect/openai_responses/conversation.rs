@@ -1,0 +1,94 @@
+use serde_json::{Value, json};
+
+use crate::dialect::message::{Image, Message, Part, read};
+use crate::{Conversation, ModelError, ModelErrorKind};
+
+/// Writes messages as items: a message each, and an item for every call and every result. What the
+/// system says first is for `instructions`; what it says later stays in its place.
+pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
+    let mut instructions = Vec::new();
+    let mut items = Vec::new();
+    for message in read(messages)? {
+        match message {
+            Message::System(text) if text.is_empty() => {}
+            Message::System(text) if items.is_empty() => instructions.push(text),
+            Message::System(text) => {
+                items.push(item(
+                    "system",
+                    vec![json!({"type": "input_text", "text": text})],
+                ));
+            }
+            Message::User(parts) => {
+                if !parts.is_empty() {
+                    items.push(item("user", parts.iter().map(input)));
+                }
+            }
+            Message::Assistant { parts, calls } => {
+                if !parts.is_empty() {
+                    items.push(item("assistant", parts.iter().map(output)));
+                }
+                items.extend(calls.iter().map(|call| {
+                    json!({
+                        "type": "function_call",
+                        "call_id": call.id,
+                        "name": call.name,
+                        "arguments": call.arguments_text(),
+                    })
+                }));
+            }
+            Message::Tool { call_id, parts, .. } => items.push(json!({
+                "type": "function_call_output",
+                "call_id": call_id,
+                "output": result(&parts),
+            })),
+        }
+    }
+    if items.is_empty() {
+        return Err(ModelError::new(
+            ModelErrorKind::Refused,
+            "messages has nothing that a user or a model said",
+        ));
+    }
+    Ok(Conversation {
+        system: (!instructions.is_empty()).then(|| json!(instructions.join("\n\n"))),
+        messages: items,
+    })
+}
+
+fn item(role: &str, content: impl IntoIterator<Item = Value>) -> Value {
+    let content: Value = content.into_iter().collect();
+    json!({"type": "message", "role": role, "content": content})
+}
+
+fn input(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => json!({"type": "input_text", "text": text}),
+        Part::Refusal(text) => json!({"type": "input_text", "text": text}),
+        Part::Image(image) => picture(image),
+    }
+}
+
+fn output(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => json!({"type": "output_text", "text": text}),
+        Part::Refusal(text) => json!({"type": "refusal", "refusal": text}),
+        Part::Image(image) => picture(image),
+    }
+}
+
+fn picture(image: &Image<'_>) -> Value {
+    json!({
+        "type": "input_image",
+        "detail": image.detail.unwrap_or("auto"),
+        "image_url": image.url,
+    })
+}
+
+/// Text, or parts where there is more than that.
+fn result(parts: &[Part<'_>]) -> Value {
+    match parts {
+        [] => json!(""),
+        [Part::Text(text)] => json!(text),
+        _ => parts.iter().map(input).collect(),
+    }
+}

@@ -1,0 +1,161 @@
+use std::collections::BTreeMap;
+
+use pillion_core::mcp::SseEvent;
+use pillion_core::provider::Provider;
+use serde_json::{Value, json};
+
+use super::super::failure::malformed;
+use super::super::{AnswerStream, event};
+use super::{failure_of, is_error, read_answer, reported};
+use crate::{Answer, Delta, ModelError};
+
+/// Reads a streamed response. The last event has all of it; its items are those of the events before
+/// where it comes without them, as from some servers that imitate OpenAI's.
+#[derive(Default)]
+pub(super) struct ResponseStream {
+    response: Option<Value>,
+    /// The items that are done, by their place in the output.
+    items: BTreeMap<u64, Value>,
+    /// The calls that have begun, by the same.
+    calls: BTreeMap<u64, CallSoFar>,
+}
+
+struct CallSoFar {
+    index: usize,
+    /// How many bytes of its arguments have been given.
+    given: usize,
+}
+
+impl AnswerStream for ResponseStream {
+    fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let Some(mut data) = event::data(Provider::OpenAiResponses, event)? else {
+            return Ok(());
+        };
+        let place = data["output_index"].as_u64().unwrap_or(0);
+        match data["type"].as_str() {
+            Some("response.output_text.delta" | "response.refusal.delta") => {
+                say(&data, Delta::Text, deltas);
+            }
+            Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
+                say(&data, Delta::Thought, deltas);
+            }
+            Some("response.reasoning_summary_part.added")
+                if data["summary_index"].as_u64().unwrap_or(0) > 0 =>
+            {
+                deltas.push(Delta::Thought("\n\n".to_owned()));
+            }
+            Some("response.output_item.added") => self.begin(place, &data["item"], deltas),
+            Some("response.function_call_arguments.delta") => {
+                self.add_arguments(place, &data["delta"], deltas);
+            }
+            Some("response.output_item.done") => {
+                let item = data["item"].take();
+                self.begin(place, &item, deltas);
+                self.end(place, &item, deltas);
+                self.items.insert(place, item);
+            }
+            Some("response.completed" | "response.incomplete" | "response.failed") => {
+                let response = data["response"].take();
+                if is_error(&response) {
+                    return Err(reported(&response).into_error(Provider::OpenAiResponses));
+                }
+                self.response = Some(response);
+            }
+            Some("error") => {
+                let error = if is_error(&data) {
+                    &data["error"]
+                } else {
+                    &data
+                };
+                return Err(failure_of(error).into_error(Provider::OpenAiResponses));
+            }
+            None if is_error(&data) => {
+                return Err(reported(&data).into_error(Provider::OpenAiResponses));
+            }
+            // What says the same again in whole, what the provider does by itself, and what is
+            // still to come.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.response.is_some()
+    }
+
+    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+        let Some(Value::Object(mut response)) = self.response else {
+            return Err(broken("the stream broke off"));
+        };
+        let has_output = response
+            .get("output")
+            .and_then(Value::as_array)
+            .is_some_and(|output| !output.is_empty());
+        if !has_output {
+            let items: Vec<_> = self.items.into_values().collect();
+            response.insert("output".to_owned(), json!(items));
+        }
+        read_answer(Value::Object(response))
+    }
+}
+
+impl ResponseStream {
+    /// Begins a call, unless it has begun or the item is something else.
+    fn begin(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
+        if item["type"] != "function_call" || self.calls.contains_key(&place) {
+            return;
+        }
+        let text = |key: &str| item[key].as_str().map(str::to_owned);
+        let arguments = text("arguments").unwrap_or_default();
+        let call = CallSoFar {
+            index: self.calls.len(),
+            given: arguments.len(),
+        };
+        deltas.push(Delta::ToolCall {
+            index: call.index,
+            id: text("call_id"),
+            name: text("name"),
+            arguments,
+        });
+        self.calls.insert(place, call);
+    }
+
+    fn add_arguments(&mut self, place: u64, piece: &Value, deltas: &mut Vec<Delta>) {
+        if let Some(call) = self.calls.get_mut(&place)
+            && let Some(piece) = piece.as_str().filter(|piece| !piece.is_empty())
+        {
+            call.given += piece.len();
+            deltas.push(more_arguments(call.index, piece));
+        }
+    }
+
+    /// Gives what no piece had: some servers send arguments only with the whole item.
+    fn end(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
+        if let Some(call) = self.calls.get_mut(&place)
+            && call.given == 0
+        {
+            let arguments = item["arguments"].as_str().filter(|all| !all.is_empty());
+            deltas.push(more_arguments(call.index, arguments.unwrap_or("{}")));
+            call.given = 1;
+        }
+    }
+}
+
+fn say(data: &Value, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
+    if let Some(text) = data["delta"].as_str().filter(|text| !text.is_empty()) {
+        deltas.push(delta(text.to_owned()));
+    }
+}
+
+fn more_arguments(index: usize, arguments: &str) -> Delta {
+    Delta::ToolCall {
+        index,
+        id: None,
+        name: None,
+        arguments: arguments.to_owned(),
+    }
+}
+
+fn broken(what: &str) -> ModelError {
+    malformed(Provider::OpenAiResponses, what)
+}

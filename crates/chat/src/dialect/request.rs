@@ -1,0 +1,124 @@
+//! What the requests to all providers have in common.
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+
+use crate::{ModelError, ModelErrorKind};
+
+/// Lists that `extra` adds to; everything else in it stands in for what is there.
+const ADDED_TO: [&str; 3] = ["tools", "include", "mcp_servers"];
+
+/// What a segment of a path may hold as it is (RFC 3986, `unreserved`).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The headers of a request with a body of JSON.
+pub(super) fn json_headers() -> HeaderMap {
+    HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))])
+}
+
+/// Adds the key as a bearer token.
+pub(super) fn put_bearer(headers: &mut HeaderMap, key: &str) -> Result<(), ModelError> {
+    put_secret(headers, AUTHORIZATION, &format!("Bearer {key}"))
+}
+
+/// Adds a header that nothing prints.
+///
+/// # Errors
+/// [`Unauthorized`](ModelErrorKind::Unauthorized) when no header can carry the value.
+pub(super) fn put_secret(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    value: &str,
+) -> Result<(), ModelError> {
+    let mut value = HeaderValue::from_str(value).map_err(|_| {
+        ModelError::new(
+            ModelErrorKind::Unauthorized,
+            "The key has characters that no header can carry",
+        )
+    })?;
+    value.set_sensitive(true);
+    headers.insert(name, value);
+    Ok(())
+}
+
+/// One segment of a path.
+pub(super) fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+/// Puts what the caller says in the provider's own words into a body: objects member by member,
+/// tools beside those that are there, and all else in place of what is there.
+pub(super) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
+    for (key, value) in extra {
+        match (body.get_mut(key), value) {
+            (Some(Value::Object(there)), Value::Object(more)) => add_extra(there, more),
+            (Some(Value::Array(there)), Value::Array(more)) if ADDED_TO.contains(&key.as_str()) => {
+                there.extend(more.iter().cloned());
+            }
+            _ => {
+                body.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Takes out what is said of tools where there are none: the providers refuse that.
+pub(super) fn without_idle_members(body: &mut Map<String, Value>, of_tools: &[&str]) {
+    if !body.contains_key("tools") {
+        for key in of_tools {
+            body.shift_remove(*key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn h1_extra_is_merged_last() {
+        let mut body = json!({
+            "temperature": 1.0,
+            "tools": [{"name": "ping"}],
+            "generationConfig": {"topP": 0.5, "topK": 1},
+            "stop": ["a"],
+        });
+        let extra = json!({
+            "temperature": 0.2,
+            "tools": [{"type": "mcp"}],
+            "generationConfig": {"topK": 2},
+            "stop": ["b"],
+            "seed": 7,
+        });
+        add_extra(body.as_object_mut().unwrap(), extra.as_object().unwrap());
+        assert_eq!(
+            body,
+            json!({
+                "temperature": 0.2,
+                "tools": [{"name": "ping"}, {"type": "mcp"}],
+                "generationConfig": {"topP": 0.5, "topK": 2},
+                "stop": ["b"],
+                "seed": 7,
+            })
+        );
+    }
+
+    #[test]
+    fn h4_a_key_is_sensitive_or_refused() {
+        let mut headers = json_headers();
+        put_bearer(&mut headers, "sk-secret").unwrap();
+        assert_eq!(headers[AUTHORIZATION], "Bearer sk-secret");
+        assert!(!format!("{headers:?}").contains("sk-secret"));
+
+        let error = put_bearer(&mut headers, "sk-secret\n").unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Unauthorized);
+        assert!(!error.message.contains("sk-secret"));
+    }
+}

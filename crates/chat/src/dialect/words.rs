@@ -1,0 +1,105 @@
+//! What of a provider's words may be passed on.
+
+/// The longest text that is passed on, in characters.
+const MAX_CHARS: usize = 300;
+
+/// Runs of letters and digits of this length are taken for keys.
+const KEY_CHARS: usize = 32;
+
+/// How the keys of providers start.
+const KEY_PREFIXES: [&str; 9] = [
+    "sk-", "sk_", "pk-", "AIza", "AQ.", "xai-", "gsk_", "ya29.", "hf_",
+];
+
+/// A provider's words on one line: short, with no more than the host of a URL, and without anything
+/// that looks like a key or a part of one. None if nothing is left.
+pub(super) fn harmless(text: &str) -> Option<String> {
+    let mut said = String::new();
+    // Cutting first bounds the work on a text of megabytes.
+    let head: String = text.chars().take(4 * MAX_CHARS).collect();
+    for word in head.split_whitespace() {
+        if !said.is_empty() {
+            said.push(' ');
+        }
+        said.push_str(&harmless_word(word));
+    }
+    let cut: String = said.chars().take(MAX_CHARS).collect();
+    let cut = if cut.len() < said.len() {
+        format!("{cut}…")
+    } else {
+        cut
+    };
+    (!cut.is_empty()).then_some(cut)
+}
+
+fn harmless_word(word: &str) -> String {
+    if let Some((before, rest)) = word.split_once("://") {
+        let scheme_at = before
+            .trim_end_matches(|c: char| c.is_ascii_alphanumeric())
+            .len();
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // What stands before an `@` may be a password.
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let host: String = host
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || ".-:[]".contains(*c))
+            .collect();
+        return if looks_like_key(&before[..scheme_at]) {
+            format!("[…]{host}")
+        } else {
+            format!("{}{host}", &before[..scheme_at])
+        };
+    }
+    if looks_like_key(word) {
+        return "[…]".to_owned();
+    }
+    word.to_owned()
+}
+
+/// Keys, masked keys, and anything random enough to be one. A name like `claude-sonnet-4-5-20250929` is
+/// none: its runs of letters and digits are short.
+fn looks_like_key(word: &str) -> bool {
+    if word.contains("**") || word.contains("key=") || word.contains("token=") {
+        return true;
+    }
+    word.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
+        .any(|run| {
+            KEY_PREFIXES.iter().any(|prefix| run.starts_with(prefix))
+                || run
+                    .split(['-', '.'])
+                    .any(|part| part.len() >= KEY_CHARS && part.bytes().any(|b| b.is_ascii_digit()))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h4_what_a_provider_says_of_a_key_is_left_out() {
+        for (said, passed_on) in [
+            (
+                "Incorrect API key provided: sk-abc***xyz. You can find it at https://platform.openai.com/account/api-keys.",
+                "Incorrect API key provided: […] You can find it at platform.openai.com",
+            ),
+            ("key 'sk-proj-1234567890'.", "key […]"),
+            (
+                "GET https://u:p@host.example:8443/v1?key=AIzaSyA1",
+                "GET host.example:8443",
+            ),
+            ("„(https://ai.google.dev/x)", "„(ai.google.dev"),
+            ("token 0123456789abcdef0123456789abcdef", "token […]"),
+            (
+                "The model claude-sonnet-4-5-20250929 is\n overloaded",
+                "The model claude-sonnet-4-5-20250929 is overloaded",
+            ),
+        ] {
+            assert_eq!(harmless(said).as_deref(), Some(passed_on));
+        }
+        assert_eq!(harmless(" \n "), None);
+        assert_eq!(
+            harmless(&"ä".repeat(100_000)).map(|s| s.chars().count()),
+            Some(301)
+        );
+    }
+}

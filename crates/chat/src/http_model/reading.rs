@@ -1,0 +1,213 @@
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use pillion_core::egress::{HttpAnswer, HttpError};
+use pillion_core::mcp::SseDecoder;
+use pillion_core::provider::{Provider, assistant_text};
+
+use super::{FailedAttempt, retry};
+use crate::dialect::{self, Dialect};
+use crate::{Answer, Delta, ModelError, ModelErrorKind};
+
+/// The longest text of a failure that is read.
+const FAILURE_BYTES: usize = 64 * 1024;
+
+/// How much is read.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) answer_bytes: usize,
+    pub(super) event_bytes: usize,
+}
+
+/// Reads an answer of whatever form it has: some servers send JSON although a stream was asked
+/// for.
+pub(super) async fn read(
+    dialect: &dyn Dialect,
+    answer: HttpAnswer,
+    limits: Limits,
+    is_streamed: bool,
+    listener: &mut (dyn FnMut(Delta) + Send),
+) -> Result<Answer, FailedAttempt> {
+    let status = answer.status();
+    if !status.is_success() {
+        return Err(refusal(dialect, answer).await);
+    }
+    let provider = dialect.provider();
+    let mut body = Body {
+        says_events: says_events(&answer),
+        answer,
+        provider,
+        left: limits.answer_bytes,
+        limit: limits.answer_bytes,
+    };
+    let start = body.start().await?;
+    let read = if body.says_events || !start.starts_with(b"{") && !start.starts_with(b"[") {
+        let mut passed = |delta| {
+            if is_streamed {
+                listener(delta);
+            }
+        };
+        events(dialect, body, start, limits.event_bytes, &mut passed).await
+    } else {
+        whole(dialect, body, start, is_streamed, listener).await
+    };
+    read.map_err(|error| FailedAttempt {
+        may_repeat: is_passing(&error),
+        error,
+    })
+}
+
+/// What went wrong with the connection, in words that name no more of the URL than its host.
+pub(super) fn broken(provider: Provider, error: &HttpError) -> ModelError {
+    let kind = match error {
+        HttpError::Refused(_) => ModelErrorKind::Refused,
+        HttpError::Timeout => ModelErrorKind::Timeout,
+        HttpError::TooLong { .. } => ModelErrorKind::Malformed,
+        _ => ModelErrorKind::Unavailable,
+    };
+    ModelError::new(kind, format!("The provider '{provider}': {error}"))
+}
+
+/// Whether the provider says that it cannot answer just now.
+fn is_passing(error: &ModelError) -> bool {
+    // What broke off in the middle has no status: it may have cost something, and is not repeated.
+    let kind = matches!(
+        error.kind,
+        ModelErrorKind::Unavailable | ModelErrorKind::RateLimited
+    );
+    kind && error
+        .status
+        .is_some_and(|status| matches!(status, 408 | 409 | 425 | 429 | 500..))
+}
+
+/// What an answer of a status other than 2xx comes to.
+async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt {
+    let status = answer.status().as_u16();
+    let retry_after = retry::after(answer.headers());
+    let mut body = BytesMut::new();
+    // However it ends, the status has said the most.
+    while let Ok(Some(chunk)) = answer.chunk().await {
+        let room = FAILURE_BYTES - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if body.len() == FAILURE_BYTES {
+            break;
+        }
+    }
+    let failure = dialect.failure(status, &body);
+    let error = ModelError {
+        status: Some(status),
+        // Google says it in the body.
+        retry_after: retry_after.or(failure.retry_after),
+        ..failure
+    };
+    FailedAttempt {
+        may_repeat: is_passing(&error),
+        error,
+    }
+}
+
+async fn whole(
+    dialect: &dyn Dialect,
+    mut body: Body,
+    start: Bytes,
+    is_streamed: bool,
+    listener: &mut (dyn FnMut(Delta) + Send),
+) -> Result<Answer, ModelError> {
+    let mut read = BytesMut::from(start);
+    while let Some(chunk) = body.chunk().await? {
+        read.extend_from_slice(&chunk);
+    }
+    let json = serde_json::from_slice(&read)
+        .map_err(|error| body.malformed(&format!("it is no JSON ({error})")))?;
+    let answer = dialect.answer(json)?;
+    if is_streamed {
+        let text = assistant_text(body.provider, &answer.body).unwrap_or_default();
+        if !text.is_empty() {
+            listener(Delta::Text(text));
+        }
+    }
+    Ok(answer)
+}
+
+async fn events(
+    dialect: &dyn Dialect,
+    mut body: Body,
+    start: Bytes,
+    longest_event: usize,
+    listener: &mut (dyn FnMut(Delta) + Send),
+) -> Result<Answer, ModelError> {
+    let mut decoder = SseDecoder::new(longest_event);
+    let mut stream = dialect.stream();
+    let mut deltas = Vec::new();
+    let mut next = Some(start);
+    loop {
+        let fed = match &next {
+            Some(chunk) => decoder.feed(chunk),
+            None => decoder.finish(),
+        };
+        fed.map_err(|error| body.malformed(&error.to_string()))?;
+        while let Some(event) = decoder.next_event() {
+            let pushed = stream.push(&event, &mut deltas);
+            deltas.drain(..).for_each(&mut *listener);
+            pushed?;
+            if stream.is_complete() {
+                return stream.finish();
+            }
+        }
+        if next.is_none() {
+            return stream.finish();
+        }
+        next = match body.chunk().await {
+            Ok(next) => next,
+            // It may have said everything but that it has.
+            Err(error) => return stream.finish().map_err(|_| error),
+        };
+    }
+}
+
+fn says_events(answer: &HttpAnswer) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.trim_start()
+        .to_ascii_lowercase()
+        .starts_with("text/event-stream")
+}
+
+/// A body that is read up to a limit.
+struct Body {
+    answer: HttpAnswer,
+    says_events: bool,
+    provider: Provider,
+    left: usize,
+    limit: usize,
+}
+
+impl Body {
+    /// The first bytes that are no white space; none of an empty body.
+    async fn start(&mut self) -> Result<Bytes, ModelError> {
+        while let Some(chunk) = self.chunk().await? {
+            let start = chunk.trim_ascii_start();
+            if !start.is_empty() {
+                return Ok(chunk.slice_ref(start));
+            }
+        }
+        Ok(Bytes::new())
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
+        let chunk = self.answer.chunk().await;
+        let chunk = chunk.map_err(|error| broken(self.provider, &error))?;
+        let length = chunk.as_ref().map_or(0, Bytes::len);
+        match self.left.checked_sub(length) {
+            Some(left) => self.left = left,
+            None => {
+                let limit = self.limit;
+                return Err(broken(self.provider, &HttpError::TooLong { limit }));
+            }
+        }
+        Ok(chunk)
+    }
+
+    fn malformed(&self, what: &str) -> ModelError {
+        dialect::malformed(self.provider, what)
+    }
+}

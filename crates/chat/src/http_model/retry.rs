@@ -1,0 +1,83 @@
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use rand::RngExt as _;
+
+/// The longest pause that is taken without a word from the provider.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// How long to wait before the repetition after `retries` others: what the provider asks for, and
+/// otherwise a time between half and all of a pause that doubles, so that clients that failed
+/// together do not come back together.
+pub(super) fn pause(first: Duration, retries: u32, asked: Option<Duration>) -> Duration {
+    let most = first.saturating_mul(1 << retries.min(16)).min(LONGEST);
+    let share = rand::rng().random_range(0.5..=1.0);
+    let ours = most.mul_f64(share);
+    // All those who were told the same time come at the same time: a little later does no harm.
+    asked.map_or(ours, |asked| asked + first.min(asked).mul_f64(share / 10.0))
+}
+
+/// What `Retry-After` asks for, in seconds or as a date, or `retry-after-ms`, which OpenAI sends beside
+/// it and is more exact.
+pub(super) fn after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let milliseconds = text("retry-after-ms").and_then(|text| text.parse().ok());
+    if let Some(milliseconds) = milliseconds {
+        return seconds(milliseconds, 1000.0);
+    }
+    let text = text(RETRY_AFTER.as_str())?;
+    if let Ok(number) = text.parse() {
+        return seconds(number, 1.0);
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+fn seconds(number: f64, a_second: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(number / a_second).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn asked(name: &'static str, value: &str) -> Option<Duration> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_str(value).unwrap());
+        after(&headers)
+    }
+
+    #[test]
+    fn h4_retry_after_is_seconds_or_a_date_or_milliseconds() {
+        assert_eq!(asked("retry-after", "7"), Some(Duration::from_secs(7)));
+        assert_eq!(
+            asked("retry-after", "0.5"),
+            Some(Duration::from_millis(500))
+        );
+        assert_eq!(
+            asked("retry-after-ms", "40"),
+            Some(Duration::from_millis(40))
+        );
+        let past = "Sun, 06 Nov 1994 08:49:37 GMT";
+        assert_eq!(asked("retry-after", past), Some(Duration::ZERO));
+        for unreadable in ["", "soon", "-3", "inf", "NaN"] {
+            assert_eq!(asked("retry-after", unreadable), None, "{unreadable}");
+        }
+    }
+
+    #[test]
+    fn h4_pauses_double_and_are_not_all_the_same() {
+        let first = Duration::from_millis(100);
+        for (retries, most) in [(0, 100), (1, 200), (2, 400), (40, 30_000)] {
+            let pause = pause(first, retries, None);
+            let most = Duration::from_millis(most);
+            assert!((most / 2..=most).contains(&pause), "{retries}: {pause:?}");
+        }
+        let asked = Duration::from_secs(3);
+        let pause = pause(first, 0, Some(asked));
+        assert!((asked..asked + first).contains(&pause));
+    }
+}

@@ -1,0 +1,335 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant as StdInstant;
+
+use pillion_core::provider::assistant_text;
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmFault};
+use serde_json::json;
+
+use super::*;
+use crate::{TurnOptions, Usage};
+
+const KEY: &str = "correct-horse-1";
+
+fn config(llm: &FakeLlm) -> HttpModelConfig {
+    let base_url = llm.base_url.parse().unwrap();
+    HttpModelConfig {
+        retry_pause: Duration::from_millis(1),
+        timeout: Duration::from_secs(60),
+        ..HttpModelConfig::new(Provider::OpenAiChat, base_url, "fake")
+    }
+}
+
+/// Asks once, and gives what was heard meanwhile.
+async fn ask(config: HttpModelConfig, stream: bool) -> (Result<Answer, ModelError>, Vec<Delta>) {
+    let model = HttpModel::new(config).unwrap();
+    let conversation = model
+        .conversation(&[json!({"role": "user", "content": "Hi"})])
+        .unwrap();
+    let turn = Turn {
+        conversation: &conversation,
+        tools: &[],
+        options: &TurnOptions::default(),
+        stream,
+        deadline: StdInstant::now() + Duration::from_secs(60),
+    };
+    let mut heard = Vec::new();
+    let answer = model.respond(&turn, &mut |delta| heard.push(delta)).await;
+    (answer, heard)
+}
+
+async fn error(config: HttpModelConfig, stream: bool) -> ModelError {
+    ask(config, stream).await.0.unwrap_err()
+}
+
+fn text(answer: Result<Answer, ModelError>) -> String {
+    assistant_text(Provider::OpenAiChat, &answer.unwrap().body).unwrap()
+}
+
+fn heard_text(heard: &[Delta]) -> String {
+    let texts = heard.iter().filter_map(|delta| match delta {
+        Delta::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[tokio::test]
+async fn h6_a_streamed_answer_is_that_of_a_plain_one() {
+    let said = LlmAnswer::text("Three words here")
+        .thinking("Hm.")
+        .costing(11, 7)
+        .and_call("roll", "{\"dice\":\"4d6\"}")
+        .and_call("time", "{}");
+    let llm = FakeLlm::start([said]).await;
+    let (plain, heard) = ask(config(&llm), false).await;
+    assert!(heard.is_empty());
+    let (streamed, heard) = ask(config(&llm), true).await;
+    let (plain, streamed) = (plain.unwrap(), streamed.unwrap());
+    assert_eq!(
+        plain.body["choices"][0]["message"],
+        streamed.body["choices"][0]["message"]
+    );
+    assert_eq!(
+        (plain.usage, plain.finish),
+        (streamed.usage, streamed.finish)
+    );
+    assert_eq!(
+        plain.usage,
+        Usage {
+            input_tokens: 11,
+            output_tokens: 7,
+            cached_tokens: 0
+        }
+    );
+    assert_eq!(heard_text(&heard), "Three words here");
+    assert!(heard.len() > 8, "{heard:?}");
+}
+
+#[tokio::test]
+async fn h4_a_wrong_key_is_told_once_and_shown_nowhere() {
+    let refusal = LlmAnswer::refusal(
+        "401 Unauthorized",
+        "invalid_api_key",
+        &format!("Bad key {KEY}"),
+    );
+    let llm = FakeLlm::start([refusal]).await;
+    let config = config(&llm).with_key(SecretString::from(KEY));
+    assert!(!format!("{config:?}").contains(KEY));
+    let error = error(config, false).await;
+    assert_eq!(
+        (error.kind, error.status),
+        (ModelErrorKind::Unauthorized, Some(401))
+    );
+    assert!(!format!("{error:?}{error}").contains(KEY));
+    let requests = llm.requests.all();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].header("authorization"), format!("Bearer {KEY}"));
+    assert_eq!(requests[0].path, "/v1/chat/completions");
+}
+
+#[tokio::test]
+async fn h4_a_key_that_a_server_repeats_is_left_out() {
+    let refusal = LlmAnswer::refusal("400 Bad Request", "odd", &format!("Not for {KEY}"));
+    let llm = FakeLlm::start([refusal]).await;
+    let error = error(config(&llm).with_key(SecretString::from(KEY)), false).await;
+    assert!(error.message.contains("Not for"), "{error}");
+    assert!(!error.message.contains(KEY), "{error}");
+}
+
+#[tokio::test]
+async fn h4_a_provider_that_is_busy_is_asked_again() {
+    let llm = FakeLlm::start([
+        LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
+            .with_header("Retry-After", "0"),
+        LlmAnswer::failing("503 Service Unavailable", "<html>"),
+        LlmAnswer::text("Here"),
+    ])
+    .await;
+    // A key that was changed meanwhile counts at once.
+    let asked = AtomicUsize::new(0);
+    let keys = move || {
+        Some(SecretString::from(format!(
+            "key-{}",
+            asked.fetch_add(1, Ordering::SeqCst)
+        )))
+    };
+    let (answer, _) = ask(config(&llm).with_key(keys), true).await;
+    assert_eq!(text(answer), "Here");
+    let requests = llm.requests.all();
+    let keys: Vec<_> = requests
+        .iter()
+        .map(|request| request.header("authorization"))
+        .collect();
+    assert_eq!(keys, ["Bearer key-0", "Bearer key-1", "Bearer key-2"]);
+}
+
+#[tokio::test]
+async fn h4_repetitions_end() {
+    for (answer, kind, requests) in [
+        (
+            LlmAnswer::failing("500 Internal Server Error", ""),
+            ModelErrorKind::Unavailable,
+            3,
+        ),
+        (
+            LlmAnswer::failing("529 Overloaded", "{}"),
+            ModelErrorKind::Unavailable,
+            3,
+        ),
+        (
+            LlmAnswer::refusal("429 Too Many Requests", "insufficient_quota", "Pay"),
+            ModelErrorKind::Exhausted,
+            1,
+        ),
+        (
+            LlmAnswer::failing("404 Not Found", ""),
+            ModelErrorKind::Refused,
+            1,
+        ),
+        (
+            LlmAnswer::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}}))),
+            ModelErrorKind::Malformed,
+            1,
+        ),
+    ] {
+        let llm = FakeLlm::start([answer]).await;
+        assert_eq!(error(config(&llm), false).await.kind, kind);
+        assert_eq!(llm.requests.all().len(), requests, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn h4_a_pause_beyond_the_deadline_is_not_taken() {
+    let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
+        .with_header("Retry-After", "3600");
+    let llm = FakeLlm::start([busy]).await;
+    let error = error(config(&llm), true).await;
+    assert_eq!(error.kind, ModelErrorKind::RateLimited);
+    assert_eq!(error.retry_after, Some(Duration::from_secs(3600)));
+    assert_eq!(llm.requests.all().len(), 1);
+}
+
+#[tokio::test]
+async fn h4_what_was_heard_is_not_asked_for_again() {
+    let llm = FakeLlm::start([LlmAnswer::text("a b c d e f").with(LlmFault::Broken)]).await;
+    let (answer, heard) = ask(config(&llm), true).await;
+    assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Unavailable);
+    assert!(heard_text(&heard).starts_with("a "));
+    assert_eq!(llm.requests.all().len(), 1);
+}
+
+#[tokio::test]
+async fn h4_nobody_there() {
+    let config = {
+        let llm = FakeLlm::start([LlmAnswer::text("x")]).await;
+        let mut config = config(&llm);
+        config.base_url.set_query(Some("token=hush"));
+        config
+    };
+    let error = error(config, false).await;
+    assert_eq!(error.kind, ModelErrorKind::Unavailable);
+    assert!(!error.message.contains("hush"), "{error}");
+}
+
+#[tokio::test]
+async fn h4_broken_answers_are_errors_in_time() {
+    let pause = Duration::from_secs(3600);
+    for (fault, plain, streamed) in [
+        (
+            LlmFault::Truncated,
+            ModelErrorKind::Malformed,
+            ModelErrorKind::Malformed,
+        ),
+        (
+            LlmFault::Broken,
+            ModelErrorKind::Unavailable,
+            ModelErrorKind::Unavailable,
+        ),
+        (
+            LlmFault::Endless,
+            ModelErrorKind::Malformed,
+            ModelErrorKind::Malformed,
+        ),
+        (
+            LlmFault::Trickling(pause),
+            ModelErrorKind::Timeout,
+            ModelErrorKind::Timeout,
+        ),
+    ] {
+        for (stream, kind) in [(false, plain), (true, streamed)] {
+            let llm = FakeLlm::start([LlmAnswer::text("a b c d").with(fault.clone())]).await;
+            let mut config = config(&llm);
+            config.max_answer_bytes = 64 * 1024;
+            if kind == ModelErrorKind::Timeout {
+                config.timeout = Duration::from_millis(200);
+            }
+            let error = error(config, stream).await;
+            assert_eq!(error.kind, kind, "{fault:?} {stream} {error}");
+        }
+    }
+    let llm = FakeLlm::start([LlmAnswer::text("x").after(pause)]).await;
+    let mut config = config(&llm);
+    config.timeout = Duration::from_millis(200);
+    assert_eq!(error(config, true).await.kind, ModelErrorKind::Timeout);
+}
+
+#[tokio::test]
+async fn h4_an_event_has_a_longest_length() {
+    let llm = FakeLlm::start([LlmAnswer::text(&"x".repeat(10_000))]).await;
+    let mut config = config(&llm);
+    config.max_event_bytes = 5_000;
+    let error = error(config, true).await;
+    assert_eq!(error.kind, ModelErrorKind::Malformed);
+    assert!(error.message.contains("5000 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn h6_imitations_do_not_stream_or_do_not_say_that_they_are_done() {
+    for fault in [LlmFault::NotStreamed, LlmFault::NotDone] {
+        let llm = FakeLlm::start([LlmAnswer::text("One two").with(fault.clone())]).await;
+        let (answer, heard) = ask(config(&llm), true).await;
+        assert_eq!(text(answer), "One two", "{fault:?}");
+        assert_eq!(heard_text(&heard), "One two", "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn h4_dropping_the_future_ends_the_request() {
+    let llm = FakeLlm::start([LlmAnswer::text("x y").with(LlmFault::Endless)]).await;
+    let model = HttpModel::new(config(&llm)).unwrap();
+    let heard = Mutex::new(0_usize);
+    let conversation = Conversation::default();
+    let turn = Turn {
+        conversation: &conversation,
+        tools: &[],
+        options: &TurnOptions::default(),
+        stream: true,
+        deadline: StdInstant::now() + Duration::from_secs(60),
+    };
+    {
+        let mut count = |_| *heard.lock().unwrap() += 1;
+        let responding = model.respond(&turn, &mut count);
+        tokio::pin!(responding);
+        while *heard.lock().unwrap() < 10 {
+            tokio::select! {
+                answer = &mut responding => panic!("{answer:?}"),
+                () = tokio::time::sleep(Duration::from_millis(1)) => {}
+            }
+        }
+    }
+    let heard_then = *heard.lock().unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!(*heard.lock().unwrap(), heard_then);
+}
+
+#[test]
+fn h1_an_endpoint_is_below_the_base_and_keeps_its_query() {
+    let below = |base: &str, path| super::below(&base.parse().unwrap(), path).to_string();
+    assert_eq!(
+        below("https://x.example/v1", "chat/completions"),
+        "https://x.example/v1/chat/completions"
+    );
+    assert_eq!(below("https://x.example", "a"), "https://x.example/a");
+    assert_eq!(
+        below("https://x.example/v1/?v=2", "a?alt=sse"),
+        "https://x.example/v1/a?v=2&alt=sse"
+    );
+}
+
+#[test]
+fn l1_a_base_url_is_held_to_the_rules_of_egress() {
+    for (url, is_taken) in [
+        ("http://llm.internal:8000/v1", true),
+        ("https://api.example.com/v1", true),
+        ("http://169.254.169.254/v1", false),
+        ("ftp://x.example/", false),
+    ] {
+        let config = HttpModelConfig::new(Provider::OpenAiChat, url.parse().unwrap(), "m");
+        let model = HttpModel::new(config);
+        assert_eq!(model.is_ok(), is_taken, "{url}");
+        if let Err(error) = model {
+            assert_eq!(error.kind, ModelErrorKind::Refused);
+        }
+    }
+}

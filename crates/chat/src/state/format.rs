@@ -1,0 +1,47 @@
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The number of the form in which a state is written.
+const NUMBER: u32 = 1;
+
+/// Stands for that number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Format;
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(NUMBER)
+    }
+}
+
+impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u32::deserialize(deserializer)? {
+            NUMBER => Ok(Self),
+            other => Err(D::Error::custom(format!(
+                "a chat of format {other} cannot be read, only one of format {NUMBER}"
+            ))),
+        }
+    }
+}
+
+/// A provider by its name.
+pub(super) mod provider {
+    use pillion_core::provider::Provider;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(in crate::state) fn serialize<S: Serializer>(
+        provider: &Provider,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(provider.as_str())
+    }
+
+    pub(in crate::state) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Provider, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,69 @@
+use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
+use serde::{Deserialize, Serialize};
+
+use super::WaitingCall;
+
+/// The calls of one answer, in its order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Round(pub(crate) Vec<RoundCall>);
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RoundCall {
+    pub(crate) call: ToolCall,
+    pub(crate) progress: Progress,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Progress {
+    /// It has not been begun.
+    Due,
+    /// It was begun. Where that stands in a state that is taken up again, nobody knows its end.
+    Begun,
+    /// It waits for an approval; what the runner said.
+    Waiting(Box<ToolResult>),
+    /// It has its result.
+    Ended(Box<ToolResult>),
+}
+
+impl Round {
+    pub(crate) fn waiting(&self) -> Vec<WaitingCall> {
+        self.0.iter().filter_map(RoundCall::waiting).collect()
+    }
+
+    /// The results in the order of the calls, if all are there.
+    pub(crate) fn results(&self) -> Option<Vec<ToolResult>> {
+        let results = self.0.iter().map(|call| match &call.progress {
+            Progress::Ended(result) => Some(ToolResult::clone(result)),
+            Progress::Due | Progress::Begun | Progress::Waiting(_) => None,
+        });
+        results.collect()
+    }
+}
+
+impl RoundCall {
+    /// What it waits for.
+    pub(crate) fn waiting(&self) -> Option<WaitingCall> {
+        let Progress::Waiting(result) = &self.progress else {
+            return None;
+        };
+        let approval_id = result.metadata.get("approval_id");
+        Some(WaitingCall {
+            call: self.call.clone(),
+            approval_id: approval_id.and_then(|id| id.as_str().map(str::to_owned)),
+            result: ToolResult::clone(result),
+        })
+    }
+
+    /// Notes what came of it.
+    pub(crate) fn answered(&mut self, result: ToolResult) {
+        let result = Box::new(result);
+        self.progress = match result.error_code {
+            Some(ErrorCode::ApprovalRequired) => Progress::Waiting(result),
+            _ => Progress::Ended(result),
+        };
+    }
+}

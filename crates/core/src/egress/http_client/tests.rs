@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// Long enough for any answer on this machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server on 127.0.0.1 that answers each connection with these bytes, and keeps it open if it is
+/// told to; gives its address.
+async fn server(answer: String, keeps_open: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut peer, _)) = listener.accept().await {
+            let _ = peer.read(&mut [0; 4096]).await;
+            let _ = peer.write_all(answer.as_bytes()).await;
+            if keeps_open {
+                open.push(peer);
+            }
+        }
+    });
+    address
+}
+
+fn answer(body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+}
+
+async fn get(url: &str, timeout: Duration) -> Result<HttpAnswer, HttpError> {
+    let client = HttpClient::new(&EgressPolicy::default()).unwrap();
+    client
+        .send(HttpRequest::get(url.parse().unwrap()), timeout)
+        .await
+}
+
+#[tokio::test]
+async fn a_body_has_a_limit_that_it_may_reach() {
+    let address = server(answer("12345"), false).await;
+    let url = format!("http://{address}/");
+    let read = get(&url, PATIENCE).await.unwrap().bytes(5).await;
+    assert_eq!(read.unwrap(), "12345");
+    let read = get(&url, PATIENCE).await.unwrap().bytes(4).await;
+    assert!(
+        matches!(read, Err(HttpError::TooLong { limit: 4 })),
+        "{read:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_deadline_holds_for_the_head_and_for_the_body() {
+    let short = Duration::from_millis(200);
+    let silent = server(String::new(), true).await;
+    let error = get(&format!("http://{silent}/"), short).await.unwrap_err();
+    assert!(matches!(error, HttpError::Timeout), "{error}");
+
+    let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345".to_owned();
+    let stalled = server(half, true).await;
+    let mut answer = get(&format!("http://{stalled}/"), Duration::from_secs(5))
+        .await
+        .unwrap();
+    assert_eq!(answer.chunk().await.unwrap().unwrap(), "12345");
+    let error = answer.chunk().await.unwrap_err();
+    assert!(matches!(error, HttpError::Timeout), "{error}");
+}
+
+#[tokio::test]
+async fn l1_a_body_that_breaks_off_is_an_error() {
+    let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345".to_owned();
+    let address = server(half, false).await;
+    let answer = get(&format!("http://{address}/"), PATIENCE).await.unwrap();
+    let error = answer.bytes(100).await.unwrap_err();
+    assert!(matches!(error, HttpError::Failed(_)), "{error}");
+}
+
+#[tokio::test]
+async fn l1_a_redirect_does_not_leave_the_origin() {
+    let other = server(answer("stolen"), false).await;
+    let redirect = format!(
+        "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://{other}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    let address = server(redirect, false).await;
+    let url = format!("http://{address}/?key=hush");
+    let error = get(&url, PATIENCE).await.unwrap_err();
+    assert!(error.to_string().contains("redirect"), "{error}");
+    assert!(!format!("{error:?}{error}").contains("hush"), "{error:?}");
+}
+
+#[tokio::test]
+async fn l1_errors_and_debug_texts_say_no_more_of_a_url_than_its_host() {
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = unused.local_addr().unwrap();
+    drop(unused);
+    let broken = server("no HTTP at all\r\n\r\n".to_owned(), false).await;
+    for (url, is_refused) in [
+        (format!("http://ada:hush@{address}/hush?key=hush"), false),
+        (format!("http://{broken}/hush?key=hush"), false),
+        ("http://169.254.169.254/hush?key=hush".to_owned(), true),
+        ("http://plain.example/hush?key=hush".to_owned(), true),
+    ] {
+        let error = get(&url, PATIENCE).await.unwrap_err();
+        assert_eq!(
+            matches!(error, HttpError::Refused(_)),
+            is_refused,
+            "{error:?}"
+        );
+        assert!(!format!("{error:?}{error}").contains("hush"), "{error:?}");
+        let request = HttpRequest::post(url.parse().unwrap(), "hush".into());
+        assert!(!format!("{request:?}").contains("hush"), "{request:?}");
+    }
+    let error = get(&format!("http://{address}/"), PATIENCE)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, HttpError::Connect(_)), "{error:?}");
+}

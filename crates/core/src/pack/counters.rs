@@ -1,0 +1,51 @@
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+/// Numbers that only grow, by name. Names are small letters, digits, `.` and `_`, as in
+/// `llm.request.enqueued`; there are as many as the program has.
+#[derive(Debug, Default)]
+pub struct Counters(Mutex<BTreeMap<&'static str, u64>>);
+
+impl Counters {
+    /// These at zero.
+    #[must_use]
+    pub fn new(names: impl IntoIterator<Item = &'static str>) -> Self {
+        let counts = names.into_iter().map(|name| (name, 0));
+        Self(Mutex::new(counts.collect()))
+    }
+
+    /// Counts one, and gives how many there were with it.
+    pub fn add(&self, name: &'static str) -> u64 {
+        let mut counts = self.0.lock();
+        let count = counts.entry(name).or_default();
+        *count = count.saturating_add(1);
+        *count
+    }
+
+    /// Those whose names begin with `prefix`, by name.
+    #[must_use]
+    pub fn beginning_with(&self, prefix: &str) -> Vec<(&'static str, u64)> {
+        let counts = self.0.lock();
+        let counts = counts.iter().map(|(name, count)| (*name, *count));
+        counts
+            .filter(|(name, _)| name.starts_with(prefix))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counters;
+
+    #[test]
+    fn k1_counters_are_found_by_what_their_names_begin_with() {
+        let counters = Counters::new(["llm.sent", "format.sent"]);
+        assert_eq!(counters.add("llm.sent"), 1);
+        assert_eq!(counters.add("llm.failed"), 1);
+        let llm = counters.beginning_with("llm.");
+        assert_eq!(llm, [("llm.failed", 1), ("llm.sent", 1)]);
+        assert_eq!(counters.beginning_with("").len(), 3);
+        assert!(counters.beginning_with("x").is_empty());
+    }
+}

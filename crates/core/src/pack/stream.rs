@@ -1,0 +1,345 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{
+    ChangeListener, Reader, Resource, ResourceChanges, ResourceContents, ResourceError,
+    ResourceProvider, without_query,
+};
+
+/// Events that a stream keeps.
+const MOST_EVENTS: usize = 1_024;
+
+/// Bytes of the events that a stream keeps.
+const MOST_BYTES: usize = 256 * 1024;
+
+/// How many of the last events the resource of a stream shows.
+const SHOWN: usize = 100;
+
+/// What happens in one part of a pack, for whoever listens (requirement K2). The last events are
+/// kept in the memory of the process, so that one who comes back goes on where it was; as a
+/// resource the stream shows the last 100 of them.
+#[derive(Debug)]
+pub struct EventStream {
+    name: String,
+    uri: String,
+    description: String,
+    /// What the ids of this process begin with.
+    epoch: String,
+    ring: Mutex<Ring>,
+    /// The number of the next event.
+    next: watch::Sender<u64>,
+    changes: ResourceChanges,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    events: VecDeque<StreamEvent>,
+    bytes: usize,
+}
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamEvent {
+    number: u64,
+    /// Where to go on after it: text for `Last-Event-ID`.
+    pub id: String,
+    /// What kind of event it is.
+    pub kind: String,
+    /// The user whose event it is, if it is anybody's.
+    pub user: Option<String>,
+    /// The event, as JSON.
+    pub data: Arc<str>,
+}
+
+/// What one who listens hears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Heard {
+    /// First, to one that does not come back: a place to come back to.
+    Ready {
+        /// The id of that place.
+        id: String,
+    },
+    /// Events are missing: the place is not known any more, or the stream has gone on without a
+    /// slow listener.
+    Reset {
+        /// The id of the place before the first event that there is.
+        id: String,
+    },
+    /// An event.
+    Event(StreamEvent),
+}
+
+impl EventStream {
+    /// An empty one: its name in the API, its URI as a resource, and what it tells.
+    pub fn new(
+        name: impl Into<String>,
+        uri: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
+        let epoch = Uuid::new_v4().simple().to_string();
+        Self {
+            name: name.into(),
+            uri: uri.into(),
+            description: description.into(),
+            epoch: epoch[..8].to_owned(),
+            ring: Mutex::default(),
+            next: watch::Sender::new(1),
+            changes: ResourceChanges::default(),
+        }
+    }
+
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its URI as a resource.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// What it tells.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Tells whoever listens of an event, which is `user`'s if it is anybody's. A kind is a word
+    /// of letters, digits, `.`, `_` and `-`. Never waits.
+    pub fn emit(&self, kind: &str, user: Option<&str>, data: &Value) {
+        let data: Arc<str> = data.to_string().into();
+        let mut ring = self.ring.lock();
+        let number = *self.next.borrow();
+        ring.bytes += data.len();
+        ring.events.push_back(StreamEvent {
+            number,
+            id: self.id(number),
+            kind: kind.to_owned(),
+            user: user.map(str::to_owned),
+            data,
+        });
+        while ring.events.len() > MOST_EVENTS || ring.bytes > MOST_BYTES {
+            let Some(oldest) = ring.events.pop_front() else {
+                break;
+            };
+            ring.bytes -= oldest.data.len();
+        }
+        // Under the lock, so that numbers come in their order.
+        self.next.send_replace(number + 1);
+        drop(ring);
+        self.changes.updated(&self.uri);
+    }
+
+    /// Listens from the event after `last` on, or from now on.
+    #[must_use]
+    pub fn listen(self: &Arc<Self>, last: Option<&str>) -> StreamListener {
+        let news = self.next.subscribe();
+        let ring = self.ring.lock();
+        let now = *self.next.borrow();
+        let first = ring.events.front().map_or(now, |event| event.number);
+        let known = last.map(|last| self.number_of(last).filter(|number| *number < now));
+        let (next, greeting) = match known {
+            None => (
+                now,
+                Some(Heard::Ready {
+                    id: self.id(now - 1),
+                }),
+            ),
+            Some(Some(number)) => (number + 1, None),
+            Some(None) => (
+                first,
+                Some(Heard::Reset {
+                    id: self.id(first - 1),
+                }),
+            ),
+        };
+        drop(ring);
+        StreamListener {
+            stream: Arc::clone(self),
+            news,
+            next,
+            greeting,
+        }
+    }
+
+    /// The last events that the reader may see, oldest first.
+    fn last(&self, reader: Reader<'_>) -> Vec<Value> {
+        let ring = self.ring.lock();
+        let events = ring.events.iter().rev();
+        let events = events.filter(|event| reader.may_see(event.user.as_deref()));
+        let mut shown: Vec<_> = events.take(SHOWN).map(|event| event.data.clone()).collect();
+        drop(ring);
+        shown.reverse();
+        let values = shown.iter().map(|data| serde_json::from_str(data));
+        values.filter_map(Result::ok).collect()
+    }
+
+    fn id(&self, number: u64) -> String {
+        format!("{}-{number}", self.epoch)
+    }
+
+    fn number_of(&self, id: &str) -> Option<u64> {
+        id.strip_prefix(&self.epoch)?
+            .strip_prefix('-')?
+            .parse()
+            .ok()
+    }
+}
+
+#[async_trait]
+impl ResourceProvider for EventStream {
+    fn owns(&self, uri: &str) -> bool {
+        without_query(uri).0 == self.uri
+    }
+
+    async fn list(&self, _reader: Reader<'_>) -> Result<Vec<Resource>, ResourceError> {
+        let resource = Resource::new(&self.uri, &self.name);
+        Ok(vec![resource.describe(&self.description).of_json()])
+    }
+
+    async fn read(
+        &self,
+        _uri: &str,
+        reader: Reader<'_>,
+    ) -> Result<ResourceContents, ResourceError> {
+        let events = json!({"events": self.last(reader)});
+        Ok(ResourceContents::json(&events))
+    }
+
+    fn changes(&self) -> Option<ChangeListener> {
+        Some(self.changes.listen())
+    }
+}
+
+/// One that listens to a stream. What it has not taken yet is not kept for it.
+#[derive(Debug)]
+pub struct StreamListener {
+    stream: Arc<EventStream>,
+    news: watch::Receiver<u64>,
+    /// The number of the event that comes next.
+    next: u64,
+    greeting: Option<Heard>,
+}
+
+impl StreamListener {
+    /// What is next. Its future may be dropped, and nothing is lost. It waits for ever where
+    /// nothing happens.
+    pub async fn next(&mut self) -> Heard {
+        if let Some(greeting) = self.greeting.take() {
+            return greeting;
+        }
+        loop {
+            self.news.mark_unchanged();
+            if let Some(heard) = self.take() {
+                return heard;
+            }
+            if self.news.changed().await.is_err() {
+                // The stream that is held here tells of its events.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Heard> {
+        let ring = self.stream.ring.lock();
+        let first = ring.events.front()?.number;
+        if self.next < first {
+            self.next = first;
+            let id = self.stream.id(first - 1);
+            return Some(Heard::Reset { id });
+        }
+        let place = usize::try_from(self.next - first).ok()?;
+        let event = ring.events.get(place)?.clone();
+        self.next = event.number + 1;
+        Some(Heard::Event(event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::CallContext;
+
+    fn stream() -> Arc<EventStream> {
+        Arc::new(EventStream::new("s", "events://s", "What happens"))
+    }
+
+    async fn event(listener: &mut StreamListener) -> StreamEvent {
+        match listener.next().await {
+            Heard::Event(event) => event,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn k2_one_who_comes_back_misses_nothing_that_is_kept() {
+        let stream = stream();
+        stream.emit("a", None, &json!(0));
+        let mut listener = stream.listen(None);
+        let Heard::Ready { id: place } = listener.next().await else {
+            panic!("no place");
+        };
+        stream.emit("a", None, &json!(1));
+        stream.emit("b", Some("alice"), &json!(2));
+        assert_eq!(&*event(&mut listener).await.data, "1");
+        let second = event(&mut listener).await;
+        assert_eq!((second.kind.as_str(), &*second.data), ("b", "2"));
+        let mut again = stream.listen(Some(&place));
+        assert_eq!(&*event(&mut again).await.data, "1");
+        assert_eq!(event(&mut again).await, second);
+        let mut last = stream.listen(Some(&second.id));
+        let (heard, ()) = tokio::join!(event(&mut last), async {
+            stream.emit("c", None, &json!(3));
+        });
+        assert_eq!(&*heard.data, "3");
+        for unknown in ["", "x-1", &format!("{}-99", stream.epoch)] {
+            let mut listener = stream.listen(Some(unknown));
+            let heard = listener.next().await;
+            assert!(matches!(heard, Heard::Reset { .. }), "{heard:?}");
+            assert_eq!(&*event(&mut listener).await.data, "0");
+        }
+    }
+
+    #[tokio::test]
+    async fn k2_a_slow_listener_is_told_what_it_has_missed_and_holds_nothing() {
+        let stream = stream();
+        let mut slow = stream.listen(None);
+        let large = "x".repeat(MOST_BYTES / 4);
+        for number in 0..10 {
+            stream.emit("a", None, &json!([number, &large]));
+        }
+        assert!(matches!(slow.next().await, Heard::Ready { .. }));
+        assert!(matches!(slow.next().await, Heard::Reset { .. }));
+        assert!(event(&mut slow).await.data.starts_with("[7,"));
+        assert!(stream.ring.lock().bytes <= MOST_BYTES);
+    }
+
+    #[tokio::test]
+    async fn l3_who_is_confined_to_a_user_reads_of_no_other() {
+        let stream = stream();
+        stream.emit("a", Some("alice"), &json!("hers"));
+        stream.emit("a", Some("bob"), &json!("his"));
+        let context = CallContext::default();
+        let read = async |confined_to| {
+            let reader = Reader {
+                context: &context,
+                confined_to,
+            };
+            let read = stream.read("events://s", reader).await.unwrap();
+            format!("{:?}", read.body)
+        };
+        let hers = read(Some("alice")).await;
+        assert!(hers.contains("hers") && !hers.contains("his"), "{hers}");
+        let all = read(None).await;
+        assert!(all.contains("hers") && all.contains("his"), "{all}");
+    }
+}

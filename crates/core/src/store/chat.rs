@@ -1,0 +1,70 @@
+use async_trait::async_trait;
+
+use super::{StoreError, Timestamp};
+
+/// A chat with a model, between two steps.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ChatRecord {
+    /// Its id.
+    pub id: String,
+    /// Whose it is; nobody else finds it.
+    pub owner: String,
+    /// What the program keeps of it, as JSON: opaque to the store.
+    pub json: String,
+    /// Counts its changes, from 1.
+    pub revision: u64,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    pub updated_at: Timestamp,
+}
+
+impl std::fmt::Debug for ChatRecord {
+    /// Without what was said.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChatRecord")
+            .field("id", &self.id)
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps chats.
+#[async_trait]
+pub trait ChatStore: Send + Sync {
+    /// Adds a chat, at its revision 1.
+    ///
+    /// # Errors
+    /// `conflict` when there is one of that id.
+    async fn insert_chat(&self, chat: &ChatRecord) -> Result<(), StoreError>;
+
+    /// The owner's chat of that id.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>, StoreError>;
+
+    /// Puts the next revision in the place of the one before: nobody has changed it meanwhile.
+    ///
+    /// # Errors
+    /// `conflict` when it is at another revision than the one before, or is not there any more.
+    async fn replace_chat(&self, chat: &ChatRecord) -> Result<(), StoreError>;
+
+    /// The owner's chats, those first that were changed last: at most `limit`.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatRecord>, StoreError>;
+
+    /// Removes the owner's chat of that id.
+    ///
+    /// # Errors
+    /// `not_found`.
+    async fn remove_chat(&self, owner: &str, id: &str) -> Result<(), StoreError>;
+
+    /// Removes the chats that were changed last before that moment; how many.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn remove_old_chats(&self, before: Timestamp) -> Result<u64, StoreError>;
+}

@@ -1,0 +1,103 @@
+use async_trait::async_trait;
+
+use super::{StoreError, Timestamp};
+
+/// An entry of a log of a pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its number in its log, from 1 without gaps.
+    pub number: u64,
+    /// When it was added.
+    pub at: Timestamp,
+    /// What it says, as JSON.
+    pub json: String,
+}
+
+/// A log of a pack, with its newest entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSummary {
+    /// The log's name.
+    pub log: String,
+    /// The newest entry; its number is that of all entries.
+    pub latest: LogEntry,
+}
+
+/// Keeps what packs have to keep, each pack's apart: documents by name, and logs that only grow.
+///
+/// Names and packs are text of at most 512 bytes; what is kept is JSON, which nobody looks into.
+#[async_trait]
+pub trait PackStore: Send + Sync {
+    /// Puts a document in the place of the one before; whether there was none.
+    ///
+    /// # Errors
+    /// `invalid` for a name that is too long.
+    async fn put_document(&self, pack: &str, name: &str, json: &str) -> Result<bool, StoreError>;
+
+    /// The document of that name.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError>;
+
+    /// Removes a document; having none is no error.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn remove_document(&self, pack: &str, name: &str) -> Result<(), StoreError>;
+
+    /// Documents whose names begin with `prefix`, name and JSON, by name, after the name `after`:
+    /// at most `limit`, and no more than 1,000.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn documents(
+        &self,
+        pack: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<(String, String)>, StoreError>;
+
+    /// Adds an entry to a log, which begins with its first entry.
+    ///
+    /// # Errors
+    /// `invalid` for a name that is too long.
+    async fn append_entry(
+        &self,
+        pack: &str,
+        log: &str,
+        json: &str,
+        at: Timestamp,
+    ) -> Result<LogEntry, StoreError>;
+
+    /// The last entries of a log, before the one of number `before` if there is one, oldest
+    /// first: at most `limit`, and no more than 1,000. A log that is not there is empty.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn last_entries(
+        &self,
+        pack: &str,
+        log: &str,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<Vec<LogEntry>, StoreError>;
+
+    /// The logs whose names begin with `prefix`, each with its newest entry, those first that
+    /// were added to last: at most `limit`, and no more than 1,000.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn logs(
+        &self,
+        pack: &str,
+        prefix: &str,
+        limit: u32,
+    ) -> Result<Vec<LogSummary>, StoreError>;
+
+    /// Removes a log with all its entries; having none is no error.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn remove_log(&self, pack: &str, log: &str) -> Result<(), StoreError>;
+}

@@ -1,0 +1,340 @@
+//! Chats with language models that use the sidecar's tools (H4 to H7), for every door that has
+//! them. A chat is kept in the store at each step: it goes on after an approval, after a failure of
+//! the provider and in another process.
+
+mod answer;
+mod error;
+mod keeper;
+mod kept;
+mod running;
+
+use std::sync::Arc;
+
+use pillion_chat::{ChatLoop, LanguageModel, TurnOptions};
+use pillion_core::registry::RegisteredTool;
+use pillion_core::store::{ChatRecord, Store, Timestamp};
+use pillion_core::tool::{CallContext, ToolDefinition};
+use pillion_wire::{ChatAnswer, ChatTranscript};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::models::Model;
+use crate::moment::text_of;
+use crate::visibility::Visibility;
+pub(crate) use answer::{approval, finish_reason, read as arguments_of};
+pub(crate) use error::ChatRefusal;
+use keeper::Keeper;
+pub(crate) use keeper::Listener;
+use kept::{Kept, Options, Stays};
+use running::Claim;
+pub(crate) use running::Running;
+
+/// The most chats that are listed.
+const MOST_LISTED: u32 = 100;
+
+/// Who chats: on whose behalf the tools run, and which there are.
+#[derive(Debug, Clone)]
+pub(crate) struct Chatter {
+    pub(crate) context: CallContext,
+    pub(crate) visibility: Visibility,
+}
+
+impl Chatter {
+    /// With what of it the model may see, also by way of tools that use others.
+    fn with_model(&self, model: &Model) -> Self {
+        let visibility = self.visibility.clone();
+        let visibility = visibility.for_model(Arc::clone(&model.config));
+        let context = CallContext {
+            may_use: Some(visibility.filter()),
+            ..self.context.clone()
+        };
+        Self {
+            context,
+            visibility,
+        }
+    }
+}
+
+/// A chat that is to begin.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    /// The model's name; the default one without.
+    pub(crate) model: Option<String>,
+    /// In the shapes of OpenAI's chat completions.
+    pub(crate) messages: Vec<Value>,
+    /// Whether the model may use tools.
+    pub(crate) tools: bool,
+    pub(crate) options: TurnOptions,
+}
+
+/// A chat that this request has to itself.
+pub(crate) struct Chat {
+    store: Arc<dyn Store>,
+    record: ChatRecord,
+    kept: Kept,
+    chat_loop: ChatLoop,
+    context: CallContext,
+    _claim: Claim,
+}
+
+impl Chat {
+    /// Begins one, and keeps it; no model is asked yet.
+    ///
+    /// # Errors
+    /// [`ChatRefusal`].
+    pub(crate) async fn begin(
+        app: &App,
+        chatter: &Chatter,
+        beginning: Beginning,
+    ) -> Result<Self, ChatRefusal> {
+        let mut chat = Self::begin_unless_kept(app, chatter, beginning).await?;
+        chat.kept.stays = Stays::Always;
+        chat.record.json = chat.kept.to_json();
+        chat.record.revision = 1;
+        chat.store.insert_chat(&chat.record).await?;
+        Ok(chat)
+    }
+
+    /// Begins one that is kept only when there is something to lose, and no longer than until it
+    /// is answered: the client has the conversation.
+    ///
+    /// # Errors
+    /// [`ChatRefusal`].
+    pub(crate) async fn begin_unless_kept(
+        app: &App,
+        chatter: &Chatter,
+        beginning: Beginning,
+    ) -> Result<Self, ChatRefusal> {
+        let store = app.store().ok_or(ChatRefusal::NoStore)?;
+        let model = model_of(app, beginning.model.as_deref())?;
+        let options = Options::from(&beginning.options);
+        let chatter = &chatter.with_model(model);
+        let chat_loop = loop_of(app, chatter, model, beginning.tools, beginning.options).await?;
+        let state = chat_loop.begin(&beginning.messages)?;
+        let kept = Kept {
+            model: model.config.id.clone(),
+            tools: beginning.tools,
+            channel: chatter.context.channel.clone(),
+            options,
+            stays: Stays::UntilAnswered,
+            state,
+            failure: None,
+        };
+        let now = Timestamp::now();
+        let record = ChatRecord {
+            id: Uuid::now_v7().to_string(),
+            owner: owner_of(&chatter.context),
+            json: String::new(),
+            revision: 0,
+            created_at: now,
+            updated_at: now,
+        };
+        // Nobody knows the id.
+        let claim = app.process().chats.claim(&record.id);
+        let claim = claim.ok_or(ChatRefusal::Busy)?;
+        Ok(Self {
+            store,
+            record,
+            context: context_of(&kept, chatter),
+            kept,
+            chat_loop,
+            _claim: claim,
+        })
+    }
+
+    /// Takes one up again, with what the user says next, if anything.
+    ///
+    /// # Errors
+    /// [`ChatRefusal`].
+    pub(crate) async fn resume(
+        app: &App,
+        chatter: &Chatter,
+        id: &str,
+        messages: &[Value],
+    ) -> Result<Self, ChatRefusal> {
+        let store = app.store().ok_or(ChatRefusal::NoStore)?;
+        let claim = app.process().chats.claim(id).ok_or(ChatRefusal::Busy)?;
+        let (record, mut kept) = find(&*store, &chatter.context, id).await?;
+        let model = model_of(app, Some(&kept.model))?;
+        let options = TurnOptions::from(&kept.options);
+        let chatter = &chatter.with_model(model);
+        let chat_loop = loop_of(app, chatter, model, kept.tools, options).await?;
+        if !messages.is_empty() {
+            chat_loop.add(&mut kept.state, messages)?;
+        }
+        Ok(Self {
+            store,
+            record,
+            context: context_of(&kept, chatter),
+            kept,
+            chat_loop,
+            _claim: claim,
+        })
+    }
+
+    /// The chat's id.
+    pub(crate) fn id(&self) -> &str {
+        &self.record.id
+    }
+
+    /// The model's name.
+    pub(crate) fn model(&self) -> &str {
+        &self.kept.model
+    }
+
+    /// Goes on until the model has answered, calls wait for an approval, or something fails. What
+    /// happens meanwhile goes to `listener`, and pieces of the answers, too, if there is one.
+    pub(crate) async fn run(self, listener: Option<Listener>) -> ChatAnswer {
+        let Self {
+            store,
+            record,
+            kept,
+            chat_loop,
+            context,
+            _claim,
+        } = self;
+        let chat_loop = chat_loop.streamed(listener.is_some());
+        let mut state = kept.state.clone();
+        let mut keeper = Keeper::new(store, record, kept, listener);
+        let outcome = chat_loop.run(&mut state, &context, &mut keeper).await;
+        keeper.end(state, outcome).await
+    }
+}
+
+/// The caller's chats, those first that went on last.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAnswer>, ChatRefusal> {
+    let store = app.store().ok_or(ChatRefusal::NoStore)?;
+    let records = store.chats(&owner_of(context), MOST_LISTED).await?;
+    let chats = records.iter().filter_map(|record| {
+        let kept = Kept::from_json(&record.json).ok()?;
+        Some(answer::of(&record.id, &kept, Vec::new()))
+    });
+    Ok(chats.collect())
+}
+
+/// One of the caller's chats, as it stands.
+///
+/// # Errors
+/// [`ChatRefusal::Unknown`], and those of the store.
+pub(crate) async fn show(
+    app: &App,
+    context: &CallContext,
+    id: &str,
+) -> Result<ChatTranscript, ChatRefusal> {
+    let store = app.store().ok_or(ChatRefusal::NoStore)?;
+    let (record, kept) = find(&*store, context, id).await?;
+    Ok(ChatTranscript {
+        success: true,
+        chat: answer::of(&record.id, &kept, Vec::new()),
+        created_at: text_of(record.created_at),
+        updated_at: text_of(record.updated_at),
+        system: kept.state.system().cloned(),
+        messages: kept.state.messages().to_vec(),
+    })
+}
+
+/// Forgets one of the caller's chats.
+///
+/// # Errors
+/// [`ChatRefusal::Unknown`], [`ChatRefusal::Busy`], and those of the store.
+pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result<(), ChatRefusal> {
+    let store = app.store().ok_or(ChatRefusal::NoStore)?;
+    let _claim = app.process().chats.claim(id).ok_or(ChatRefusal::Busy)?;
+    match store.remove_chat(&owner_of(context), id).await {
+        Err(error) if error.is_not_found() => Err(ChatRefusal::Unknown),
+        removed => Ok(removed?),
+    }
+}
+
+/// The model of that name, or the default one.
+///
+/// # Errors
+/// [`ChatRefusal::NoModel`], [`ChatRefusal::UnknownModel`].
+pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, ChatRefusal> {
+    let models = app.models();
+    match id {
+        None => models.default().ok_or(ChatRefusal::NoModel),
+        Some(id) => {
+            let unknown = || ChatRefusal::UnknownModel { id: id.to_owned() };
+            models.get(id).ok_or_else(unknown)
+        }
+    }
+}
+
+/// What answers for a model.
+///
+/// # Errors
+/// [`ChatRefusal::Model`] where nothing does.
+pub(crate) fn voice_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
+    match &model.voice {
+        Ok(voice) => Ok(Arc::clone(voice)),
+        Err(error) => Err(ChatRefusal::Model((**error).clone())),
+    }
+}
+
+/// How a model is to answer, with what its configuration says where the request does not.
+pub(crate) fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
+    let longest = model.max_output_tokens.map(std::num::NonZeroU64::get);
+    TurnOptions {
+        max_output_tokens: options.max_output_tokens.or(longest),
+        ..options
+    }
+}
+
+/// The loop over the tools that the model and the caller may see.
+async fn loop_of(
+    app: &App,
+    chatter: &Chatter,
+    model: &Model,
+    with_tools: bool,
+    options: TurnOptions,
+) -> Result<ChatLoop, ChatRefusal> {
+    let voice = voice_of(model)?;
+    let mut tools = Vec::new();
+    let mut executor = app.executor().clone();
+    if with_tools && model.config.tools.function_calling {
+        let offered = app.offered_to(&chatter.context, &chatter.visibility).await;
+        executor = executor.with_own_tools(Arc::clone(&offered.own.tools));
+        let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
+            Arc::new(tool.definition().clone())
+        };
+        tools = offered.tools.iter().map(definition).collect();
+    }
+    Ok(ChatLoop::new(voice, Arc::new(executor))
+        .with_tools(tools)
+        .with_options(options_of(model, options))
+        .with_limits(app.models().limits(model)))
+}
+
+/// The caller's chat of that id.
+async fn find(
+    store: &dyn Store,
+    context: &CallContext,
+    id: &str,
+) -> Result<(ChatRecord, Kept), ChatRefusal> {
+    let record = store.chat(&owner_of(context), id).await?;
+    let record = record.ok_or(ChatRefusal::Unknown)?;
+    let kept = Kept::from_json(&record.json).map_err(|error| {
+        tracing::warn!(chat = id, %error, "A chat cannot be read");
+        ChatRefusal::Unreadable
+    })?;
+    Ok((record, kept))
+}
+
+/// Whose chats these are: of a door's principal, on behalf of one user.
+fn owner_of(context: &CallContext) -> String {
+    json!([context.principal, context.user]).to_string()
+}
+
+/// As whom the tools of a chat run.
+fn context_of(kept: &Kept, chatter: &Chatter) -> CallContext {
+    CallContext {
+        caller: Some("chat".to_owned()),
+        channel: kept.channel.clone(),
+        ..chatter.context.clone()
+    }
+}

@@ -1,0 +1,104 @@
+//! How a chat goes, as the API says it.
+
+use pillion_chat::{ChatError, Finish, LimitReached, WaitingCall};
+use pillion_core::tool::ToolResult;
+use pillion_wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
+use serde_json::Value;
+
+use super::kept::Kept;
+
+/// The chat as it stands, with the calls of one request.
+pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
+    let state = &kept.state;
+    let waiting = state.waiting();
+    let answer = state.answer().filter(|_| kept.failure.is_none());
+    let status = match () {
+        () if kept.failure.is_some() => "failed",
+        () if answer.is_some() => "answered",
+        () if !waiting.is_empty() => "awaiting_approval",
+        // A request that was cut off: the next one goes on.
+        () => "interrupted",
+    };
+    let usage = state.usage();
+    let failure = kept.failure.as_ref();
+    ChatAnswer {
+        success: answer.is_some(),
+        id: id.to_owned(),
+        model: kept.model.clone(),
+        status: status.to_owned(),
+        content: answer.map(|answer| answer.text.clone()),
+        finish_reason: answer.map(|answer| finish_reason(&answer.finish).to_owned()),
+        limit_reached: answer
+            .and_then(|answer| answer.limit_reached)
+            .map(|limit| limit_name(limit).to_owned()),
+        tool_calls,
+        approvals: waiting.iter().map(approval).collect(),
+        usage: ChatUsage {
+            requests: state.requests() as u64,
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cached_tokens: usage.cached_tokens,
+        },
+        error: failure.map(|failure| failure.message.clone()),
+        error_code: failure.map(|failure| failure.code.clone()),
+        retry_after: failure.and_then(|failure| failure.retry_after),
+    }
+}
+
+/// A call that has ended, and what the model gave it.
+pub(super) fn call(result: &ToolResult, arguments: Option<Value>) -> ChatToolCall {
+    ChatToolCall {
+        id: result.tool_call_id.clone(),
+        name: result.tool_name.clone(),
+        arguments: arguments.map(read).unwrap_or_default(),
+        success: result.success,
+        content: result.content(),
+        error_code: result.error_code.map(|code| code.to_string()),
+    }
+}
+
+/// A call that waits.
+pub(crate) fn approval(waiting: &WaitingCall) -> ChatApproval {
+    let arguments = waiting.result.metadata.get("arguments");
+    ChatApproval {
+        id: waiting.approval_id.clone(),
+        call: waiting.call.id.clone(),
+        tool: waiting.call.name.clone(),
+        arguments: read(arguments.unwrap_or(&waiting.call.arguments).clone()),
+    }
+}
+
+/// Arguments that came as text of JSON (A6) as what they say, where they say something.
+pub(crate) fn read(arguments: Value) -> Value {
+    match &arguments {
+        Value::String(text) => serde_json::from_str(text).unwrap_or(arguments),
+        _ => arguments,
+    }
+}
+
+/// In how many seconds to come back, where that is known.
+pub(super) fn retry_after(error: &ChatError) -> Option<f64> {
+    match error {
+        ChatError::Model(error) => error.retry_after.map(|after| after.as_secs_f64()),
+        _ => None,
+    }
+}
+
+/// Why an answer ended, in the words of OpenAI's chat completions.
+pub(crate) fn finish_reason(finish: &Finish) -> &str {
+    match finish {
+        Finish::Stop => "stop",
+        Finish::ToolCalls => "tool_calls",
+        Finish::Length => "length",
+        Finish::Filtered => "content_filter",
+        Finish::Other(word) => word,
+        _ => "stop",
+    }
+}
+
+fn limit_name(limit: LimitReached) -> &'static str {
+    match limit {
+        LimitReached::ToolCalls => "tool_calls",
+        _ => "tool_rounds",
+    }
+}

@@ -1,0 +1,64 @@
+use axum::http::StatusCode;
+use pillion_chat::{ModelError, ModelErrorKind};
+use pillion_core::store::{StoreError, StoreErrorKind};
+use pillion_core::tool::ErrorCode;
+
+use crate::echo::shortened;
+
+/// Why a chat does not begin, or not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChatRefusal {
+    #[error("No model is configured: add [[providers]] and [[models]] (docs/CHAT.md)")]
+    NoModel,
+    #[error("There is no model '{}'", shortened(id))]
+    UnknownModel { id: String },
+    #[error("There is no chat with this id: it is too old, somebody else's, or never was")]
+    Unknown,
+    #[error("The chat was kept by another version and cannot be read")]
+    Unreadable,
+    #[error("Another request goes on with this chat now")]
+    Busy,
+    #[error("This sidecar keeps nothing")]
+    NoStore,
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("{0}")]
+    Model(#[from] ModelError),
+}
+
+impl ChatRefusal {
+    /// The status and the code (C5) that stand for it.
+    pub(crate) fn translate(&self) -> (StatusCode, ErrorCode) {
+        match self {
+            Self::UnknownModel { .. } | Self::Unknown => {
+                (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+            }
+            Self::Busy => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::NoModel | Self::NoStore => {
+                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+            }
+            Self::Unreadable => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError),
+            Self::Store(error) => {
+                let status = match error.kind() {
+                    StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+                    StoreErrorKind::Conflict => StatusCode::CONFLICT,
+                    _ => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                (status, error.code())
+            }
+            Self::Model(error) => (status_of(error.kind), error.code()),
+        }
+    }
+}
+
+/// The status that stands for what went wrong between us and a model.
+pub(crate) fn status_of(kind: ModelErrorKind) -> StatusCode {
+    match kind {
+        ModelErrorKind::Refused | ModelErrorKind::ContextTooLong => StatusCode::BAD_REQUEST,
+        ModelErrorKind::RateLimited | ModelErrorKind::Exhausted => StatusCode::TOO_MANY_REQUESTS,
+        ModelErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        ModelErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        // Ours is not the caller's: a 401 would tell that its own token is wrong.
+        _ => StatusCode::BAD_GATEWAY,
+    }
+}

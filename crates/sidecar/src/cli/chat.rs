@@ -1,0 +1,224 @@
+mod screen;
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use pillion_client::{Caller, Client};
+use pillion_wire::{CHANNEL_HEADER, ChatAnswer, ChatApproval, ChatRequest, USER_HEADER, route};
+
+use super::event_stream::EventStream;
+use super::{CliError, SocketOption, decode, print};
+use screen::Screen;
+
+/// `pillion chat`
+#[derive(Debug, Args)]
+pub(super) struct Chat {
+    #[command(flatten)]
+    socket: SocketOption,
+    /// What to say; without it, each line of standard input is said
+    message: Option<String>,
+    /// The model, as `pillion models list` shows it
+    #[arg(long, value_name = "ID", conflicts_with = "resume")]
+    model: Option<String>,
+    /// What the model is told before
+    #[arg(long, value_name = "TEXT", conflicts_with = "resume")]
+    system: Option<String>,
+    /// The user on whose behalf tools run
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// The channel that the chat belongs to
+    #[arg(long, value_name = "NAME")]
+    channel: Option<String>,
+    /// Without tools
+    #[arg(long, conflicts_with = "resume")]
+    no_tools: bool,
+    /// Go on with this chat
+    #[arg(long, value_name = "CHAT")]
+    resume: Option<String>,
+    /// Print each event as a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A chat that is under way.
+struct Session {
+    socket: PathBuf,
+    client: Client,
+    caller: Caller,
+    headers: Vec<(&'static str, String)>,
+    /// What the first message takes along.
+    beginning: ChatRequest,
+    /// None before the first message.
+    id: Option<String>,
+    screen: Screen,
+    may_ask: bool,
+}
+
+impl Chat {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let socket = self.socket.path();
+        let mut caller = Caller::default();
+        let mut headers = Vec::new();
+        if let Some(user) = self.user {
+            caller = caller.user(user.clone());
+            headers.push((USER_HEADER, user));
+        }
+        headers.extend(self.channel.map(|channel| (CHANNEL_HEADER, channel)));
+        let is_going_on = self.resume.is_some();
+        let mut session = Session {
+            client: Client::builder(&socket)
+                .timeout(Duration::from_secs(30))
+                .build(),
+            socket,
+            caller,
+            headers,
+            beginning: ChatRequest {
+                model: self.model,
+                system: self.system,
+                enable_tools: self.no_tools.then_some(false),
+                ..ChatRequest::default()
+            },
+            id: self.resume,
+            screen: Screen::new(self.json),
+            may_ask: std::io::stdin().is_terminal() && !self.json,
+        };
+        if let Some(message) = self.message {
+            return session.say(Some(message));
+        }
+        if is_going_on && !std::io::stdin().is_terminal() {
+            return session.say(None);
+        }
+        session.converse(is_going_on)
+    }
+}
+
+impl Session {
+    /// Says each line of standard input.
+    fn converse(&mut self, is_going_on: bool) -> Result<ExitCode, CliError> {
+        let mut outcome = ExitCode::SUCCESS;
+        if is_going_on {
+            outcome = self.say(None)?;
+        }
+        loop {
+            if self.may_ask {
+                self.screen.prompt("> ")?;
+            }
+            let Some(line) = read_line()? else {
+                return Ok(outcome);
+            };
+            if !line.trim().is_empty() {
+                outcome = self.say(Some(line))?;
+            }
+        }
+    }
+
+    /// Says it, and goes on until the model has answered, or nobody here can do more.
+    fn say(&mut self, message: Option<String>) -> Result<ExitCode, CliError> {
+        let mut message = message;
+        loop {
+            let answer = self.go_on(message.take())?;
+            if answer.status != "awaiting_approval" || !self.may_ask {
+                return self.end(&answer);
+            }
+            for approval in &answer.approvals {
+                self.decide(approval)?;
+            }
+        }
+    }
+
+    /// One request, whose events are shown as they come.
+    fn go_on(&mut self, message: Option<String>) -> Result<ChatAnswer, CliError> {
+        let request = ChatRequest {
+            message,
+            stream: Some(true),
+            ..match self.id {
+                None => self.beginning.clone(),
+                Some(_) => ChatRequest::default(),
+            }
+        };
+        let id = self.id.as_deref().unwrap_or_default();
+        if !id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        {
+            return Err(CliError::Usage(format!("'{id}' is no chat's id")));
+        }
+        let target = format!("{}{id}", route::CHAT);
+        let body = serde_json::to_vec(&request).map_err(CliError::Answer)?;
+        let mut events = EventStream::open(&self.socket, &target, &self.headers, Some(&body))?;
+        while let Some(event) = events.next()? {
+            self.screen.show(&event)?;
+            if event.kind == "done" {
+                let answer: ChatAnswer = decode(event.data.as_bytes())?;
+                self.id = Some(answer.id.clone());
+                return Ok(answer);
+            }
+        }
+        let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        Err(CliError::Streams(broken))
+    }
+
+    /// Asks whether a call may run, and tells the sidecar.
+    fn decide(&mut self, approval: &ChatApproval) -> Result<(), CliError> {
+        let Some(id) = &approval.id else {
+            return Ok(());
+        };
+        let question = format!("Run {} {}? [y/N] ", approval.tool, approval.arguments);
+        self.screen.prompt(&question)?;
+        let answer = read_line()?.unwrap_or_default();
+        let approve = matches!(answer.trim(), "y" | "Y" | "yes");
+        let raw = self.client.raw();
+        drop(raw.decide(id, approve, b"{}", &self.caller)?);
+        Ok(())
+    }
+
+    /// What is left to say when the chat has come to a halt.
+    fn end(&mut self, answer: &ChatAnswer) -> Result<ExitCode, CliError> {
+        self.screen.end_line()?;
+        match answer.status.as_str() {
+            "answered" => Ok(ExitCode::SUCCESS),
+            "awaiting_approval" => {
+                for approval in &answer.approvals {
+                    let id = approval.id.as_deref().unwrap_or_default();
+                    self.screen.note(&format!(
+                        "{} {} waits for approval: pillion approvals approve {id}",
+                        approval.tool, approval.arguments
+                    ));
+                }
+                let id = &answer.id;
+                self.screen
+                    .note(&format!("then: pillion chat --resume {id}"));
+                Ok(ExitCode::FAILURE)
+            }
+            _ => {
+                let error = answer.error.as_deref().unwrap_or("the chat did not end");
+                let code = answer.error_code.as_deref().unwrap_or("internal_error");
+                super::complain(&format!("{error} ({code})"));
+                let id = &answer.id;
+                self.screen
+                    .note(&format!("to try again: pillion chat --resume {id}"));
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
+}
+
+/// A line of standard input; none at its end.
+fn read_line() -> Result<Option<String>, CliError> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line);
+    let read = read.map_err(CliError::Input)?;
+    Ok((read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// Writes without ending the line.
+fn write(text: &str) -> Result<(), CliError> {
+    let mut output = std::io::stdout().lock();
+    let written = output.write_all(text.as_bytes());
+    written
+        .and_then(|()| output.flush())
+        .map_err(CliError::Output)
+}

@@ -1,0 +1,104 @@
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::super::event_stream::StreamedEvent;
+use super::{CliError, print, write};
+
+/// The longest line for what a tool was given, or has answered, in characters.
+const LONGEST: usize = 200;
+
+/// What a chat shows: the model's words on standard output, all else on standard error.
+pub(super) struct Screen {
+    json: bool,
+    /// Whether words stand on a line that has not ended.
+    is_in_line: bool,
+}
+
+impl Screen {
+    pub(super) fn new(json: bool) -> Self {
+        Self {
+            json,
+            is_in_line: false,
+        }
+    }
+
+    /// Shows what happens.
+    ///
+    /// # Errors
+    /// [`CliError`]: it cannot be read or written.
+    pub(super) fn show(&mut self, event: &StreamedEvent) -> Result<(), CliError> {
+        let mut data: Value = serde_json::from_str(&event.data).map_err(CliError::Answer)?;
+        if self.json {
+            data["type"] = Value::from(event.kind.as_str());
+            return print(&data.to_string());
+        }
+        let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+        match event.kind.as_str() {
+            "delta" => {
+                let words = harmless(text("text"));
+                self.is_in_line = !words.ends_with('\n') && (self.is_in_line || !words.is_empty());
+                write(&words)?;
+            }
+            "tool_started" => {
+                self.end_line()?;
+                let arguments = data.get("arguments").unwrap_or(&Value::Null);
+                self.note(&format!("· {} {arguments}", text("name")));
+            }
+            "tool_finished" => {
+                let sign = if data["success"] == true { "=" } else { "!" };
+                self.note(&format!("{sign} {}: {}", text("name"), text("content")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Asks for a line.
+    ///
+    /// # Errors
+    /// [`CliError::Output`].
+    pub(super) fn prompt(&mut self, question: &str) -> Result<(), CliError> {
+        self.end_line()?;
+        write(&harmless(question))
+    }
+
+    /// Ends the line of words, if there is one.
+    ///
+    /// # Errors
+    /// [`CliError::Output`].
+    pub(super) fn end_line(&mut self) -> Result<(), CliError> {
+        if std::mem::take(&mut self.is_in_line) {
+            return write("\n");
+        }
+        Ok(())
+    }
+
+    /// A line beside the words. That standard error is closed cannot be told.
+    pub(super) fn note(&mut self, line: &str) {
+        if self.json {
+            return;
+        }
+        let line: String = line.replace(char::is_control, " ");
+        let mut short: String = line.chars().take(LONGEST).collect();
+        if short.len() < line.len() {
+            short.push('…');
+        }
+        drop(writeln!(std::io::stderr(), "{short}"));
+    }
+}
+
+/// Without what moves the cursor or does worse: the words are a stranger's.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_says_cannot_move_the_cursor() {
+        assert_eq!(harmless("a\u{1b}[2J\tb\nc\u{9b}d\r"), "a[2J\tb\ncd");
+    }
+}

@@ -1,0 +1,101 @@
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use pillion_client::{Client, ClientError};
+use pillion_wire::Failure;
+
+use super::CliError;
+
+/// Server-sent events of a running sidecar.
+pub(super) struct EventStream {
+    lines: Lines<BufReader<UnixStream>>,
+}
+
+/// One of them.
+pub(super) struct StreamedEvent {
+    pub(super) kind: String,
+    /// JSON.
+    pub(super) data: String,
+}
+
+impl EventStream {
+    /// Asks for `target`, by a POST where there is a body.
+    ///
+    /// # Errors
+    /// [`CliError::Client`] where there is no sidecar, and where it refuses.
+    pub(super) fn open(
+        socket: &Path,
+        target: &str,
+        headers: &[(&str, String)],
+        body: Option<&[u8]>,
+    ) -> Result<Self, CliError> {
+        // Says what is wrong as every other command does, where there is no sidecar.
+        Client::new(socket).health()?;
+        let mut stream = UnixStream::connect(socket).map_err(CliError::Streams)?;
+        let method = if body.is_some() { "POST" } else { "GET" };
+        // A body of this version goes on until the connection ends, without a form of its own.
+        let mut head =
+            format!("{method} {target} HTTP/1.0\r\nhost: pillion\r\naccept: text/event-stream\r\n");
+        for (name, value) in headers {
+            if value.contains(['\r', '\n', '\0']) {
+                return Err(CliError::Usage(format!(
+                    "{name} has a character that no header has"
+                )));
+            }
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let body = body.unwrap_or_default();
+        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        let asked = stream.write_all(head.as_bytes());
+        let asked = asked.and_then(|()| stream.write_all(body));
+        asked.map_err(CliError::Streams)?;
+        let mut reader = BufReader::new(stream);
+        let status = status_of(&mut reader)?;
+        if status == 200 {
+            return Ok(Self {
+                lines: reader.lines(),
+            });
+        }
+        let mut body = Vec::new();
+        reader.read_to_end(&mut body).map_err(CliError::Streams)?;
+        let failure: Failure = serde_json::from_slice(&body).map_err(CliError::Answer)?;
+        Err(CliError::Client(ClientError::Status {
+            status,
+            failure: Box::new(failure),
+        }))
+    }
+
+    /// The next event; none when the sidecar has ended the stream.
+    ///
+    /// # Errors
+    /// [`CliError::Streams`].
+    pub(super) fn next(&mut self) -> Result<Option<StreamedEvent>, CliError> {
+        let mut kind = String::new();
+        for line in self.lines.by_ref() {
+            let line = line.map_err(CliError::Streams)?;
+            if let Some(name) = line.strip_prefix("event: ") {
+                name.clone_into(&mut kind);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                let data = data.to_owned();
+                return Ok(Some(StreamedEvent { kind, data }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Reads the head of the answer.
+fn status_of(reader: &mut impl BufRead) -> Result<u16, CliError> {
+    let mut status = None;
+    loop {
+        let mut line = String::new();
+        let read = reader.read_line(&mut line).map_err(CliError::Streams)?;
+        let line = line.trim_end();
+        if read == 0 || line.is_empty() {
+            return Ok(status.unwrap_or_default());
+        }
+        let word = line.split(' ').nth(1);
+        status = status.or_else(|| word?.parse().ok());
+    }
+}

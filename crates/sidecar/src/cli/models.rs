@@ -1,0 +1,116 @@
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pillion_client::{Caller, Client};
+use pillion_wire::{ModelAnswer, ModelEntry, ModelList, ModelTool};
+
+use super::table::table;
+use super::{CliError, SocketOption, decode, print};
+
+/// `pillion models`
+#[derive(Debug, Args)]
+pub(super) struct Models {
+    #[command(flatten)]
+    socket: SocketOption,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the models, and what each can do
+    List(List),
+    /// Shows which tools a model sees, and why not the others
+    Show(Show),
+}
+
+/// `pillion models list`
+#[derive(Debug, Args)]
+struct List {
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `pillion models show`
+#[derive(Debug, Args)]
+struct Show {
+    /// The model
+    id: String,
+    /// The user whose own tools count as well
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Models {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let client = self.socket.client(Duration::from_secs(60));
+        match self.command {
+            Command::List(list) => list.apply(&client)?,
+            Command::Show(show) => show.apply(&client)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl List {
+    fn apply(self, client: &Client) -> Result<(), CliError> {
+        let body = client.raw().models()?;
+        if self.json {
+            return print(&String::from_utf8_lossy(&body));
+        }
+        let list: ModelList = decode(&body)?;
+        let rows: Vec<_> = list.models.iter().map(row).collect();
+        let heads = ["MODEL", "PROVIDER", "FUNCTIONS", "MCP", "TOOLS", "CHAT"];
+        print(&table(&heads, &rows))
+    }
+}
+
+fn row(model: &ModelEntry) -> [String; 6] {
+    let yes = |yes| if yes { "yes" } else { "no" }.to_owned();
+    let chat = match &model.problem {
+        Some(problem) => problem.clone(),
+        None if model.is_default => "yes, the default".to_owned(),
+        None => "yes".to_owned(),
+    };
+    [
+        model.id.clone(),
+        model.provider.clone().unwrap_or_else(|| "-".to_owned()),
+        yes(model.function_calling),
+        yes(model.mcp),
+        match model.enabled_tools.is_empty() {
+            true => "all".to_owned(),
+            false => model.enabled_tools.join(", "),
+        },
+        chat,
+    ]
+}
+
+impl Show {
+    fn apply(self, client: &Client) -> Result<(), CliError> {
+        let mut caller = Caller::default();
+        if let Some(user) = self.user {
+            caller = caller.user(user);
+        }
+        let body = client.raw().model(&self.id, &caller)?;
+        if self.json {
+            return print(&String::from_utf8_lossy(&body));
+        }
+        let answer: ModelAnswer = decode(&body)?;
+        let rows: Vec<_> = answer.tools.iter().map(tool_row).collect();
+        print(&table(&["TOOL", "SERVER", "SEES IT", "WHY NOT"], &rows))
+    }
+}
+
+fn tool_row(tool: &ModelTool) -> [String; 4] {
+    [
+        tool.name.clone(),
+        tool.server.clone().unwrap_or_else(|| "-".to_owned()),
+        if tool.visible { "yes" } else { "no" }.to_owned(),
+        tool.reason.clone().unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,95 @@
+use std::io::Read;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
+use zeroize::Zeroizing;
+
+use super::table::table;
+use super::{CliError, SocketOption, decode, print};
+
+/// The longest key that is read.
+const LONGEST: u64 = 8192;
+
+/// `pillion providers`
+#[derive(Debug, Args)]
+pub(super) struct Providers {
+    #[command(flatten)]
+    socket: SocketOption,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists where language models answer
+    List(List),
+    /// Puts a provider's key, which standard input has, into the vault
+    SetKey(Named),
+    /// Takes a provider's key out of the vault
+    RemoveKey(Named),
+}
+
+/// `pillion providers list`
+#[derive(Debug, Args)]
+struct List {
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which provider.
+#[derive(Debug, Args)]
+struct Named {
+    /// The provider's name
+    name: String,
+}
+
+impl Providers {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let client = self.socket.client(Duration::from_secs(30));
+        let raw = client.raw();
+        match self.command {
+            Command::List(list) => {
+                let body = raw.providers()?;
+                if list.json {
+                    print(&String::from_utf8_lossy(&body))?;
+                } else {
+                    let list: ProviderList = decode(&body)?;
+                    let rows: Vec<_> = list.providers.iter().map(row).collect();
+                    print(&table(&["PROVIDER", "API", "HOST", "KEY"], &rows))?;
+                }
+            }
+            Command::SetKey(Named { name }) => {
+                // Not on the command line, where every process of the machine could read it.
+                let mut key = Zeroizing::new(String::new());
+                let input = std::io::stdin().lock().take(LONGEST);
+                { input }
+                    .read_to_string(&mut key)
+                    .map_err(CliError::Input)?;
+                let input = ProviderKeyInput {
+                    key: key.trim().to_owned(),
+                };
+                let body = serde_json::to_vec(&input).map(Zeroizing::new);
+                raw.set_provider_key(&name, &body.map_err(CliError::Answer)?)?;
+                print(&format!("the vault has the key of {name}"))?;
+            }
+            Command::RemoveKey(Named { name }) => {
+                raw.remove_provider_key(&name)?;
+                print(&format!("the vault has no key of {name}"))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(provider: &ProviderEntry) -> [String; 4] {
+    let ProviderEntry {
+        name,
+        api,
+        host,
+        key,
+    } = provider.clone();
+    [name, api, host, key]
+}

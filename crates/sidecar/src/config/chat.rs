@@ -1,0 +1,68 @@
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::time::Duration;
+
+use pillion_chat::ChatLimits;
+use serde::Deserialize;
+
+use super::millis;
+
+/// `[chat]`: chats with language models that use tools (H4 to H7).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChatSection {
+    /// The model of whoever names none. `PILLION__CHAT__MODEL`. Default the first of `[[models]]`
+    /// that has a provider.
+    pub model: Option<String>,
+    /// After so many calls of tools the model has to answer in words (H4).
+    /// `PILLION__CHAT__MAX_TOOL_CALLS`. Default 5.
+    pub max_tool_calls: NonZeroUsize,
+    /// After so many answers with calls the model has to answer in words, if that is sooner (H4).
+    /// `PILLION__CHAT__MAX_TOOL_ROUNDS`. Default 5.
+    pub max_tool_rounds: NonZeroUsize,
+    /// So many calls of one answer run. `PILLION__CHAT__MAX_CALLS_PER_ANSWER`. Default 32.
+    pub max_calls_per_answer: NonZeroUsize,
+    /// Tokens that one chat may read and write. `PILLION__CHAT__MAX_TOTAL_TOKENS`. Default none.
+    pub max_total_tokens: Option<NonZeroU64>,
+    /// The longest time from a message to its answer. `PILLION__CHAT__TIMEOUT_MS`. Default 300,000 ms.
+    #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
+    pub timeout: Duration,
+    /// How long a chat is kept after its last message. `PILLION__CHAT__KEEP_MS`. Default a day.
+    #[serde(rename = "keep_ms", deserialize_with = "millis::positive")]
+    pub keep: Duration,
+}
+
+impl Default for ChatSection {
+    fn default() -> Self {
+        let ChatLimits {
+            max_tool_calls,
+            max_tool_rounds,
+            max_calls_per_answer,
+            timeout,
+            ..
+        } = ChatLimits::default();
+        let count = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            model: None,
+            max_tool_calls: count(max_tool_calls),
+            max_tool_rounds: count(max_tool_rounds),
+            max_calls_per_answer: count(max_calls_per_answer),
+            max_total_tokens: None,
+            timeout,
+            keep: Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}
+
+impl ChatSection {
+    /// How far a chat goes by itself with a model that reads so many tokens.
+    pub(crate) fn limits(&self, context_tokens: Option<NonZeroU64>) -> ChatLimits {
+        ChatLimits {
+            max_tool_calls: self.max_tool_calls.get(),
+            max_tool_rounds: self.max_tool_rounds.get(),
+            max_calls_per_answer: self.max_calls_per_answer.get(),
+            max_total_tokens: self.max_total_tokens.map(NonZeroU64::get),
+            context_tokens: context_tokens.map(NonZeroU64::get),
+            timeout: self.timeout,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use pillion_chat::HttpModelConfig;
+use pillion_core::egress::EgressPolicy;
+use pillion_core::provider::Provider;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use url::Url;
+
+use super::millis;
+
+/// One entry of `[[providers]]`: where language models answer (H1).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderSection {
+    /// Its name here, which `[[models]]` say in `provider`.
+    #[serde(deserialize_with = "name")]
+    pub name: String,
+    /// How it is spoken to: `openai`, `openai-responses`, `anthropic` or `google`. Default what
+    /// its name says, and `openai` for other names: most servers imitate that.
+    #[serde(default, deserialize_with = "api")]
+    api: Option<Provider>,
+    /// Below which its endpoints are, such as `http://127.0.0.1:11434/v1`. Default the provider's own.
+    #[serde(default, deserialize_with = "base_url")]
+    base_url: Option<Url>,
+    /// The variable of the environment with its key. Default the key that was put into the vault
+    /// by `pillion providers set-key`; none where there is none.
+    #[serde(default)]
+    pub key_env: Option<String>,
+    /// The longest time of one answer. Default 300,000 ms.
+    #[serde(
+        default = "five_minutes",
+        rename = "timeout_ms",
+        deserialize_with = "millis::positive"
+    )]
+    pub timeout: Duration,
+    /// How often a request is repeated that the provider was too busy for. Default 2.
+    #[serde(default = "two")]
+    pub max_retries: u32,
+    /// The longest answer. Default 32 MiB.
+    #[serde(default = "answer_bytes")]
+    pub max_answer_bytes: NonZeroU64,
+    /// Where requests may go; plain http only to the host of `base_url`.
+    #[serde(default)]
+    pub egress: EgressPolicy,
+}
+
+impl ProviderSection {
+    /// How it is spoken to.
+    #[must_use]
+    pub fn api(&self) -> Provider {
+        let by_name = || self.name.parse().unwrap_or(Provider::OpenAiChat);
+        self.api.unwrap_or_else(by_name)
+    }
+
+    /// The model of that name there, without key.
+    pub(crate) fn model(&self, name: &str) -> HttpModelConfig {
+        let api = self.api();
+        let base_url = self.base_url.clone().unwrap_or_else(|| own_url(api));
+        let mut config = HttpModelConfig::new(api, base_url, name);
+        config.egress = self.egress.clone();
+        config.timeout = self.timeout;
+        config.max_retries = self.max_retries;
+        config.max_answer_bytes =
+            usize::try_from(self.max_answer_bytes.get()).unwrap_or(usize::MAX);
+        config
+    }
+
+    /// The host that it is at.
+    pub(crate) fn host(&self) -> String {
+        let url = self.base_url.clone().unwrap_or_else(|| own_url(self.api()));
+        url.host_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// Where the provider itself answers.
+fn own_url(api: Provider) -> Url {
+    let url = match api {
+        Provider::Anthropic => "https://api.anthropic.com/v1",
+        Provider::Google => "https://generativelanguage.googleapis.com/v1beta",
+        _ => "https://api.openai.com/v1",
+    };
+    #[expect(
+        clippy::expect_used,
+        reason = "three constants, each of which a test reads"
+    )]
+    Url::parse(url).expect("a URL")
+}
+
+fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if name.trim().is_empty() || name.len() > 100 {
+        return Err(D::Error::custom("a provider's name has 1 to 100 bytes"));
+    }
+    Ok(name)
+}
+
+fn api<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Provider>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map(Some).map_err(D::Error::custom)
+}
+
+fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    // The text may hold a key: nothing of it is in the error.
+    let url: Url = text.parse().map_err(|_| D::Error::custom("it is no URL"))?;
+    match url.scheme() {
+        "http" | "https" if url.username().is_empty() && url.password().is_none() => Ok(Some(url)),
+        "http" | "https" => Err(D::Error::custom(
+            "a key does not stand in the URL: name its variable in key_env",
+        )),
+        _ => Err(D::Error::custom(
+            "only https:// and http:// URLs may be requested",
+        )),
+    }
+}
+
+fn five_minutes() -> Duration {
+    Duration::from_secs(300)
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn answer_bytes() -> NonZeroU64 {
+    NonZeroU64::MIN.saturating_add((32 << 20) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ProviderSection, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    #[test]
+    fn h1_a_providers_own_name_is_all_that_it_takes() {
+        for provider in Provider::ALL {
+            let section = read(&format!("name = '{provider}'")).unwrap();
+            assert_eq!(section.api(), provider);
+            assert_eq!(section.model("m").base_url.scheme(), "https");
+        }
+        let other = read("name = 'gwdg'\nbase_url = 'http://llm.internal/v1'").unwrap();
+        assert_eq!(other.api(), Provider::OpenAiChat);
+        assert_eq!(other.host(), "llm.internal");
+    }
+
+    #[test]
+    fn l1_a_key_in_the_url_is_refused_and_not_said_again() {
+        let error = read("name = 'x'\nbase_url = 'https://u:s3cret@x.example/'").unwrap_err();
+        assert!(error.message().contains("key_env"), "{error}");
+        assert!(!error.message().contains("s3cret"), "{error}");
+    }
+}

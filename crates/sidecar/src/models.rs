@@ -1,0 +1,170 @@
+//! The language models that the sidecar knows: what each may see (H2), and where it answers.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use indexmap::IndexMap;
+use pillion_chat::{ChatLimits, HttpModel, KeySource, LanguageModel, ModelError, ModelErrorKind};
+use pillion_core::capability::ModelConfig;
+use pillion_core::provider::Provider;
+use pillion_core::store::SecretKind;
+use secrecy::SecretString;
+
+use crate::config::{ChatSection, Config, ModelSection, ProviderSection};
+use crate::servers::UserCredentials;
+
+/// All of them, in the order of the configuration.
+#[derive(Debug)]
+pub(crate) struct Models {
+    models: IndexMap<String, Model>,
+    providers: Vec<ProviderSection>,
+    chat: ChatSection,
+}
+
+/// One of them.
+#[derive(Clone)]
+pub(crate) struct Model {
+    /// Its name here, and what it may see.
+    pub(crate) config: Arc<ModelConfig>,
+    /// What answers; or why nothing does.
+    pub(crate) voice: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
+    /// How its provider is spoken to, where it has one.
+    pub(crate) api: Option<Provider>,
+    context_tokens: Option<NonZeroU64>,
+    pub(crate) max_output_tokens: Option<NonZeroU64>,
+}
+
+impl Models {
+    pub(crate) fn new(config: &Config, vault: &UserCredentials) -> Self {
+        let providers: BTreeMap<_, _> = config
+            .providers
+            .iter()
+            .map(|provider| (provider.name.as_str(), provider))
+            .collect();
+        let model = |section: &ModelSection| {
+            let name = section.config.provider.as_deref();
+            let provider = name.and_then(|name| providers.get(name).copied());
+            let voice = match provider {
+                Some(provider) => voice(provider, section, vault).map_err(Arc::new),
+                None => Err(Arc::new(without_provider(section))),
+            };
+            let model = Model {
+                config: Arc::clone(&section.config),
+                voice,
+                api: provider.map(ProviderSection::api),
+                context_tokens: section.context_tokens,
+                max_output_tokens: section.max_output_tokens,
+            };
+            (section.config.id.clone(), model)
+        };
+        Self {
+            models: config.models.iter().map(model).collect(),
+            providers: config.providers.clone(),
+            chat: config.chat.clone(),
+        }
+    }
+
+    /// The model of that name.
+    pub(crate) fn get(&self, id: &str) -> Option<&Model> {
+        self.models.get(id)
+    }
+
+    /// The model of whoever names none.
+    pub(crate) fn default(&self) -> Option<&Model> {
+        match &self.chat.model {
+            Some(id) => self.get(id),
+            None => self.iter().find(|model| model.api.is_some()),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Model> {
+        self.models.values()
+    }
+
+    /// Where they answer.
+    pub(crate) fn providers(&self) -> &[ProviderSection] {
+        &self.providers
+    }
+
+    /// How chats go.
+    pub(crate) fn chat(&self) -> &ChatSection {
+        &self.chat
+    }
+
+    /// How far a chat with a model goes by itself.
+    pub(crate) fn limits(&self, model: &Model) -> ChatLimits {
+        self.chat.limits(model.context_tokens)
+    }
+}
+
+/// The model at its provider.
+fn voice(
+    provider: &ProviderSection,
+    section: &ModelSection,
+    vault: &UserCredentials,
+) -> Result<Arc<dyn LanguageModel>, ModelError> {
+    let config = provider.model(&section.model);
+    let config = match provider.key_env.clone() {
+        Some(variable) => config.with_key(KeyInVariable(variable)),
+        None => config.with_key(KeyInVault {
+            provider: provider.name.clone(),
+            vault: vault.clone(),
+        }),
+    };
+    Ok(Arc::new(HttpModel::new(config)?))
+}
+
+fn without_provider(section: &ModelSection) -> ModelError {
+    let id = &section.config.id;
+    let message = match &section.config.provider {
+        Some(name) => format!("No [[providers]] has the name '{name}', which model '{id}' says"),
+        None => format!("Model '{id}' has no provider"),
+    };
+    ModelError::new(ModelErrorKind::Unavailable, message)
+}
+
+/// A key in a variable of the environment.
+struct KeyInVariable(String);
+
+#[async_trait]
+impl KeySource for KeyInVariable {
+    async fn key(&self) -> Result<Option<SecretString>, ModelError> {
+        let value = std::env::var(&self.0).ok().filter(|key| !key.is_empty());
+        let Some(value) = value else {
+            let message = format!("The variable {} with the provider's key is not set", self.0);
+            return Err(ModelError::new(ModelErrorKind::Unauthorized, message));
+        };
+        Ok(Some(value.into()))
+    }
+}
+
+/// A key that somebody has put into the vault, if somebody has.
+struct KeyInVault {
+    provider: String,
+    vault: UserCredentials,
+}
+
+#[async_trait]
+impl KeySource for KeyInVault {
+    async fn key(&self) -> Result<Option<SecretString>, ModelError> {
+        let Some(vault) = self.vault.vault() else {
+            return Ok(None);
+        };
+        let key = vault.get(SecretKind::ProviderKey, &self.provider).await;
+        key.map_err(|error| {
+            let message = format!("The key of provider '{}': {error}", self.provider);
+            ModelError::new(ModelErrorKind::Unavailable, message)
+        })
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Model")
+            .field("config", &self.config)
+            .field("api", &self.api)
+            .finish_non_exhaustive()
+    }
+}

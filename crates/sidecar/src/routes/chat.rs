@@ -1,0 +1,237 @@
+//! Everything under `/api/v1/chat`: chats with language models that use tools (H4 to H7).
+
+mod stream;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use pillion_chat::TurnOptions;
+use pillion_wire::{ChatAnswer, ChatList, ChatRemoved, ChatRequest, ChatTranscript};
+use serde_json::{Value, json};
+
+use super::body::Object;
+use super::caller::Caller;
+use super::error::RequestError;
+use crate::app::App;
+use crate::chat::{self, Beginning, Chat, Chatter};
+
+/// Begins a chat (H7).
+#[utoipa::path(
+    post,
+    path = "/api/v1/chat/",
+    tag = "chat",
+    operation_id = "chat_begin",
+    summary = "Begin a chat",
+    description = "The model answers, using the tools that it may see. With `stream` the answer is a stream of server-sent events: `chat` with the id and the model, `delta`, `thought`, `status`, `tool_started`, `tool_finished`, `tool_waiting`, `usage`, and at the end `done` with what the answer would be. The status is 200 whether or not the model has answered: `success` says so.",
+    params(
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run"),
+        ("x-pillion-channel" = Option<String>, Header, description = "The channel the chat belongs to"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals that calls need; so does the header `x-pillion-approval-wait-ms`"),
+    ),
+    request_body(content = ChatRequest, content_type = "application/json", example = json!({"message": "What is 6 * 7?"})),
+    responses(
+        (status = 200, description = "How the chat goes", body = ChatAnswer),
+        (status = 400, description = "The body is no chat, or its messages cannot be read"),
+        (status = 403, description = "The token is for another user"),
+        (status = 404, description = "There is no such model"),
+        (status = 503, description = "No model is configured, or the chat cannot be kept"),
+    )
+)]
+pub(super) async fn begin(
+    State(app): State<App>,
+    caller: Caller,
+    Object(request): Object<ChatRequest>,
+) -> Result<Response, RequestError> {
+    let chatter = chatter(caller, &request)?;
+    let mut messages = said(&request)?;
+    if messages.is_empty() {
+        return Err(RequestError::parameter("message", "there, or messages"));
+    }
+    if let Some(system) = &request.system {
+        messages.insert(0, json!({"role": "system", "content": system}));
+    }
+    let beginning = Beginning {
+        messages,
+        tools: request.enable_tools.unwrap_or(true),
+        options: TurnOptions {
+            temperature: request.temperature,
+            max_output_tokens: request.max_output_tokens,
+            ..TurnOptions::default()
+        },
+        model: request.model,
+    };
+    let chat = Chat::begin(&app, &chatter, beginning).await?;
+    Ok(answer(chat, request.stream).await)
+}
+
+/// Goes on with a chat: with what the user says next, after decisions on calls that waited, or
+/// after a failure.
+#[utoipa::path(
+    post,
+    path = "/api/v1/chat/{id}",
+    tag = "chat",
+    operation_id = "chat_go_on",
+    summary = "Go on with a chat",
+    description = "With what the user says next; without it after calls were approved or denied, and after a failure or a lost connection: no tool runs a second time. Of an answered chat the answer is given again.",
+    params(
+        ("id" = String, Path, description = "The chat's id"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose chat it is"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals that calls need; so does the header `x-pillion-approval-wait-ms`"),
+    ),
+    request_body(content = ChatRequest, content_type = "application/json", example = json!({"message": "And twice that?"})),
+    responses(
+        (status = 200, description = "How the chat goes", body = ChatAnswer),
+        (status = 400, description = "The body is no chat, or its messages cannot be read"),
+        (status = 403, description = "The token is for another user"),
+        (status = 404, description = "There is no such chat, or its model is gone"),
+        (status = 409, description = "Another request goes on with it now"),
+        (status = 503, description = "The chat cannot be read or kept"),
+    )
+)]
+pub(super) async fn go_on(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    caller: Caller,
+    Object(request): Object<ChatRequest>,
+) -> Result<Response, RequestError> {
+    let id = id_of(path)?;
+    let chatter = chatter(caller, &request)?;
+    for (name, is_there) in [
+        ("model", request.model.is_some()),
+        ("system", request.system.is_some()),
+        ("enable_tools", request.enable_tools.is_some()),
+        ("temperature", request.temperature.is_some()),
+        ("max_output_tokens", request.max_output_tokens.is_some()),
+    ] {
+        if is_there {
+            return Err(RequestError::parameter(
+                name,
+                "absent: it is that of the chat's beginning",
+            ));
+        }
+    }
+    let chat = Chat::resume(&app, &chatter, &id, &said(&request)?).await?;
+    Ok(answer(chat, request.stream).await)
+}
+
+/// Lists the caller's chats.
+#[utoipa::path(
+    get,
+    path = "/api/v1/chat/",
+    tag = "chat",
+    operation_id = "chat_list",
+    summary = "List the caller's chats",
+    description = "Those first that went on last, at most 100.",
+    params(("x-pillion-user" = Option<String>, Header, description = "The user whose chats they are")),
+    responses(
+        (status = 200, description = "The chats", body = ChatList),
+        (status = 403, description = "The token is for another user"),
+        (status = 503, description = "The chats cannot be read"),
+    )
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<ChatList>, RequestError> {
+    Ok(Json(ChatList {
+        success: true,
+        chats: chat::list(&app, &caller.context).await?,
+    }))
+}
+
+/// Shows a chat with its messages.
+#[utoipa::path(
+    get,
+    path = "/api/v1/chat/{id}",
+    tag = "chat",
+    operation_id = "chat_show",
+    summary = "Show a chat with its messages",
+    params(
+        ("id" = String, Path, description = "The chat's id"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose chat it is")
+    ),
+    responses(
+        (status = 200, description = "The chat", body = ChatTranscript),
+        (status = 403, description = "The token is for another user"),
+        (status = 404, description = "There is no such chat"),
+        (status = 503, description = "The chat cannot be read"),
+    )
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    caller: Caller,
+) -> Result<Json<ChatTranscript>, RequestError> {
+    Ok(Json(
+        chat::show(&app, &caller.context, &id_of(path)?).await?,
+    ))
+}
+
+/// Forgets a chat.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/chat/{id}",
+    tag = "chat",
+    operation_id = "chat_forget",
+    summary = "Forget a chat",
+    params(
+        ("id" = String, Path, description = "The chat's id"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose chat it is")
+    ),
+    responses(
+        (status = 200, description = "It is gone", body = ChatRemoved),
+        (status = 403, description = "The token is for another user"),
+        (status = 404, description = "There is no such chat"),
+        (status = 409, description = "A request goes on with it now"),
+        (status = 503, description = "The chats cannot be written to"),
+    )
+)]
+pub(super) async fn forget(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    caller: Caller,
+) -> Result<Json<ChatRemoved>, RequestError> {
+    let id = id_of(path)?;
+    chat::forget(&app, &caller.context, &id).await?;
+    Ok(Json(ChatRemoved {
+        success: true,
+        removed: id,
+    }))
+}
+
+async fn answer(chat: Chat, stream: Option<bool>) -> Response {
+    if stream == Some(true) {
+        return stream::response(chat);
+    }
+    // Boxed: the future of a chat is large.
+    let answer: ChatAnswer = Box::pin(chat.run(None)).await;
+    Json(answer).into_response()
+}
+
+/// Who chats, as headers and body say it.
+fn chatter(caller: Caller, request: &ChatRequest) -> Result<Chatter, RequestError> {
+    let caller = caller.in_the_name_of(request.user.as_deref(), request.channel.as_deref())?;
+    Ok(Chatter {
+        context: caller.context,
+        visibility: caller.visibility,
+    })
+}
+
+/// What is said now.
+fn said(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
+    match (&request.message, &request.messages) {
+        (Some(_), Some(_)) => Err(RequestError::parameter("message", "absent beside messages")),
+        (Some(message), None) => Ok(vec![json!({"role": "user", "content": message})]),
+        (None, Some(messages)) => Ok(messages.iter().cloned().map(Value::Object).collect()),
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+fn id_of(path: Result<Path<String>, PathRejection>) -> Result<String, RequestError> {
+    match path {
+        Ok(Path(id)) => Ok(id),
+        // No id is no text.
+        Err(_) => Err(chat::ChatRefusal::Unknown.into()),
+    }
+}

@@ -1,0 +1,134 @@
+use std::sync::Arc;
+
+use pillion_chat::TurnOptions;
+use pillion_core::tool::ToolDefinition;
+use pillion_wire::JsonObject;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::routes::error::RequestError;
+
+/// The body of OpenAI's chat completions.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+pub(crate) struct Completion {
+    /// The model's name here; the default one where it is absent.
+    pub(super) model: Option<String>,
+    /// The conversation so far.
+    #[schema(value_type = Vec<Object>)]
+    messages: Vec<JsonObject>,
+    /// Whether the answer is a stream of server-sent events.
+    pub(super) stream: Option<bool>,
+    #[schema(value_type = Option<Object>)]
+    stream_options: Option<Value>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    #[schema(minimum = 1, maximum = 9007199254740991u64)]
+    max_tokens: Option<u64>,
+    #[schema(minimum = 1, maximum = 9007199254740991u64)]
+    max_completion_tokens: Option<u64>,
+    /// A text, or several.
+    #[schema(value_type = Option<Vec<String>>)]
+    stop: Option<Stop>,
+    /// Tools of the client's own: the model has those alone, and its calls come back.
+    #[schema(value_type = Option<Vec<Object>>)]
+    tools: Option<Vec<Value>>,
+    /// `none` leaves the tools out.
+    #[schema(value_type = Option<String>)]
+    tool_choice: Option<Value>,
+    /// One answer is all there is.
+    #[schema(minimum = 1, maximum = 1)]
+    n: Option<u64>,
+    /// On whose behalf tools run.
+    pub(super) user: Option<String>,
+    /// What else OpenAI's API takes goes to providers that imitate it.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(untagged)]
+enum Stop {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Completion {
+    /// Refuses what no model is asked.
+    pub(super) fn check(&self) -> Result<(), RequestError> {
+        if self.messages.is_empty() {
+            return Err(RequestError::parameter("messages", "there: one at least"));
+        }
+        if self.n.is_some_and(|n| n != 1) {
+            return Err(RequestError::parameter("n", "1"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn messages(&self) -> Vec<Value> {
+        self.messages.iter().cloned().map(Value::Object).collect()
+    }
+
+    /// Whether the last event of a stream says what the answer cost.
+    pub(super) fn wants_usage(&self) -> bool {
+        let options = self.stream_options.as_ref();
+        options.and_then(|options| options.get("include_usage")?.as_bool()) == Some(true)
+    }
+
+    /// How the model is to answer. What OpenAI has beside the usual goes to a provider of its
+    /// kind; another does not know it.
+    pub(super) fn options(&self, is_openai: bool) -> Result<TurnOptions, RequestError> {
+        let mut extra = Map::new();
+        if is_openai {
+            extra = self.rest.clone();
+            let choice = self.tool_choice.iter().filter(|_| self.tools.is_some());
+            extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice.clone())));
+        } else if let Some(format) = self.rest.get("response_format")
+            && *format != json!({"type": "text"})
+        {
+            let wanted = "absent: this model's provider has none";
+            return Err(RequestError::parameter("response_format", wanted));
+        }
+        Ok(TurnOptions {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            max_output_tokens: self.max_completion_tokens.or(self.max_tokens),
+            stop: match &self.stop {
+                None => Vec::new(),
+                Some(Stop::One(text)) => vec![text.clone()],
+                Some(Stop::Several(texts)) => texts.clone(),
+            },
+            extra,
+        })
+    }
+
+    /// Whether the sidecar's tools are there.
+    pub(super) fn may_use_tools(&self) -> bool {
+        self.tool_choice.as_ref().and_then(Value::as_str) != Some("none")
+    }
+
+    /// The tools that the request brings along, if it brings some.
+    pub(super) fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+        let Some(tools) = self.tools.as_ref().filter(|tools| !tools.is_empty()) else {
+            return Ok(None);
+        };
+        let tools = tools.iter().enumerate().map(|(place, tool)| {
+            let wrong = |why: &str| {
+                RequestError::parameter("tools", format!("functions; that of index {place} {why}"))
+            };
+            let function = tool.get("function").ok_or_else(|| wrong("is none"))?;
+            let text = |key| function.get(key).and_then(Value::as_str);
+            let name = text("name").ok_or_else(|| wrong("has no name"))?;
+            let nothing = || json!({"type": "object", "properties": {}});
+            let schema = function.get("parameters").cloned().unwrap_or_else(nothing);
+            let definition = ToolDefinition::builder(name, text("description").unwrap_or(name))
+                .schema(schema)
+                .strict(function.get("strict") == Some(&Value::Bool(true)))
+                .build();
+            let definition = definition.map_err(|error| wrong(&format!("is refused: {error}")))?;
+            Ok(Arc::new(definition))
+        });
+        tools.collect::<Result<_, _>>().map(Some)
+    }
+}

@@ -1,0 +1,103 @@
+//! Everything under `/api/v1/models`: the language models, and which tools each sees (H2).
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::ToolOrigin;
+use pillion_wire::{ModelAnswer, ModelEntry, ModelList, ModelTool};
+
+use super::caller::Caller;
+use super::error::RequestError;
+use super::tagged::Known;
+use crate::app::App;
+use crate::chat::ChatRefusal;
+use crate::models::Model;
+
+/// Lists the language models.
+#[utoipa::path(
+    get,
+    path = "/api/v1/models/",
+    tag = "models",
+    operation_id = "models_list",
+    summary = "List the language models",
+    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")),
+    responses(
+        (status = 200, description = "The models", body = ModelList),
+        (status = 304, description = "The list is the same"),
+    )
+)]
+pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Response, RequestError> {
+    let models = app.models().iter();
+    known.or(&ModelList {
+        success: true,
+        models: models.map(|model| entry(&app, model)).collect(),
+    })
+}
+
+/// Shows which tools a model sees, and why it does not see the others (H2).
+#[utoipa::path(
+    get,
+    path = "/api/v1/models/{id}",
+    tag = "models",
+    operation_id = "models_show",
+    summary = "Show which tools a model sees, and why not the others",
+    description = "Of the tools that there are for this caller. MCP servers are asked as for the list of tools.",
+    params(
+        ("id" = String, Path, description = "The model's name, percent-encoded"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools count as well")
+    ),
+    responses(
+        (status = 200, description = "The model and the tools", body = ModelAnswer),
+        (status = 403, description = "The token is for another user"),
+        (status = 404, description = "There is no such model"),
+    )
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    caller: Caller,
+) -> Result<Json<ModelAnswer>, RequestError> {
+    let id = path.map(|Path(id)| id).unwrap_or_default();
+    let Some(model) = app.models().get(&id) else {
+        return Err(ChatRefusal::UnknownModel { id }.into());
+    };
+    let offered = app.offered_to(&caller.context, &caller.visibility).await;
+    let tools = offered.tools.iter();
+    Ok(Json(ModelAnswer {
+        success: true,
+        model: entry(&app, model),
+        tools: tools.map(|tool| seen_by(model, tool)).collect(),
+    }))
+}
+
+fn entry(app: &App, model: &Model) -> ModelEntry {
+    let config = &model.config;
+    let default = app.models().default();
+    ModelEntry {
+        id: config.id.clone(),
+        label: config.label.clone(),
+        provider: config.provider.clone(),
+        api: model.api.map(|api| api.to_string()),
+        is_default: default.is_some_and(|default| default.config.id == config.id),
+        function_calling: config.tools.function_calling,
+        mcp: config.tools.mcp,
+        enabled_tools: config.tools.enabled_tools.clone(),
+        problem: model.voice.as_ref().err().map(ToString::to_string),
+    }
+}
+
+fn seen_by(model: &Model, tool: &RegisteredTool) -> ModelTool {
+    let name = tool.name().to_string();
+    let reason = model.config.tools.admit(&name, tool.origin()).err();
+    ModelTool {
+        name,
+        server: match tool.origin() {
+            ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
+            _ => None,
+        },
+        visible: reason.is_none(),
+        reason: reason.map(|reason| reason.to_string()),
+    }
+}

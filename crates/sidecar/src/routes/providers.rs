@@ -1,0 +1,143 @@
+//! Everything under `/api/v1/providers`: where language models answer, and their keys (L1).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use pillion_core::store::SecretKind;
+use pillion_store::Vault;
+use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
+
+use super::body::Object;
+use super::error::RequestError;
+use crate::app::App;
+use crate::config::ProviderSection;
+use crate::servers::ServerError;
+
+/// Lists where language models answer.
+#[utoipa::path(
+    get,
+    path = "/api/v1/providers/",
+    tag = "models",
+    operation_id = "providers_list",
+    summary = "List where language models answer",
+    description = "What their keys are nobody is told.",
+    responses(
+        (status = 200, description = "The providers", body = ProviderList),
+        (status = 503, description = "The vault cannot be read"),
+    )
+)]
+pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, RequestError> {
+    Ok(Json(all(&app).await?))
+}
+
+/// Puts a provider's key into the vault (L1).
+#[utoipa::path(
+    put,
+    path = "/api/v1/providers/{name}/key",
+    tag = "models",
+    operation_id = "providers_set_key",
+    summary = "Put a provider's key into the vault",
+    description = "In the place of the one before; requests go out with it from now on. A provider whose key is in a variable (`key_env`) takes none.",
+    params(("name" = String, Path, description = "The provider's name")),
+    request_body(content = ProviderKeyInput, content_type = "application/json", example = json!({"key": "..."})),
+    responses(
+        (status = 200, description = "It is there", body = ProviderList),
+        (status = 400, description = "It is no key"),
+        (status = 403, description = "There is no key to encrypt it with"),
+        (status = 404, description = "There is no such provider"),
+        (status = 409, description = "The provider's key is in a variable"),
+        (status = 503, description = "The store cannot be written to"),
+    )
+)]
+pub(super) async fn set_key(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    Object(input): Object<ProviderKeyInput>,
+) -> Result<Json<ProviderList>, RequestError> {
+    let name = provider(&app, path)?.name.clone();
+    let key = input.key.trim();
+    // A header's value, which is what every provider wants it to be.
+    if key.is_empty() || key.len() > 4096 || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let wanted = "1 to 4096 visible ASCII characters";
+        return Err(RequestError::parameter("key", wanted));
+    }
+    let vault = vault(&app)?;
+    let stored = vault.put(SecretKind::ProviderKey, &name, &key.into()).await;
+    stored.map_err(ServerError::from)?;
+    Ok(Json(all(&app).await?))
+}
+
+/// Takes a provider's key out of the vault (L1).
+#[utoipa::path(
+    delete,
+    path = "/api/v1/providers/{name}/key",
+    tag = "models",
+    operation_id = "providers_remove_key",
+    summary = "Take a provider's key out of the vault",
+    params(("name" = String, Path, description = "The provider's name")),
+    responses(
+        (status = 200, description = "It is gone", body = ProviderList),
+        (status = 403, description = "There is no vault"),
+        (status = 404, description = "There is no such provider"),
+        (status = 409, description = "The provider's key is in a variable"),
+        (status = 503, description = "The store cannot be written to"),
+    )
+)]
+pub(super) async fn remove_key(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Json<ProviderList>, RequestError> {
+    let name = provider(&app, path)?.name.clone();
+    let removed = vault(&app)?.remove(SecretKind::ProviderKey, &name).await;
+    removed.map_err(ServerError::from)?;
+    Ok(Json(all(&app).await?))
+}
+
+async fn all(app: &App) -> Result<ProviderList, RequestError> {
+    let in_vault = match vault(app) {
+        Ok(vault) => vault.ids(SecretKind::ProviderKey).await,
+        Err(_) => Ok(Vec::new()),
+    };
+    let in_vault = in_vault.map_err(ServerError::from)?;
+    let entry = |provider: &ProviderSection| ProviderEntry {
+        name: provider.name.clone(),
+        api: provider.api().to_string(),
+        host: provider.host(),
+        key: match &provider.key_env {
+            Some(_) => "variable",
+            None if in_vault.contains(&provider.name) => "vault",
+            None => "none",
+        }
+        .to_owned(),
+    };
+    Ok(ProviderList {
+        success: true,
+        providers: app.models().providers().iter().map(entry).collect(),
+    })
+}
+
+/// The provider of that name, whose key the vault may have.
+fn provider(
+    app: &App,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<&ProviderSection, RequestError> {
+    let name = path.map(|Path(name)| name).unwrap_or_default();
+    let mut providers = app.models().providers().iter();
+    let Some(provider) = providers.find(|provider| provider.name == name) else {
+        return Err(RequestError::UnknownProvider);
+    };
+    match &provider.key_env {
+        None => Ok(provider),
+        Some(variable) => Err(RequestError::NotOpen {
+            why: format!("The provider's key is in the variable {variable}"),
+        }),
+    }
+}
+
+fn vault(app: &App) -> Result<Arc<Vault>, RequestError> {
+    let servers = app.servers();
+    let vault = servers.and_then(|servers| servers.user_credentials().vault());
+    Ok(vault.ok_or(ServerError::NoKey)?)
+}

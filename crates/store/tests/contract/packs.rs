@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use pillion_core::store::{Store, StoreErrorKind};
+use tokio::task::JoinSet;
+
+use super::at;
+
+pub async fn documents_of_packs_are_kept_apart(store: Arc<dyn Store>) {
+    assert_eq!(store.document("a", "x/1").await.unwrap(), None);
+    assert!(store.put_document("a", "x/1", "1").await.unwrap());
+    assert!(store.put_document("b", "x/1", "2").await.unwrap());
+    assert!(!store.put_document("a", "x/1", "[3]").await.unwrap());
+    let document = store.document("a", "x/1").await.unwrap();
+    assert_eq!(document.as_deref(), Some("[3]"));
+    for name in ["X/1", "x/2", "x_1", "x/\u{e4}", "y"] {
+        store.put_document("a", name, "null").await.unwrap();
+    }
+    let names = async |prefix: &str, after: Option<&str>, limit| {
+        let documents = store.documents("a", prefix, after, limit).await.unwrap();
+        let names = documents.into_iter().map(|(name, _)| name);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names("x/", None, 9).await, ["x/1", "x/2", "x/\u{e4}"]);
+    assert_eq!(names("x/", Some("x/1"), 1).await, ["x/2"]);
+    assert_eq!(names("x/\u{e4}", None, 9).await, ["x/\u{e4}"]);
+    assert_eq!(names("", None, 9).await.len(), 6);
+    assert!(names("x%", None, 9).await.is_empty());
+    store.remove_document("a", "x/1").await.unwrap();
+    store.remove_document("a", "x/1").await.unwrap();
+    assert_eq!(store.document("a", "x/1").await.unwrap(), None);
+    assert!(store.document("b", "x/1").await.unwrap().is_some());
+    let long = "x".repeat(513);
+    let refused = store.put_document("a", &long, "1").await.unwrap_err();
+    assert_eq!(refused.kind(), StoreErrorKind::Invalid);
+}
+
+pub async fn k1_a_log_of_a_pack_gives_its_last_entries(store: Arc<dyn Store>) {
+    assert!(
+        store
+            .last_entries("a", "l", None, 5)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let mut adding = JoinSet::new();
+    for number in 0..20 {
+        let store = Arc::clone(&store);
+        adding.spawn(async move {
+            let json = number.to_string();
+            store.append_entry("a", "l", &json, at(number)).await
+        });
+    }
+    let mut numbers = Vec::new();
+    while let Some(added) = adding.join_next().await {
+        numbers.push(added.unwrap().unwrap().number);
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
+    store.append_entry("b", "l", "0", at(1)).await.unwrap();
+    let last = async |before, limit| {
+        let entries = store.last_entries("a", "l", before, limit).await.unwrap();
+        let numbers = entries.into_iter().map(|entry| entry.number);
+        numbers.collect::<Vec<_>>()
+    };
+    assert_eq!(last(None, 3).await, [18, 19, 20]);
+    assert_eq!(last(Some(18), 2).await, [16, 17]);
+    assert_eq!(last(Some(2), 5).await, [1]);
+    assert!(last(Some(1), 5).await.is_empty());
+    let text = "{\"text\":\"\u{1f3b2} d20\"}";
+    let added = store.append_entry("a", "l", text, at(77)).await.unwrap();
+    let newest = store.last_entries("a", "l", None, 1).await.unwrap();
+    assert_eq!(newest, [added]);
+    store.remove_log("a", "l").await.unwrap();
+    assert!(last(None, 5).await.is_empty());
+    let again = store.append_entry("a", "l", "1", at(1)).await.unwrap();
+    assert_eq!(again.number, 1);
+    let others = store.last_entries("b", "l", None, 5).await.unwrap();
+    assert_eq!(others.len(), 1);
+}
+
+pub async fn k1_logs_are_listed_with_their_latest_entries(store: Arc<dyn Store>) {
+    for (log, json, moment) in [
+        ("s/1", "\"a\"", 10),
+        ("s/2", "\"b\"", 20),
+        ("t/1", "\"c\"", 40),
+        ("s/1", "\"d\"", 30),
+    ] {
+        store
+            .append_entry("p", log, json, at(moment))
+            .await
+            .unwrap();
+    }
+    store.append_entry("q", "s/9", "1", at(9)).await.unwrap();
+    let logs = async |prefix: &str, limit| {
+        let logs = store.logs("p", prefix, limit).await.unwrap();
+        let logs = logs.into_iter();
+        logs.map(|log| (log.log, log.latest.number, log.latest.json))
+            .collect::<Vec<_>>()
+    };
+    let log = |name: &str, number, json: &str| (name.to_owned(), number, json.to_owned());
+    let scenes = [log("s/1", 2, "\"d\""), log("s/2", 1, "\"b\"")];
+    assert_eq!(logs("s/", 9).await, scenes);
+    assert_eq!(logs("", 1).await, [log("t/1", 1, "\"c\"")]);
+}

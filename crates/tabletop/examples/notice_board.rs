@@ -1,0 +1,175 @@
+//! A whole pack of its own: a notice board with a tool, a resource, a stream and a counter.
+//!
+//! `cargo run --package pillion-tabletop --example notice_board`
+
+#![expect(clippy::print_stdout, reason = "it is an example")]
+
+use std::error::Error;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillion_core::executor::{Executor, ExecutorConfig};
+use pillion_core::pack::{
+    ChangeListener, Counters, EventStream, Heard, Pack, Packs, Reader, Resource, ResourceChange,
+    ResourceChanges, ResourceContents, ResourceError, ResourceProvider,
+};
+use pillion_core::registry::ToolRegistry;
+use pillion_core::store::{PackStore, StoreError, Timestamp};
+use pillion_core::tool::{
+    CallContext, DefinitionError, FnTool, ParameterType, Tool, ToolCall, ToolDefinition,
+    ToolFailure, ToolOutput, ToolParameter,
+};
+use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+use serde_json::{Value, json};
+
+const NAME: &str = "notices";
+const URI: &str = "notices://board";
+
+/// What the tool and the resource have in common.
+struct Board {
+    store: Arc<dyn PackStore>,
+    changes: ResourceChanges,
+    posted: Arc<EventStream>,
+    counters: Arc<Counters>,
+}
+
+impl Board {
+    async fn post(&self, text: &str, context: &CallContext) -> Result<u64, StoreError> {
+        let json = json!(text).to_string();
+        let entry = self
+            .store
+            .append_entry(NAME, "board", &json, Timestamp::now());
+        let number = entry.await?.number;
+        self.counters.add("notice.posted");
+        let event = json!({"type": "posted", "number": number});
+        self.posted.emit("posted", context.user.as_deref(), &event);
+        self.changes.updated(URI);
+        Ok(number)
+    }
+}
+
+/// The board as a resource.
+struct BoardResource(Arc<Board>);
+
+#[async_trait]
+impl ResourceProvider for BoardResource {
+    fn owns(&self, uri: &str) -> bool {
+        uri == URI
+    }
+
+    async fn list(&self, _reader: Reader<'_>) -> Result<Vec<Resource>, ResourceError> {
+        let resource = Resource::new(URI, "board").describe("The last ten notices");
+        Ok(vec![resource.of_json()])
+    }
+
+    async fn read(
+        &self,
+        _uri: &str,
+        _reader: Reader<'_>,
+    ) -> Result<ResourceContents, ResourceError> {
+        let entries = self.0.store.last_entries(NAME, "board", None, 10).await?;
+        let notices = entries
+            .iter()
+            .map(|entry| serde_json::from_str(&entry.json));
+        let notices: Vec<Value> = notices.filter_map(Result::ok).collect();
+        Ok(ResourceContents::json(&json!(notices)))
+    }
+
+    fn changes(&self) -> Option<ChangeListener> {
+        Some(self.0.changes.listen())
+    }
+}
+
+/// The pack.
+struct Notices {
+    board: Arc<Board>,
+    post: ToolDefinition,
+}
+
+impl Notices {
+    fn new(store: Arc<dyn PackStore>) -> Result<Self, DefinitionError> {
+        let text = ToolParameter::new("text", ParameterType::String).describe("What it says");
+        let post = ToolDefinition::builder("post_notice", "Puts a notice on the board")
+            .parameter(text)
+            .category(NAME)
+            .build()?;
+        let stream = EventStream::new("notices", "events://notices", "Each new notice");
+        let board = Board {
+            store,
+            changes: ResourceChanges::default(),
+            posted: Arc::new(stream),
+            counters: Arc::new(Counters::new(["notice.posted"])),
+        };
+        Ok(Self {
+            board: Arc::new(board),
+            post,
+        })
+    }
+}
+
+impl Pack for Notices {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let board = Arc::clone(&self.board);
+        let post = FnTool::new(self.post.clone(), move |arguments, context: CallContext| {
+            let board = Arc::clone(&board);
+            async move {
+                let text = arguments["text"].as_str().unwrap_or_default();
+                let number = board.post(text, &context).await.map_err(|error| {
+                    ToolFailure::new(error.code(), "The board cannot be written")
+                })?;
+                let output = ToolOutput::text(format!("It is notice {number}"));
+                Ok(output.with_data(json!({"number": number})))
+            }
+        });
+        vec![Arc::new(post)]
+    }
+
+    fn resources(&self) -> Vec<Arc<dyn ResourceProvider>> {
+        vec![Arc::new(BoardResource(Arc::clone(&self.board)))]
+    }
+
+    fn streams(&self) -> Vec<Arc<EventStream>> {
+        vec![Arc::clone(&self.board.posted)]
+    }
+
+    fn counters(&self) -> Option<Arc<Counters>> {
+        Some(Arc::clone(&self.board.counters))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let store = SqlStore::open(&StoreOptions::new(StoreLocation::Memory)).await?;
+    let registry = Arc::new(ToolRegistry::new());
+    let mut packs = Packs::default();
+    packs.add(&Notices::new(Arc::new(store))?, &registry)?;
+
+    let provider = packs.provider_of(URI).ok_or("no provider")?;
+    let mut changes = provider.changes().ok_or("no changes")?;
+    let mut posted = packs.stream("notices").ok_or("no stream")?.listen(None);
+    let executor = Executor::new(registry, ExecutorConfig::default());
+    let arguments = json!({"text": "Rats in the cellar, two silver a tail"});
+    let call = ToolCall::new("1", "post_notice", arguments);
+    let context = CallContext::for_user("innkeeper");
+    let result = executor.execute_one(call, &context).await;
+    assert_eq!(result.to_message(), "It is notice 1");
+
+    let updated = ResourceChange::Updated(URI.to_owned());
+    assert_eq!(changes.next().await, Some(updated));
+    assert!(matches!(posted.next().await, Heard::Ready { .. }));
+    assert!(matches!(posted.next().await, Heard::Event(event) if event.kind == "posted"));
+    let reader = Reader {
+        context: &context,
+        confined_to: None,
+    };
+    let contents = provider.read(URI, reader).await?;
+    assert!(format!("{contents:?}").contains("Rats"));
+    for (pack, counters) in packs.counters() {
+        println!("{pack}: {:?}", counters.beginning_with("notice."));
+    }
+    Ok(())
+}

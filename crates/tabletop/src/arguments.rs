@@ -1,0 +1,93 @@
+//! Arguments of the tools, whose types the executor has checked already where it runs them.
+
+use pillion_core::tool::{JsonObject, ToolFailure};
+use serde_json::Value;
+
+/// The longest id of a scene and name of a character or author, in characters.
+pub(crate) const LONGEST_SCENE: usize = 100;
+pub(crate) const LONGEST_NAME: usize = 64;
+
+/// What is given under a name; null is nothing.
+pub(crate) fn given<'a>(arguments: &'a JsonObject, name: &str) -> Option<&'a Value> {
+    arguments.get(name).filter(|value| !value.is_null())
+}
+
+/// Text that has to be there, trimmed, with at most so many characters.
+pub(crate) fn text(
+    arguments: &JsonObject,
+    name: &str,
+    longest: usize,
+) -> Result<String, ToolFailure> {
+    let value = given(arguments, name)
+        .ok_or_else(|| ToolFailure::invalid_input(format!("Missing required parameter: {name}")))?;
+    let text = value.as_str().map(str::trim);
+    let text = text.ok_or_else(|| wrong(name, "must be a string"))?;
+    if text.is_empty() {
+        return Err(wrong(name, "must not be empty"));
+    }
+    if text.chars().count() > longest {
+        return Err(wrong(name, &format!("has more than {longest} characters")));
+    }
+    Ok(text.to_owned())
+}
+
+/// Text on one line, such as a name.
+pub(crate) fn name(
+    arguments: &JsonObject,
+    name: &str,
+    longest: usize,
+) -> Result<String, ToolFailure> {
+    let text = text(arguments, name, longest)?;
+    match text.chars().any(char::is_control) {
+        true => Err(wrong(name, "must not have control characters")),
+        false => Ok(text),
+    }
+}
+
+/// A truth value; false where there is none.
+pub(crate) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, ToolFailure> {
+    match given(arguments, name) {
+        None => Ok(false),
+        Some(value) => value
+            .as_bool()
+            .ok_or_else(|| wrong(name, "must be true or false")),
+    }
+}
+
+/// An integer from `-most` to `most`. To JSON Schema `5.0` is the integer 5.
+pub(crate) fn integer(
+    arguments: &JsonObject,
+    name: &str,
+    most: i64,
+) -> Result<Option<i64>, ToolFailure> {
+    let Some(value) = given(arguments, name) else {
+        return Ok(None);
+    };
+    let number = whole(value).ok_or_else(|| wrong(name, "must be an integer"))?;
+    match (-most..=most).contains(&number) {
+        true => Ok(Some(number)),
+        false => Err(wrong(name, &format!("must be from -{most} to {most}"))),
+    }
+}
+
+/// A seed: any integer of 64 bits, with or without a sign.
+pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, ToolFailure> {
+    let Some(value) = given(arguments, name) else {
+        return Ok(None);
+    };
+    let seed = value.as_u64();
+    seed.or_else(|| whole(value).map(i64::cast_unsigned))
+        .map(Some)
+        .ok_or_else(|| wrong(name, "must be an integer of 64 bits"))
+}
+
+/// The number, if it is a whole one.
+pub(crate) fn whole(value: &Value) -> Option<i64> {
+    let float = || value.as_f64().filter(|float| float.trunc() == *float);
+    let from_float = || i64::try_from(float()? as i128).ok();
+    value.as_i64().or_else(from_float)
+}
+
+pub(crate) fn wrong(name: &str, how: &str) -> ToolFailure {
+    ToolFailure::invalid_input(format!("'{name}' {how}"))
+}

@@ -1,0 +1,362 @@
+use std::fmt;
+use std::str::FromStr;
+
+use pillion_core::tool::{JsonObject, ToolFailure};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::arguments::{flag, given, integer, text, whole, wrong};
+use crate::dice::D20;
+
+/// How far scores, bonuses and classes of difficulty may be from 0.
+const MOST: i64 = 1_000;
+
+/// Throws that may be given.
+const MOST_ROLLS: usize = 10;
+
+/// One of the six abilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Ability {
+    Strength,
+    Dexterity,
+    Constitution,
+    Intelligence,
+    Wisdom,
+    Charisma,
+}
+
+impl Ability {
+    const ALL: [Self; 6] = [
+        Self::Strength,
+        Self::Dexterity,
+        Self::Constitution,
+        Self::Intelligence,
+        Self::Wisdom,
+        Self::Charisma,
+    ];
+
+    /// Three capital letters: `DEX`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Strength => "STR",
+            Self::Dexterity => "DEX",
+            Self::Constitution => "CON",
+            Self::Intelligence => "INT",
+            Self::Wisdom => "WIS",
+            Self::Charisma => "CHA",
+        }
+    }
+
+    /// The ability of exactly that name.
+    #[must_use]
+    pub fn from_exact(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|ability| ability.as_str() == name)
+    }
+}
+
+impl FromStr for Ability {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|ability| ability.as_str().eq_ignore_ascii_case(name))
+            .ok_or(())
+    }
+}
+
+/// An ability check that is to be made (requirement D8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// What is checked.
+    pub ability: Ability,
+    /// The ability's score; 10 is average.
+    pub score: i64,
+    /// Whether the proficiency bonus counts.
+    pub proficient: bool,
+    /// Whether it counts twice, proficient or not.
+    pub expertise: bool,
+    /// That bonus.
+    pub proficiency_bonus: i64,
+    /// What the total has to reach; none if nobody has said.
+    pub dc: Option<i64>,
+    /// The better of the throws counts. It wins over disadvantage.
+    pub advantage: bool,
+    /// The worse of the throws counts.
+    pub disadvantage: bool,
+}
+
+/// What came of a check (requirement D8).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckResult {
+    /// The throw that counts and the modifier.
+    pub total: i64,
+    /// Every throw.
+    pub d20: Vec<i64>,
+    /// The one that counts.
+    pub pick: i64,
+    /// What is added to it, proficiency included.
+    #[serde(rename = "mod")]
+    pub modifier: i64,
+    /// Whether the total reaches the class of difficulty; none without one. A natural 20 or 1 is
+    /// nothing special.
+    pub success: Option<bool>,
+}
+
+impl Check {
+    /// A check by somebody of whom nothing is known.
+    #[must_use]
+    pub fn untrained(ability: Ability, dc: i64) -> Self {
+        Self {
+            ability,
+            score: 10,
+            proficient: false,
+            expertise: false,
+            proficiency_bonus: 2,
+            dc: Some(dc),
+            advantage: false,
+            disadvantage: false,
+        }
+    }
+
+    /// What is added to the throw.
+    #[must_use]
+    pub fn modifier(&self) -> i64 {
+        let times = match (self.expertise, self.proficient) {
+            (true, _) => 2,
+            (false, true) => 1,
+            (false, false) => 0,
+        };
+        (self.score - 10).div_euclid(2) + self.proficiency_bonus * times
+    }
+
+    /// Throws as often as it takes.
+    #[must_use]
+    pub fn throw(&self, d20: &mut D20) -> CheckResult {
+        let first = d20.throw();
+        if self.advantage || self.disadvantage {
+            self.judge(first, &[d20.throw()])
+        } else {
+            self.judge(first, &[])
+        }
+    }
+
+    /// What throws come to.
+    #[must_use]
+    pub fn judge(&self, first: i64, others: &[i64]) -> CheckResult {
+        let all = others.iter().copied();
+        let pick = if self.advantage {
+            all.fold(first, i64::max)
+        } else if self.disadvantage {
+            all.fold(first, i64::min)
+        } else {
+            first
+        };
+        let modifier = self.modifier();
+        let total = pick + modifier;
+        CheckResult {
+            total,
+            d20: [&[first], others].concat(),
+            pick,
+            modifier,
+            success: self.dc.map(|dc| total >= dc),
+        }
+    }
+
+    /// Reads a check from the members of an object.
+    pub(crate) fn read(arguments: &JsonObject) -> Result<Self, ToolFailure> {
+        let ability = text(arguments, "ability", 64)?;
+        let unknown = |()| ToolFailure::invalid_input("unknown ability");
+        let missing = || ToolFailure::invalid_input("Missing required parameter: score");
+        Ok(Self {
+            ability: ability.parse().map_err(unknown)?,
+            score: integer(arguments, "score", MOST)?.ok_or_else(missing)?,
+            proficient: flag(arguments, "proficient")?,
+            expertise: flag(arguments, "expertise")?,
+            proficiency_bonus: integer(arguments, "proficiency_bonus", MOST)?.unwrap_or(2),
+            dc: integer(arguments, "dc", MOST)?,
+            advantage: flag(arguments, "advantage")?,
+            disadvantage: flag(arguments, "disadvantage")?,
+        })
+    }
+}
+
+/// The throws that somebody has made already, if any.
+pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
+    let Some(given) = given(arguments, "d20_rolls") else {
+        return Ok(Vec::new());
+    };
+    let bad = || {
+        let how = format!("must have 1 to {MOST_ROLLS} integers from 1 to 20");
+        wrong("d20_rolls", &how)
+    };
+    let rolls = given.as_array().ok_or_else(bad)?;
+    if rolls.is_empty() || rolls.len() > MOST_ROLLS {
+        return Err(bad());
+    }
+    let face = |value: &Value| whole(value).filter(|face| (1..=20).contains(face));
+    let faces = rolls.iter().map(face).collect::<Option<Vec<_>>>();
+    faces.ok_or_else(bad)
+}
+
+/// A check and its result as those at the table read them (requirement D9).
+pub(crate) struct Mechanics<'a>(pub(crate) &'a Check, pub(crate) &'a CheckResult);
+
+impl fmt::Display for Mechanics<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(check, result) = self;
+        write!(f, "Check: {}", check.ability.as_str())?;
+        if let Some(dc) = check.dc {
+            write!(f, " vs DC {dc}")?;
+        }
+        let throws: Vec<_> = result.d20.iter().map(i64::to_string).collect();
+        write!(f, "\nd20: {}", throws.join(", "))?;
+        if throws.len() > 1 {
+            write!(f, " (takes {})", result.pick)?;
+        }
+        let (modifier, total) = (result.modifier, result.total);
+        write!(f, " | mod: {modifier:+} | total: {total}")?;
+        match result.success {
+            Some(true) => f.write_str(" -> SUCCESS"),
+            Some(false) => f.write_str(" -> FAIL"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn check(value: &Value) -> Result<Check, ToolFailure> {
+        Check::read(value.as_object().unwrap())
+    }
+
+    fn judged(value: &Value, rolls: &[i64]) -> Value {
+        let result = check(value).unwrap().judge(rolls[0], &rolls[1..]);
+        serde_json::to_value(result).unwrap()
+    }
+
+    #[test]
+    fn d8_the_examples() {
+        let dex = json!({"ability": "DEX", "score": 16, "proficient": true, "dc": 15});
+        let result = json!({"total": 17, "d20": [12], "pick": 12, "mod": 5, "success": true});
+        assert_eq!(judged(&dex, &[12]), result);
+        let strength = json!({"ability": "STR", "score": 9});
+        let result = json!({"total": 9, "d20": [10], "pick": 10, "mod": -1, "success": null});
+        assert_eq!(judged(&strength, &[10]), result);
+        let wisdom = json!({"ability": "WIS", "score": 14, "expertise": true,
+            "proficiency_bonus": 3, "advantage": true, "dc": 20});
+        let result = json!({"total": 23, "d20": [7, 15], "pick": 15, "mod": 8, "success": true});
+        assert_eq!(judged(&wisdom, &[7, 15]), result);
+    }
+
+    #[test]
+    fn d8_advantage_takes_the_higher_and_wins_disadvantage_the_lower() {
+        let picked = |advantage, disadvantage| {
+            let check = json!({"ability": "int", "score": 10, "dc": 20, "advantage": advantage,
+                "disadvantage": disadvantage});
+            judged(&check, &[7, 20, 1])["pick"].clone()
+        };
+        assert_eq!(picked(true, false), 20);
+        assert_eq!(picked(false, true), 1);
+        assert_eq!(picked(true, true), 20);
+        assert_eq!(picked(false, false), 7);
+    }
+
+    #[test]
+    fn d8_a_natural_20_or_1_is_nothing_special() {
+        let hard = json!({"ability": "cha", "score": 10, "dc": 25});
+        assert_eq!(judged(&hard, &[20])["success"], false);
+        let easy = json!({"ability": "Con", "score": 20, "dc": 6});
+        assert_eq!(judged(&easy, &[1])["success"], true);
+    }
+
+    #[test]
+    fn d8_what_is_no_check_is_refused_with_its_reason() {
+        for (value, reason) in [
+            (json!({"ability": "LCK", "score": 1}), "unknown ability"),
+            (json!({"score": 1}), "Missing required parameter: ability"),
+            (
+                json!({"ability": "STR"}),
+                "Missing required parameter: score",
+            ),
+            (
+                json!({"ability": "STR", "score": 1e300}),
+                "'score' must be an integer",
+            ),
+            (
+                json!({"ability": "STR", "score": 1_001}),
+                "'score' must be from -1000 to 1000",
+            ),
+            (
+                json!({"ability": "STR", "score": 1, "dc": "12"}),
+                "'dc' must be an integer",
+            ),
+            (
+                json!({"ability": "STR", "score": 1, "advantage": 1}),
+                "'advantage' must be true or false",
+            ),
+        ] {
+            assert_eq!(check(&value).unwrap_err().message, reason, "{value}");
+        }
+        for bad in [json!([]), json!([0]), json!([21]), json!(["1"]), json!(7)] {
+            let arguments = json!({"d20_rolls": bad});
+            let refused = rolls(arguments.as_object().unwrap()).unwrap_err();
+            assert!(
+                refused.message.starts_with("'d20_rolls' must have"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn d9_mechanics_are_written_as_the_table_reads_them() {
+        let check = Check::untrained(Ability::Dexterity, 12);
+        let text = |check: &Check, rolls: &[i64]| {
+            let result = check.judge(rolls[0], &rolls[1..]);
+            Mechanics(check, &result).to_string()
+        };
+        assert_eq!(
+            text(&check, &[4]),
+            "Check: DEX vs DC 12\nd20: 4 | mod: +0 | total: 4 -> FAIL"
+        );
+        assert!(text(&check, &[12]).ends_with("total: 12 -> SUCCESS"));
+        let open = Check {
+            dc: None,
+            disadvantage: true,
+            score: 8,
+            ..check
+        };
+        assert_eq!(
+            text(&open, &[4, 3]),
+            "Check: DEX\nd20: 4, 3 (takes 3) | mod: -1 | total: 2"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn d8_every_check_adds_up(
+            score in -1000..1000i64, bonus in -1000..1000i64, dc in -1000..1000i64,
+            flags in any::<(bool, bool, bool, bool)>(), seed in any::<u64>(),
+        ) {
+            let (proficient, expertise, advantage, disadvantage) = flags;
+            let check = Check {
+                ability: Ability::Wisdom, score, proficient, expertise, proficiency_bonus: bonus,
+                dc: Some(dc), advantage, disadvantage,
+            };
+            let result = check.throw(&mut D20::new(Some(seed)).unwrap());
+            prop_assert_eq!(result.total, result.pick + result.modifier);
+            prop_assert_eq!(result.d20.len(), if advantage || disadvantage { 2 } else { 1 });
+            prop_assert!(result.d20.contains(&result.pick));
+            prop_assert_eq!(result.success, Some(result.total >= dc));
+            let again = check.throw(&mut D20::new(Some(seed)).unwrap());
+            prop_assert_eq!(result, again);
+        }
+    }
+}

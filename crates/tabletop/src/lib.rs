@@ -1,0 +1,108 @@
+//! Tools for a game master at the table: ability checks (requirement D8), narration by a language
+//! model behind gates (D9), characters (D10) and transcripts of scenes (D11); with the resources
+//! and event streams that belong to them (K1, K2).
+//!
+//! It is an example as well: everything here goes through what `pillion-core` and `pillion-chat`
+//! offer to anybody. docs/PACKS.md leads through it.
+//!
+//! Whoever may use the pack may read and write every scene: those at one table share what happens
+//! there.
+
+mod arguments;
+mod check;
+mod dice;
+mod orchestrator;
+mod resources;
+mod scenes;
+mod telling;
+mod tools;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_chat::LanguageModel;
+use pillion_core::pack::{Counters, EventStream, Pack, ResourceProvider};
+use pillion_core::store::PackStore;
+use pillion_core::tool::Tool;
+
+pub use check::{Ability, Check, CheckResult};
+pub use dice::D20;
+
+use orchestrator::Orchestrator;
+use resources::TableResources;
+use scenes::Scenes;
+use telling::Telling;
+
+/// How the pack works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TabletopOptions {
+    /// Whether an action may be made `public`, which writes what came of it into the scene's
+    /// transcript (`features.llm_visible` of requirement N2). Otherwise it stays `shadow`: its
+    /// caller alone sees it.
+    pub may_be_public: bool,
+    /// How long the language model may take for one answer.
+    pub model_timeout: Duration,
+}
+
+impl Default for TabletopOptions {
+    fn default() -> Self {
+        Self {
+            may_be_public: false,
+            model_timeout: Duration::from_secs(25),
+        }
+    }
+}
+
+/// The pack.
+pub struct Tabletop {
+    scenes: Arc<Scenes>,
+    telling: Arc<Telling>,
+    orchestrator: Arc<Orchestrator>,
+}
+
+impl Tabletop {
+    /// Its name, and what its records in the store go by.
+    pub const NAME: &'static str = "tabletop";
+
+    /// The pack over a store. Without a model, `orchestrate_action` accepts nothing
+    /// (`llm_unconfigured`).
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn PackStore>,
+        model: Option<Arc<dyn LanguageModel>>,
+        options: TabletopOptions,
+    ) -> Self {
+        let telling = Arc::new(Telling::default());
+        let scenes = Arc::new(Scenes::new(store, Arc::clone(&telling)));
+        let orchestrator =
+            Orchestrator::new(model, Arc::clone(&scenes), Arc::clone(&telling), options);
+        Self {
+            scenes,
+            telling,
+            orchestrator: Arc::new(orchestrator),
+        }
+    }
+}
+
+impl Pack for Tabletop {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        tools::all(&self.scenes, &self.orchestrator)
+    }
+
+    fn resources(&self) -> Vec<Arc<dyn ResourceProvider>> {
+        let (scenes, telling) = (Arc::clone(&self.scenes), Arc::clone(&self.telling));
+        vec![Arc::new(TableResources::new(scenes, telling))]
+    }
+
+    fn streams(&self) -> Vec<Arc<EventStream>> {
+        self.telling.streams()
+    }
+
+    fn counters(&self) -> Option<Arc<Counters>> {
+        Some(Arc::clone(self.telling.counters()))
+    }
+}

@@ -1,0 +1,279 @@
+//! What becomes of a player's action (requirement D9): a model proposes an ability check and tells
+//! what happens, and nothing of it counts that does not pass every gate.
+
+mod gates;
+mod prompt;
+mod proposal;
+mod recent;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pillion_chat::{Answer as ModelAnswer, LanguageModel, ModelError, Turn, TurnOptions, Usage};
+use pillion_core::provider::assistant_text;
+use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use serde_json::{Value, json};
+
+use crate::TabletopOptions;
+use crate::check::{Check, Mechanics};
+use crate::dice::D20;
+use crate::scenes::{Line, Scenes};
+use crate::telling::{Level, Place, Telling, count};
+use proposal::Proposal;
+use recent::Recent;
+
+pub(crate) use prompt::facts;
+
+/// Messages of the transcript that the model is told.
+const FACTS: u32 = 15;
+
+/// The longest answer of the model, in tokens.
+const LONGEST_ANSWER: u64 = 1_000;
+
+/// As whom a public narration stands in the transcript.
+const NARRATOR: &str = "narrator";
+
+const TOOL: &str = "orchestrate_action";
+
+/// What a player wants to do.
+#[derive(Debug)]
+pub(crate) struct Action {
+    pub(crate) scene: String,
+    /// In the player's words, trimmed.
+    pub(crate) message: String,
+    /// The only characters that may be named; empty for everybody.
+    pub(crate) allowed_actors: Vec<String>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) prompt_token_cap: Option<u32>,
+    pub(crate) is_public: bool,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// What the model that has called the tool reads.
+    pub(crate) text: String,
+    /// `{narration, gates, metrics, artifacts?}`.
+    pub(crate) data: Value,
+    is_accepted: bool,
+    /// It stands in the transcript.
+    is_public: AtomicBool,
+}
+
+/// What is shared by those who wait for the same.
+type Outcome = Result<Arc<Answer>, ToolFailure>;
+
+/// Runs actions.
+pub(crate) struct Orchestrator {
+    model: Option<Arc<dyn LanguageModel>>,
+    scenes: Arc<Scenes>,
+    telling: Arc<Telling>,
+    options: TabletopOptions,
+    recent: Recent,
+}
+
+/// A model's proposal that has passed the gates.
+struct Accepted {
+    proposal: Proposal,
+    check: Check,
+}
+
+impl Orchestrator {
+    pub(crate) fn new(
+        model: Option<Arc<dyn LanguageModel>>,
+        scenes: Arc<Scenes>,
+        telling: Arc<Telling>,
+        options: TabletopOptions,
+    ) -> Self {
+        Self {
+            model,
+            scenes,
+            telling,
+            options,
+            recent: Recent::default(),
+        }
+    }
+
+    /// Runs an action, unless the same was accepted in this scene in the last 30 seconds or is
+    /// under way: then it is that one's answer, and the second value is true.
+    pub(crate) async fn run(
+        &self,
+        action: Action,
+        context: &CallContext,
+    ) -> Result<(Arc<Answer>, bool), ToolFailure> {
+        let place = Place {
+            scene: &action.scene,
+            tool: TOOL,
+            context,
+        };
+        let key = (action.scene.clone(), action.message.clone());
+        let (outcome, is_duplicate) = self
+            .recent
+            .run(key, || Box::pin(self.decide(&action, place)))
+            .await;
+        if is_duplicate {
+            self.telling.count(count::DUPLICATE);
+        }
+        let answer = outcome?;
+        if action.is_public && self.options.may_be_public {
+            self.publish(&answer, place).await?;
+        }
+        Ok((answer, is_duplicate))
+    }
+
+    async fn decide(&self, action: &Action, place: Place<'_>) -> Outcome {
+        let Some(model) = &self.model else {
+            return Ok(self.rejected("llm_unconfigured", Usage::default(), Duration::ZERO, place));
+        };
+        let last = self.scenes.last(&action.scene, FACTS).await;
+        let facts = facts(&last.map_err(|error| crate::tools::store_failure(&error))?);
+        let began = Instant::now();
+        let answer = self.ask(&**model, action, facts, place).await?;
+        let elapsed = began.elapsed();
+        let usage = answer.usage;
+        // What is of no provider's form is no answer.
+        let text = assistant_text(model.provider(), &answer.body).unwrap_or_default();
+        let Some(proposal) = proposal::read(&text) else {
+            self.telling.count(count::PARSE_FAILED);
+            return Ok(self.rejected("llm_invalid_or_empty", usage, elapsed, place));
+        };
+        let ability = match gates::hold(&proposal, &action.allowed_actors) {
+            Ok(ability) => ability,
+            Err(reason) => {
+                self.telling.count(count::DEFENSE_REJECTED);
+                return Ok(self.rejected(reason, usage, elapsed, place));
+            }
+        };
+        let check = Check::untrained(ability, proposal.suggested_dc);
+        let mut d20 = crate::tools::d20(action.seed)?;
+        let accepted = Accepted { proposal, check };
+        let answer = accepted.answer(&mut d20, usage, elapsed);
+        self.telling.count(count::FORMAT_SENT);
+        self.telling.count(count::ACCEPTED);
+        let extra = &answer.data["artifacts"]["rule_eval"];
+        self.telling.event("format.sent", place, extra);
+        let (module, message) = (module_path!(), "An action was accepted");
+        self.telling.log(Level::Info, module, message, place);
+        Ok(Arc::new(answer))
+    }
+
+    async fn ask(
+        &self,
+        model: &dyn LanguageModel,
+        action: &Action,
+        facts: Vec<String>,
+        place: Place<'_>,
+    ) -> Result<ModelAnswer, ToolFailure> {
+        let failed = |error: &ModelError| {
+            let message = format!("The language model failed: {}", error.code());
+            let (level, module) = (Level::Warning, module_path!());
+            self.telling.log(level, module, &message, place);
+            let failure = ToolFailure::new(error.code(), error.message.clone());
+            match error.retry_after {
+                Some(wait) => failure.with_retry_after(wait),
+                None => failure,
+            }
+        };
+        let messages = prompt::messages(action, facts);
+        let conversation = model.conversation(&messages);
+        let conversation = conversation.map_err(|error| failed(&error))?;
+        let options = TurnOptions {
+            max_output_tokens: Some(LONGEST_ANSWER),
+            ..TurnOptions::default()
+        };
+        let patience = self.options.model_timeout;
+        let turn = Turn {
+            conversation: &conversation,
+            tools: &[],
+            options: &options,
+            stream: false,
+            deadline: Instant::now() + patience,
+        };
+        self.telling.count(count::ENQUEUED);
+        self.telling.event("llm.enqueued", place, &json!({}));
+        let mut unheard = |_| {};
+        let answer = tokio::time::timeout(patience, model.respond(&turn, &mut unheard)).await;
+        let late = |_| ToolFailure::new(ErrorCode::Timeout, "The language model took too long");
+        let answer = answer.map_err(late)?.map_err(|error| failed(&error))?;
+        self.telling.count(count::RECEIVED);
+        let extra = json!({
+            "tokens_in": answer.usage.input_tokens,
+            "tokens_out": answer.usage.output_tokens,
+        });
+        self.telling.event("llm.received", place, &extra);
+        Ok(answer)
+    }
+
+    fn rejected(
+        &self,
+        reason: &str,
+        usage: Usage,
+        elapsed: Duration,
+        place: Place<'_>,
+    ) -> Arc<Answer> {
+        self.telling.count(count::REJECTED);
+        let extra = json!({"reason": reason});
+        self.telling.event("defense.rejected", place, &extra);
+        let message = format!("An action was rejected: {reason}");
+        self.telling
+            .log(Level::Info, module_path!(), &message, place);
+        Arc::new(Answer {
+            text: format!("Rejected: {reason}"),
+            data: json!({
+                "narration": "",
+                "gates": {"accepted": false, "reasons": [reason]},
+                "metrics": metrics(usage, elapsed),
+            }),
+            is_accepted: false,
+            is_public: AtomicBool::new(false),
+        })
+    }
+
+    /// Writes what was accepted into the transcript, once.
+    async fn publish(&self, answer: &Answer, place: Place<'_>) -> Result<(), ToolFailure> {
+        if !answer.is_accepted || answer.is_public.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let line = Line {
+            author: NARRATOR.to_owned(),
+            message: answer.text.clone(),
+            ooc: false,
+        };
+        let appended = self.scenes.append(place.scene, line).await;
+        appended.map(drop).map_err(|error| {
+            answer.is_public.store(false, Ordering::SeqCst);
+            crate::tools::store_failure(&error)
+        })
+    }
+}
+
+impl Accepted {
+    fn answer(self, d20: &mut D20, usage: Usage, elapsed: Duration) -> Answer {
+        let Self { proposal, check } = self;
+        let result = check.throw(d20);
+        let mechanics = Mechanics(&check, &result).to_string();
+        let narration = proposal.narration.trim();
+        let mut rule_eval = json!(result);
+        rule_eval["mechanics"] = json!(mechanics);
+        Answer {
+            text: format!("{mechanics}\n\n{narration}").trim_end().to_owned(),
+            data: json!({
+                "narration": narration,
+                "gates": {"accepted": true},
+                "metrics": metrics(usage, elapsed),
+                "artifacts": {"proposal": proposal.shown(), "rule_eval": rule_eval},
+            }),
+            is_accepted: true,
+            is_public: AtomicBool::new(false),
+        }
+    }
+}
+
+fn metrics(usage: Usage, elapsed: Duration) -> Value {
+    json!({
+        "tokens_in": usage.input_tokens,
+        "tokens_out": usage.output_tokens,
+        "latency_ms": u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+    })
+}

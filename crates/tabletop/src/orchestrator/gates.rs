@@ -1,0 +1,241 @@
+use std::collections::HashSet;
+
+use super::proposal::Proposal;
+use crate::check::Ability;
+
+/// What neither a reason nor a narration may say, in small letters: the model changes nothing.
+const UNSAFE: [&str; 14] = [
+    "change hp",
+    "set hp",
+    "reduce hp",
+    "increase hp",
+    "heal hp",
+    "grant hp",
+    "deal damage",
+    "apply damage",
+    "modify inventory",
+    "add to inventory",
+    "remove from inventory",
+    "give item",
+    "take item",
+    "transfer item",
+];
+
+/// Words that are no names though they may begin with a capital.
+const PRONOUNS: [&str; 28] = [
+    "you",
+    "your",
+    "yours",
+    "yourself",
+    "she",
+    "her",
+    "hers",
+    "herself",
+    "his",
+    "him",
+    "himself",
+    "they",
+    "them",
+    "their",
+    "theirs",
+    "themselves",
+    "its",
+    "itself",
+    "our",
+    "ours",
+    "ourselves",
+    "mine",
+    "myself",
+    "who",
+    "whom",
+    "whose",
+    "this",
+    "that",
+];
+
+/// Holds a proposal against the rules, in their order; the ability that is to be checked, or why
+/// not.
+pub(super) fn hold(
+    proposal: &Proposal,
+    allowed_actors: &[String],
+) -> Result<Ability, &'static str> {
+    if proposal.action != "ability_check" {
+        return Err("Unsupported action");
+    }
+    let ability = Ability::from_exact(&proposal.ability).ok_or("Unknown ability")?;
+    if !(5..=30).contains(&proposal.suggested_dc) {
+        return Err("DC out of acceptable range");
+    }
+    if proposal.reason.trim().is_empty() {
+        return Err("Missing reason");
+    }
+    if [&proposal.reason, &proposal.narration]
+        .into_iter()
+        .any(|text| is_unsafe(text))
+    {
+        return Err("unsafe_verb");
+    }
+    if !allowed_actors.is_empty() && names_a_stranger(&proposal.narration, allowed_actors) {
+        return Err("unknown_actor");
+    }
+    Ok(ability)
+}
+
+/// Whether one of those phrases occurs, however it is spaced.
+fn is_unsafe(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let words: Vec<_> = lower.split_whitespace().collect();
+    let text = words.join(" ");
+    UNSAFE.iter().any(|phrase| text.contains(phrase))
+}
+
+/// Whether a narration names somebody who is no part of an allowed name. The first word of each
+/// sentence that looks like a name is let pass, since any word begins with a capital there; a
+/// stranger who stands there escapes.
+fn names_a_stranger(narration: &str, allowed: &[String]) -> bool {
+    let allowed: HashSet<String> = allowed
+        .iter()
+        .flat_map(|name| words(name).map(str::to_lowercase))
+        .collect();
+    let mut names = sentences(narration).flat_map(|sentence| {
+        let names = words(sentence).filter(|word| looks_like_a_name(word));
+        names.skip(1)
+    });
+    names.any(|name| {
+        let name = name.to_lowercase();
+        !PRONOUNS.contains(&name.as_str()) && !allowed.contains(&name)
+    })
+}
+
+/// `\b[A-Z][a-z]{2,}\b`.
+fn looks_like_a_name(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    bytes.len() >= 3
+        && bytes[0].is_ascii_uppercase()
+        && bytes[1..].iter().all(u8::is_ascii_lowercase)
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    words.filter(|word| !word.is_empty())
+}
+
+/// Parts of a text that end with `.`, `!` or `?` before a space.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let ends = rest.char_indices().zip(rest.chars().skip(1));
+        let mut ends = ends
+            .filter(|((_, end), after)| matches!(end, '.' | '!' | '?') && after.is_whitespace());
+        let end = ends.next().map_or(rest.len(), |((end, _), _)| end + 1);
+        let sentence;
+        (sentence, rest) = rest.split_at(end);
+        Some(sentence)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proposal() -> Proposal {
+        Proposal {
+            action: "ability_check".to_owned(),
+            ability: "DEX".to_owned(),
+            suggested_dc: 12,
+            reason: "The floor is wet".to_owned(),
+            narration: "You slip by.".to_owned(),
+        }
+    }
+
+    fn reason_against(change: impl FnOnce(&mut Proposal), actors: &[&str]) -> Option<&'static str> {
+        let mut proposal = proposal();
+        change(&mut proposal);
+        let actors: Vec<_> = actors.iter().map(|&actor| actor.to_owned()).collect();
+        hold(&proposal, &actors).err()
+    }
+
+    #[test]
+    fn d9_the_gates_come_in_their_order() {
+        let mut worst = Proposal {
+            action: "attack".to_owned(),
+            ability: "LCK".to_owned(),
+            suggested_dc: 31,
+            reason: " ".to_owned(),
+            narration: "Then you deal damage to Zorg.".to_owned(),
+        };
+        let actors = ["Player".to_owned()];
+        let against = |proposal: &Proposal| hold(proposal, &actors).unwrap_err();
+        assert_eq!(against(&worst), "Unsupported action");
+        worst.action = "ability_check".to_owned();
+        assert_eq!(against(&worst), "Unknown ability");
+        worst.ability = "DEX".to_owned();
+        assert_eq!(against(&worst), "DC out of acceptable range");
+        worst.suggested_dc = 30;
+        assert_eq!(against(&worst), "Missing reason");
+        worst.reason = "why not".to_owned();
+        assert_eq!(against(&worst), "unsafe_verb");
+        worst.narration = "Then Bob waves to Zorg.".to_owned();
+        assert_eq!(against(&worst), "unknown_actor");
+        assert!(hold(&worst, &[]).is_ok());
+    }
+
+    #[test]
+    fn d9_a_dc_is_5_to_30_and_an_ability_exactly_written() {
+        let dc = |dc| reason_against(|proposal| proposal.suggested_dc = dc, &[]);
+        assert_eq!((dc(5), dc(30)), (None, None));
+        for bad in [1, 4, 31, 40] {
+            assert_eq!(dc(bad), Some("DC out of acceptable range"));
+        }
+        for bad in ["LCK", "dex", "Dex", " DEX", "DEXTERITY", ""] {
+            let reason = reason_against(|proposal| proposal.ability = bad.to_owned(), &[]);
+            assert_eq!(reason, Some("Unknown ability"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn d9_words_that_change_something_are_refused_wherever_they_stand() {
+        let reason = |text: &str| reason_against(|it| it.reason = text.to_owned(), &[]);
+        let narration = |text: &str| reason_against(|it| it.narration = text.to_owned(), &[]);
+        assert_eq!(reason("change HP by 5"), Some("unsafe_verb"));
+        for phrase in UNSAFE {
+            let text = format!("So I {}.", phrase.to_uppercase());
+            assert_eq!(reason(&text), Some("unsafe_verb"), "{phrase}");
+            assert_eq!(narration(&text), Some("unsafe_verb"), "{phrase}");
+        }
+        assert_eq!(narration("You deal\n  damage"), Some("unsafe_verb"));
+        assert_eq!(reason("The damage is dealt"), None);
+    }
+
+    #[test]
+    fn d9_only_allowed_actors_are_named() {
+        let against = |narration: &str, actors: &[&str]| {
+            reason_against(|it| it.narration = narration.to_owned(), actors)
+        };
+        let table = ["Player", "GM"];
+        assert_eq!(
+            against("Bob hands Alice a potion.", &table),
+            Some("unknown_actor")
+        );
+        assert_eq!(against("You slip by.", &table), None);
+        assert_eq!(against("Bob hands Alice a potion.", &[]), None);
+        assert_eq!(
+            against("Zorg attacks.", &table),
+            None,
+            "a known weakness: it begins the sentence"
+        );
+        let full = ["Alice Stone", "bob"];
+        assert_eq!(against("Then Bob waves. Alice and Stone nod!", &full), None);
+        assert_eq!(against("Then They see Her and His dog.", &full), None);
+        assert_eq!(
+            against("Then it rains. Suddenly Mallory laughs", &full),
+            Some("unknown_actor")
+        );
+        assert_eq!(against("Then Al and McDonald meet.", &full), None);
+        assert_eq!(against("", &full), None);
+        assert_eq!(against("\u{c4}rger! Ach.", &full), None);
+    }
+}

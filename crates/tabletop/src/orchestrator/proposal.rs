@@ -1,0 +1,153 @@
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// How much of a model's answer is read, in characters.
+const LONGEST: usize = 50_000;
+
+/// Braces at which an object is looked for.
+const MOST_BRACES: usize = 64;
+
+/// What a model proposes, and what it tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proposal {
+    pub(super) action: String,
+    pub(super) ability: String,
+    /// 1 to 40.
+    pub(super) suggested_dc: i64,
+    pub(super) reason: String,
+    pub(super) narration: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    proposal: Inner,
+    narration: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inner {
+    action: String,
+    ability: String,
+    suggested_dc: i64,
+    reason: String,
+}
+
+impl Proposal {
+    /// The proposal without the narration.
+    pub(super) fn shown(&self) -> Value {
+        json!({
+            "action": self.action,
+            "ability": self.ability,
+            "suggested_dc": self.suggested_dc,
+            "reason": self.reason,
+        })
+    }
+}
+
+/// Reads a model's answer: the first object of JSON in it, whatever stands around that, has to be
+/// a proposal and nothing else.
+pub(super) fn read(text: &str) -> Option<Proposal> {
+    let Written {
+        proposal,
+        narration,
+    } = serde_json::from_value(first_object(shortened(text))?).ok()?;
+    (1..=40)
+        .contains(&proposal.suggested_dc)
+        .then_some(Proposal {
+            action: proposal.action,
+            ability: proposal.ability,
+            suggested_dc: proposal.suggested_dc,
+            reason: proposal.reason,
+            narration,
+        })
+}
+
+fn shortened(text: &str) -> &str {
+    let end = text.char_indices().nth(LONGEST);
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
+/// The first object of JSON in a text. A brace that begins none is passed over.
+fn first_object(text: &str) -> Option<Value> {
+    let braces = text.match_indices('{').take(MOST_BRACES);
+    let mut objects = braces.filter_map(|(start, _)| {
+        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+        values.next()?.ok()
+    });
+    objects.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::{Duration, Instant};
+
+    const GOOD: &str = r#"{"proposal":{"action":"ability_check","ability":"DEX","suggested_dc":12,
+        "reason":"It is \"slippery\" {here}"},"narration":"You slip by."}"#;
+
+    #[test]
+    fn d9_the_first_object_is_read_whatever_stands_around_it() {
+        let plain = read(GOOD).unwrap();
+        assert_eq!(plain.suggested_dc, 12);
+        assert_eq!(plain.narration, "You slip by.");
+        for text in [
+            format!("```json\n{GOOD}\n```"),
+            format!("Sure {{as you wish}}: {GOOD} Anything else? {{\"a\":1}}"),
+        ] {
+            assert_eq!(read(&text).as_ref(), Some(&plain), "{text}");
+        }
+    }
+
+    #[test]
+    fn d9_what_is_no_proposal_is_none() {
+        let with = |from: &str, to: &str| {
+            let text = GOOD.replace(from, to);
+            assert_ne!(text, GOOD);
+            text
+        };
+        for text in [
+            String::new(),
+            "I cannot do that.".to_owned(),
+            GOOD[..GOOD.len() - 1].to_owned(),
+            with("12", "0"),
+            with("12", "41"),
+            with("12", "45"),
+            with("12", "12.5"),
+            with("12", "\"12\""),
+            with("\"DEX\"", "null"),
+            with("\"reason\"", "\"extra\":1,\"reason\""),
+            with("\"narration\"", "\"extra\":1,\"narration\""),
+            with("\"narration\":\"You slip by.\"", "\"story\":\"\""),
+            format!("{{\"a\":1}}{GOOD}"),
+            format!("[{}]", "{\"a\":1}"),
+            " ".repeat(LONGEST) + GOOD,
+        ] {
+            assert_eq!(read(&text), None, "{text}");
+        }
+        let edge = " ".repeat(LONGEST - GOOD.len()) + GOOD;
+        assert!(read(&edge).is_some());
+    }
+
+    #[test]
+    fn d9_no_answer_takes_long_to_read() {
+        let began = Instant::now();
+        for text in [
+            "{".repeat(LONGEST),
+            "{\"a\":".repeat(LONGEST / 5),
+            format!("{}{}", "{\"a\":[".repeat(60), "1,".repeat(LONGEST / 2)),
+        ] {
+            assert_eq!(read(&text), None);
+        }
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+
+    proptest! {
+        #[test]
+        fn d9_any_text_is_read_or_not(text in "[{}\\[\\]\":a-z0-9,\u{e4} ]{0,200}") {
+            let _ = read(&text);
+        }
+    }
+}

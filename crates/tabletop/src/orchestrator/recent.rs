@@ -1,0 +1,239 @@
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{Answer, Outcome};
+
+/// For how long an accepted answer stands for the same action, its end included.
+const STANDS: Duration = Duration::from_secs(30);
+
+/// Accepted answers that are kept; then the oldest goes.
+const MOST_KEPT: usize = 1_000;
+
+/// A scene and what the player says there.
+pub(super) type Key = (String, String);
+
+/// Actions that were accepted a moment ago, and those that are under way.
+#[derive(Default)]
+pub(super) struct Recent(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    accepted: HashMap<Key, (Instant, Arc<Answer>)>,
+    running: HashMap<Key, Arc<Running>>,
+}
+
+/// One that is under way: its outcome, for those who have waited for it. Whoever has the lock runs
+/// it; one that gives up leaves it to the next.
+type Running = tokio::sync::Mutex<Option<Outcome>>;
+
+impl Recent {
+    /// The outcome of an action, and whether it was there or under way already.
+    pub(super) async fn run<'a>(
+        &self,
+        key: Key,
+        run: impl FnOnce() -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>,
+    ) -> (Outcome, bool) {
+        let running = {
+            let mut state = self.0.lock();
+            if let Some(answer) = state.fresh(&key) {
+                return (Ok(answer), true);
+            }
+            // What all have given up has no other holder.
+            state
+                .running
+                .retain(|_, running| Arc::strong_count(running) > 1);
+            let running = state.running.entry(key.clone()).or_default();
+            Arc::clone(running)
+        };
+        let mut place = running.lock().await;
+        if let Some(outcome) = &*place {
+            return (outcome.clone(), true);
+        }
+        let outcome = run().await;
+        *place = Some(outcome.clone());
+        let mut state = self.0.lock();
+        state.running.remove(&key);
+        if let Ok(answer) = &outcome
+            && answer.is_accepted
+        {
+            state.keep(key, Arc::clone(answer));
+        }
+        (outcome, false)
+    }
+}
+
+impl State {
+    fn fresh(&mut self, key: &Key) -> Option<Arc<Answer>> {
+        let (since, answer) = self.accepted.get(key)?;
+        (since.elapsed() <= STANDS).then(|| Arc::clone(answer))
+    }
+
+    fn keep(&mut self, key: Key, answer: Arc<Answer>) {
+        self.accepted
+            .retain(|_, (since, _)| since.elapsed() <= STANDS);
+        if self.accepted.len() >= MOST_KEPT {
+            let oldest = self.accepted.iter().min_by_key(|(_, (since, _))| *since);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.accepted.remove(&oldest);
+            }
+        }
+        self.accepted.insert(key, (Instant::now(), answer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pillion_core::tool::ToolFailure;
+    use serde_json::Value;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use tokio::sync::Notify;
+
+    fn answer(is_accepted: bool) -> Outcome {
+        Ok(Arc::new(Answer {
+            text: String::new(),
+            data: Value::Null,
+            is_accepted,
+            is_public: AtomicBool::new(false),
+        }))
+    }
+
+    fn key(message: &str) -> Key {
+        ("cave".to_owned(), message.to_owned())
+    }
+
+    #[derive(Default)]
+    struct Table {
+        recent: Recent,
+        runs: AtomicUsize,
+        go: Notify,
+    }
+
+    impl Table {
+        async fn run(&self, key: Key, outcome: Outcome) -> (Outcome, bool) {
+            let run = || -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+                Box::pin(async {
+                    self.runs.fetch_add(1, Ordering::SeqCst);
+                    outcome
+                })
+            };
+            self.recent.run(key, run).await
+        }
+
+        /// Runs when it is told to go.
+        async fn wait(&self, outcome: Outcome) -> (Outcome, bool) {
+            let run = || -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
+                Box::pin(async {
+                    self.runs.fetch_add(1, Ordering::SeqCst);
+                    self.go.notified().await;
+                    outcome
+                })
+            };
+            self.recent.run(key("go"), run).await
+        }
+
+        fn runs(&self) -> usize {
+            self.runs.load(Ordering::SeqCst)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn d9_an_accepted_action_stands_for_30_seconds_inclusive() {
+        let table = Table::default();
+        assert!(!table.run(key("go"), answer(true)).await.1);
+        tokio::time::advance(STANDS).await;
+        assert!(table.run(key("go"), answer(true)).await.1);
+        assert_eq!(table.runs(), 1);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!table.run(key("go"), answer(true)).await.1);
+        assert!(!table.run(key("stay"), answer(true)).await.1);
+        let elsewhere = ("hall".to_owned(), "go".to_owned());
+        assert!(!table.run(elsewhere, answer(true)).await.1);
+        assert_eq!(table.runs(), 4);
+    }
+
+    #[tokio::test]
+    async fn d9_what_was_not_accepted_does_not_stand() {
+        let table = Table::default();
+        let failure = || Err(ToolFailure::internal("no"));
+        for outcome in [answer(false), answer(false), failure(), failure()] {
+            assert!(!table.run(key("go"), outcome).await.1);
+        }
+        assert_eq!(table.runs(), 4);
+        assert!(table.recent.0.lock().running.is_empty());
+    }
+
+    #[tokio::test]
+    async fn d9_equal_actions_at_once_run_once_whatever_comes_of_it() {
+        let table = Table::default();
+        for (number, outcome) in [
+            answer(false),
+            Err(ToolFailure::internal("no")),
+            answer(true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (first, second, third, ()) = tokio::join!(
+                table.wait(outcome.clone()),
+                table.wait(outcome.clone()),
+                table.wait(outcome),
+                async {
+                    while table.runs() <= number {
+                        tokio::task::yield_now().await;
+                    }
+                    table.go.notify_one();
+                }
+            );
+            assert_eq!([first.1, second.1, third.1], [false, true, true]);
+            assert_eq!(table.runs(), number + 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn d9_one_who_waits_goes_on_when_the_first_gives_up() {
+        let table = Table::default();
+        let mut first = Box::pin(table.wait(answer(true)));
+        assert!(futures_poll(&mut first).await.is_none());
+        let mut second = Box::pin(table.wait(answer(true)));
+        assert!(futures_poll(&mut second).await.is_none());
+        drop(first);
+        table.go.notify_one();
+        assert!(!second.await.1);
+        assert_eq!(table.runs(), 2);
+        // Nothing is left of one that everybody has given up.
+        let mut third = Box::pin(table.run(key("other"), answer(false)));
+        assert!(futures_poll(&mut third).await.is_some());
+        assert!(table.recent.0.lock().running.is_empty());
+    }
+
+    /// Polls once.
+    async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+        std::future::poll_fn(|context| {
+            std::task::Poll::Ready(match Pin::new(&mut *future).poll(context) {
+                std::task::Poll::Ready(output) => Some(output),
+                std::task::Poll::Pending => None,
+            })
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn d9_no_more_answers_are_kept_than_there_is_room_for() {
+        let table = Table::default();
+        for number in 0..=MOST_KEPT {
+            table
+                .run(key(&number.to_string()), answer(true))
+                .await
+                .0
+                .unwrap();
+        }
+        assert_eq!(table.recent.0.lock().accepted.len(), MOST_KEPT);
+        assert!(!table.run(key("0"), answer(true)).await.1);
+    }
+}

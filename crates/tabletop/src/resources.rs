@@ -1,0 +1,165 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use percent_encoding::percent_decode_str;
+use pillion_core::pack::{
+    ChangeListener, Reader, Resource, ResourceContents, ResourceError, ResourceProvider,
+    ResourceTemplate, without_query,
+};
+use serde_json::{Map, Value, json};
+
+use crate::orchestrator::facts;
+use crate::scenes::{
+    Message, Scenes, scene_of_state, scene_of_transcript, scene_uri, transcript_uri,
+};
+use crate::telling::{COUNTERS_URI, Telling};
+
+/// Messages of a transcript, unless more or fewer are asked for, and the most there may be.
+const MESSAGES: u32 = 15;
+const MOST_MESSAGES: u32 = 200;
+
+/// Scenes that are listed.
+const MOST_SCENES: u32 = 200;
+
+/// Characters of a message that are shown in the list.
+const EXCERPT: usize = 80;
+
+/// `transcript://scene/{id}`, `scene://{id}` and `metrics://counters` (requirement K1).
+pub(crate) struct TableResources {
+    scenes: Arc<Scenes>,
+    telling: Arc<Telling>,
+}
+
+impl TableResources {
+    pub(crate) fn new(scenes: Arc<Scenes>, telling: Arc<Telling>) -> Self {
+        Self { scenes, telling }
+    }
+
+    async fn transcript(&self, scene: &str, limit: u32) -> Result<Value, ResourceError> {
+        let messages = self.messages(scene, limit).await?;
+        Ok(json!({"scene_id": scene, "messages": messages}))
+    }
+
+    /// What is known of a scene, as the model is told it.
+    async fn state(&self, scene: &str) -> Result<Value, ResourceError> {
+        let messages = self.messages(scene, MESSAGES).await?;
+        let characters = self.scenes.characters().await?;
+        let latest = messages.last();
+        Ok(json!({
+            "scene_id": scene,
+            "messages": latest.map(|message| message.number),
+            "last_message_at": latest.map(|message| &message.timestamp),
+            "facts": facts(&messages),
+            "characters": characters,
+        }))
+    }
+
+    async fn messages(&self, scene: &str, limit: u32) -> Result<Vec<Message>, ResourceError> {
+        let messages = self.scenes.last(scene, limit).await?;
+        match messages.is_empty() {
+            true => Err(ResourceError::not_found()),
+            false => Ok(messages),
+        }
+    }
+
+    fn counters(&self, prefix: &str) -> Value {
+        let counts = self.telling.counters().beginning_with(prefix).into_iter();
+        let counts = counts.map(|(name, count)| (name.to_owned(), json!(count)));
+        Value::Object(counts.collect::<Map<_, _>>())
+    }
+}
+
+#[async_trait]
+impl ResourceProvider for TableResources {
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        let template = |uri: &str, name: &str, description: &str| ResourceTemplate {
+            uri_template: uri.to_owned(),
+            name: name.to_owned(),
+            description: Some(description.to_owned()),
+            mime_type: Some("application/json".to_owned()),
+        };
+        vec![
+            template(
+                "transcript://scene/{id}{?limit}",
+                "transcript",
+                "The last messages of a scene, oldest first: 15, or as many as 'limit' says, at most \
+                 200",
+            ),
+            template(
+                "scene://{id}",
+                "scene",
+                "What is known of a scene: what the model is told of it, and the characters",
+            ),
+            template(
+                "metrics://counters{?prefix}",
+                "counters",
+                "What the pack has counted, by name; with 'prefix' those whose names begin so",
+            ),
+        ]
+    }
+
+    fn owns(&self, uri: &str) -> bool {
+        let (uri, _) = without_query(uri);
+        uri == COUNTERS_URI || scene_of_transcript(uri).is_some() || scene_of_state(uri).is_some()
+    }
+
+    async fn list(&self, _reader: Reader<'_>) -> Result<Vec<Resource>, ResourceError> {
+        let counters = Resource::new(COUNTERS_URI, "counters");
+        let mut list = vec![
+            counters
+                .describe("What the tabletop pack has counted")
+                .of_json(),
+        ];
+        for (scene, latest) in self.scenes.latest(MOST_SCENES).await? {
+            let transcript =
+                Resource::new(transcript_uri(&scene), format!("transcript of {scene}"));
+            list.push(transcript.describe(shown(&latest)).of_json());
+            let state = Resource::new(scene_uri(&scene), scene);
+            list.push(state.describe("What is known of the scene").of_json());
+        }
+        Ok(list)
+    }
+
+    async fn read(
+        &self,
+        uri: &str,
+        _reader: Reader<'_>,
+    ) -> Result<ResourceContents, ResourceError> {
+        let (path, query) = without_query(uri);
+        let value = if path == COUNTERS_URI {
+            self.counters(&parameter(query, "prefix").unwrap_or_default())
+        } else if let Some(scene) = scene_of_transcript(path) {
+            let limit = parameter(query, "limit").and_then(|limit| limit.parse().ok());
+            let limit = limit.unwrap_or(MESSAGES).clamp(1, MOST_MESSAGES);
+            self.transcript(&scene, limit).await?
+        } else if let Some(scene) = scene_of_state(path) {
+            self.state(&scene).await?
+        } else {
+            return Err(ResourceError::not_found());
+        };
+        Ok(ResourceContents::json(&value))
+    }
+
+    fn changes(&self) -> Option<ChangeListener> {
+        Some(self.telling.changes.listen())
+    }
+}
+
+/// The latest message of a scene, for a list.
+fn shown(message: &Message) -> String {
+    let text = &message.line.message;
+    let mut excerpt: String = text.chars().take(EXCERPT).collect();
+    if excerpt.len() < text.len() {
+        excerpt.push('\u{2026}');
+    }
+    let (author, at) = (&message.line.author, &message.timestamp);
+    format!("Latest, {at}: {author}: {excerpt}")
+}
+
+/// The value of a parameter in a query.
+fn parameter(query: Option<&str>, name: &str) -> Option<String> {
+    let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.find(|(key, _)| *key == name)?;
+    let value = percent_decode_str(value).decode_utf8_lossy();
+    Some(value.into_owned())
+}

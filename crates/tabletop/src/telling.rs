@@ -1,0 +1,148 @@
+use std::sync::Arc;
+
+use pillion_core::pack::{Counters, EventStream, ResourceChanges};
+use pillion_core::store::Timestamp;
+use pillion_core::tool::CallContext;
+use serde_json::{Value, json};
+
+use crate::scenes::moment;
+
+pub(crate) const COUNTERS_URI: &str = "metrics://counters";
+
+/// What is counted (requirement M1). The share of accepted actions is the first of the last three
+/// by the first two together.
+pub(crate) mod count {
+    pub(crate) const ENQUEUED: &str = "llm.request.enqueued";
+    pub(crate) const RECEIVED: &str = "llm.response.received";
+    pub(crate) const PARSE_FAILED: &str = "llm.parse.failed";
+    pub(crate) const DEFENSE_REJECTED: &str = "llm.defense.rejected";
+    pub(crate) const FORMAT_SENT: &str = "orchestrator.format.sent";
+    pub(crate) const ACCEPTED: &str = "orchestrator.action.accepted";
+    pub(crate) const REJECTED: &str = "orchestrator.action.rejected";
+    pub(crate) const DUPLICATE: &str = "orchestrator.action.duplicate";
+    pub(super) const ALL: [&str; 8] = [
+        ENQUEUED,
+        RECEIVED,
+        PARSE_FAILED,
+        DEFENSE_REJECTED,
+        FORMAT_SENT,
+        ACCEPTED,
+        REJECTED,
+        DUPLICATE,
+    ];
+}
+
+/// How much a line of the log matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Info,
+    Warning,
+}
+
+/// Where a line of the log or an event belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) scene: &'a str,
+    pub(crate) tool: &'static str,
+    pub(crate) context: &'a CallContext,
+}
+
+/// Tells others what happens: counts, events, lines of a log, changed resources.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    counters: Arc<Counters>,
+    orchestrator: Arc<EventStream>,
+    log: Arc<EventStream>,
+    pub(crate) changes: ResourceChanges,
+}
+
+impl Default for Telling {
+    fn default() -> Self {
+        let stream = |name, uri, description: &str| EventStream::new(name, uri, description);
+        Self {
+            counters: Arc::new(Counters::new(count::ALL)),
+            orchestrator: Arc::new(stream(
+                "orchestrator",
+                "events://orchestrator",
+                "What becomes of players' actions: llm.enqueued, llm.received, defense.rejected, \
+                 format.sent",
+            )),
+            log: Arc::new(stream(
+                "app",
+                "logs://app",
+                "What the tabletop pack logs, with level, module and ids",
+            )),
+            changes: ResourceChanges::default(),
+        }
+    }
+}
+
+impl Telling {
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    pub(crate) fn streams(&self) -> Vec<Arc<EventStream>> {
+        vec![Arc::clone(&self.orchestrator), Arc::clone(&self.log)]
+    }
+
+    pub(crate) fn count(&self, name: &'static str) {
+        self.counters.add(name);
+        self.changes.updated(COUNTERS_URI);
+    }
+
+    /// An event of `events://orchestrator` (requirement K2).
+    pub(crate) fn event(&self, kind: &str, place: Place<'_>, extra: &Value) {
+        let data = json!({
+            "scene_id": place.scene,
+            "type": kind,
+            "ts": moment(Timestamp::now()),
+            "extra": extra,
+        });
+        let user = place.context.user.as_deref();
+        self.orchestrator.emit(kind, user, &data);
+    }
+
+    /// A line of `logs://app` (requirement K2), and of the program's own log, from a module. It
+    /// has no words of a player or a model.
+    pub(crate) fn log(&self, level: Level, module: &str, message: &str, place: Place<'_>) {
+        let Place {
+            scene,
+            tool,
+            context,
+        } = place;
+        let call = context.call_id.as_str();
+        let name = match level {
+            Level::Info => {
+                tracing::info!(
+                    scene_id = scene,
+                    tool_name = tool,
+                    call_id = call,
+                    "{message}"
+                );
+                "info"
+            }
+            Level::Warning => {
+                tracing::warn!(
+                    scene_id = scene,
+                    tool_name = tool,
+                    call_id = call,
+                    "{message}"
+                );
+                "warning"
+            }
+        };
+        let trace = context.trace.as_ref().map(|trace| trace.trace_id());
+        let line = json!({
+            "level": name,
+            "module": module,
+            "message": message,
+            "scene_id": scene,
+            "tool_name": tool,
+            "call_id": call,
+            "trace_id": trace,
+            "ts": moment(Timestamp::now()),
+        });
+        self.log.emit("log", context.user.as_deref(), &line);
+    }
+}

@@ -1,0 +1,53 @@
+use std::sync::Arc;
+
+use pillion_core::tool::{Tool, ToolFailure, ToolOutput};
+use serde_json::json;
+
+use super::{store_failure, tool as make};
+use crate::arguments::{LONGEST_NAME, LONGEST_SCENE, flag, name, text};
+use crate::scenes::{Line, Scenes};
+
+/// The longest message, in characters.
+const LONGEST_MESSAGE: usize = 8_000;
+
+/// `append_transcript {scene_id, author, message, ooc?}` -> `{ok, message_id, timestamp}`
+/// (requirement D11).
+pub(super) fn tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "scene_id": {"type": "string", "description": "The scene; a new one begins with its first \
+                message. At most 100 characters"},
+            "author": {"type": "string", "description": "Who says it: at most 64 characters. What \
+                'system' says is not told to the model"},
+            "message": {"type": "string", "description": "At most 8000 characters"},
+            "ooc": {"type": "boolean", "default": false,
+                "description": "Out of character: said by the player"},
+        },
+        "required": ["scene_id", "author", "message"],
+    });
+    let description = "Writes a message into the transcript of a scene.";
+    make(
+        "append_transcript",
+        description,
+        schema,
+        scenes,
+        |scenes, arguments, _| async move {
+            let scene = name(&arguments, "scene_id", LONGEST_SCENE)?;
+            let line = Line {
+                author: name(&arguments, "author", LONGEST_NAME)?,
+                message: text(&arguments, "message", LONGEST_MESSAGE)?,
+                ooc: flag(&arguments, "ooc")?,
+            };
+            let message = scenes.append(&scene, line).await;
+            let message = message.map_err(|error| store_failure(&error))?;
+            let said = format!("Message {} of the scene {scene}", message.message_id);
+            let data = json!({
+                "ok": true,
+                "message_id": message.message_id,
+                "timestamp": message.timestamp,
+            });
+            Ok::<_, ToolFailure>(ToolOutput::text(said).with_data(data))
+        },
+    )
+}

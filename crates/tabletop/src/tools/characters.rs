@@ -1,0 +1,69 @@
+use std::sync::Arc;
+
+use pillion_core::tool::{Tool, ToolFailure, ToolOutput};
+use serde_json::{Value, json};
+
+use super::{store_failure, tool as make};
+use crate::arguments::{LONGEST_NAME, given, name, text};
+use crate::scenes::Scenes;
+
+/// The longest description of a character, in characters.
+const LONGEST_DESCRIPTION: usize = 2_000;
+
+/// `list_characters {}` -> `{characters: [name]}` (requirement D10).
+pub(super) fn list(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
+    let schema = json!({"type": "object", "properties": {}, "required": []});
+    let description = "Lists the names of the characters at the table.";
+    make(
+        "list_characters",
+        description,
+        schema,
+        scenes,
+        |scenes, _, _| async move {
+            let characters = scenes.characters().await;
+            let characters = characters.map_err(|error| store_failure(&error))?;
+            let text = match characters.is_empty() {
+                true => "There are no characters yet".to_owned(),
+                false => characters.join(", "),
+            };
+            Ok(ToolOutput::text(text).with_data(json!({"characters": characters})))
+        },
+    )
+}
+
+/// `save_character {name, description?}` -> `{name, is_new}`: how characters come to the table.
+pub(super) fn save(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "At most 64 characters"},
+            "description": {"type": "string", "description": "Who that is"},
+        },
+        "required": ["name"],
+    });
+    let description = "Puts a character at the table, or changes the description of one.";
+    make(
+        "save_character",
+        description,
+        schema,
+        scenes,
+        |scenes, arguments, _| async move {
+            let name = name(&arguments, "name", LONGEST_NAME)?;
+            let is_given = given(&arguments, "description")
+                .and_then(Value::as_str)
+                .is_some_and(|description| !description.trim().is_empty());
+            let description = match is_given {
+                true => text(&arguments, "description", LONGEST_DESCRIPTION)?,
+                false => String::new(),
+            };
+            let is_new = scenes.save_character(&name, &description).await;
+            let is_new = is_new.map_err(|error| store_failure(&error))?;
+            let text = match is_new {
+                true => format!("{name} is at the table"),
+                false => format!("{name} has changed"),
+            };
+            let data = json!({"name": name, "is_new": is_new});
+            Ok::<_, ToolFailure>(ToolOutput::text(text).with_data(data))
+        },
+    )
+}

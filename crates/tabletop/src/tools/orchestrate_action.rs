@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use pillion_core::tool::{JsonObject, Tool, ToolFailure, ToolOutput};
+use serde_json::{Value, json};
+
+use super::tool as make;
+use crate::arguments::{LONGEST_SCENE, given, integer, name, seed, text, wrong};
+use crate::orchestrator::{Action, Orchestrator};
+
+/// The longest message of a player, in characters.
+const LONGEST_MESSAGE: usize = 4_000;
+
+/// Actors that may be named.
+const MOST_ACTORS: usize = 200;
+
+/// The most tokens that a prompt may be allowed.
+const MOST_TOKENS: i64 = 1_000_000;
+
+/// `orchestrate_action {scene_id, player_msg, allowed_actors?, rng_seed?, options?}`
+/// (requirement D9).
+pub(super) fn tool(orchestrator: &Arc<Orchestrator>) -> Arc<dyn Tool> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "scene_id": {"type": "string", "description": "The scene"},
+            "player_msg": {"type": "string", "description": "What the player wants to do"},
+            "allowed_actors": {"type": "array", "items": {"type": "string"},
+                "description": "The only characters that the narration may name; everybody by default"},
+            "rng_seed": {"type": "integer", "description": "Equal seeds give equal throws"},
+            "options": {
+                "type": "object",
+                "properties": {
+                    "prompt_token_cap": {"type": "integer", "minimum": 1, "description": "About how \
+                        many tokens the model is told at most: of the transcript the oldest is left \
+                        out"},
+                    "visibility": {"type": "string", "enum": ["shadow", "public"], "description":
+                        "public: what is accepted is written into the transcript, where the operator \
+                        allows it. Default shadow"},
+                },
+            },
+        },
+        "required": ["scene_id", "player_msg"],
+    });
+    let description = "Lets a language model propose the ability check that a player's action takes, \
+                       holds the proposal against the rules, throws the die, and narrates.";
+    make(
+        "orchestrate_action",
+        description,
+        schema,
+        orchestrator,
+        |orchestrator, arguments, context| async move {
+            let action = action(&arguments)?;
+            let (answer, is_duplicate) = orchestrator.run(action, &context).await?;
+            let output = ToolOutput::text(answer.text.clone()).with_data(answer.data.clone());
+            Ok(match is_duplicate {
+                true => output.with_metadata("duplicate", json!(true)),
+                false => output,
+            })
+        },
+    )
+}
+
+fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
+    let empty = JsonObject::new();
+    let options = match given(arguments, "options") {
+        None => &empty,
+        Some(Value::Object(options)) => options,
+        Some(_) => return Err(wrong("options", "must be an object")),
+    };
+    let cap = integer(options, "prompt_token_cap", MOST_TOKENS)?;
+    let cap = cap.map(|cap| {
+        let cap = u32::try_from(cap).ok().filter(|cap| *cap > 0);
+        cap.ok_or_else(|| wrong("prompt_token_cap", "must be 1 or more"))
+    });
+    let is_public = match given(options, "visibility").map(Value::as_str) {
+        None | Some(Some("shadow")) => false,
+        Some(Some("public")) => true,
+        Some(_) => return Err(wrong("visibility", "must be shadow or public")),
+    };
+    Ok(Action {
+        scene: name(arguments, "scene_id", LONGEST_SCENE)?,
+        message: text(arguments, "player_msg", LONGEST_MESSAGE)?,
+        allowed_actors: actors(arguments)?,
+        seed: seed(arguments, "rng_seed")?,
+        prompt_token_cap: cap.transpose()?,
+        is_public,
+    })
+}
+
+fn actors(arguments: &JsonObject) -> Result<Vec<String>, ToolFailure> {
+    let bad = || {
+        let how = format!("must have at most {MOST_ACTORS} names");
+        wrong("allowed_actors", &how)
+    };
+    let Some(given) = given(arguments, "allowed_actors") else {
+        return Ok(Vec::new());
+    };
+    let actors = given.as_array().ok_or_else(bad)?;
+    if actors.len() > MOST_ACTORS {
+        return Err(bad());
+    }
+    let names = actors.iter().map(|actor| actor.as_str().map(str::to_owned));
+    names.collect::<Option<_>>().ok_or_else(bad)
+}

@@ -1,0 +1,510 @@
+//! The pack as a program uses it: through the executor, and through its resources and streams.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, and what it calls may do so too"
+)]
+
+mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_chat::{ModelError, ModelErrorKind};
+use pillion_core::pack::{Heard, ResourceChange};
+use pillion_core::tool::ErrorCode;
+use pillion_tabletop::TabletopOptions;
+use serde_json::{Value, json};
+
+use table::{Scripted, Table, proposal};
+
+#[tokio::test]
+async fn d8_compute_check_takes_a_check_or_its_members() {
+    let table = Table::without_model().await;
+    let check = json!({"ability": "dex", "score": 16, "proficient": true, "dc": 15});
+    let result = json!({"total": 17, "d20": [12], "pick": 12, "mod": 5, "success": true});
+    let nested = json!({"check": check, "d20_rolls": [12]});
+    assert_eq!(table.data("compute_check", nested).await, result);
+    let mut flat = check.clone();
+    flat["d20_rolls"] = json!([12]);
+    assert_eq!(table.data("compute_check", flat).await, result);
+    let called = table
+        .call("compute_check", json!({"check": check, "d20_rolls": [12]}))
+        .await;
+    assert_eq!(
+        called.to_message(),
+        "Check: DEX vs DC 15\nd20: 12 | mod: +5 | total: 17 -> SUCCESS"
+    );
+}
+
+#[tokio::test]
+async fn d8_compute_check_throws_once_or_twice_and_equal_seeds_throw_equally() {
+    let table = Table::without_model().await;
+    let throw = async |more: Value| {
+        let mut check = json!({"ability": "WIS", "score": 10});
+        let members = more.as_object().unwrap().clone();
+        check.as_object_mut().unwrap().extend(members);
+        table
+            .data("compute_check", json!({"check": check, "seed": 42}))
+            .await
+    };
+    assert_eq!(throw(json!({})).await["d20"], json!([12]));
+    for twice in [json!({"advantage": true}), json!({"disadvantage": true})] {
+        assert_eq!(throw(twice).await["d20"], json!([12, 10]));
+    }
+    assert_eq!(throw(json!({"advantage": true})).await["pick"], 12);
+    assert_eq!(throw(json!({"disadvantage": true})).await["pick"], 10);
+    assert_eq!(throw(json!({})).await["success"], Value::Null);
+    let unknown = json!({"check": {"ability": "LCK", "score": 10}});
+    let refused = table.call("compute_check", unknown).await;
+    assert_eq!(refused.error.as_deref(), Some("unknown ability"));
+    assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput));
+}
+
+#[tokio::test]
+async fn d9_an_accepted_action_is_narrated_and_thrown_for() {
+    let model = Scripted::new([Ok(proposal(12, "DEX", "It is dark", "You slip by."))]);
+    let table = Table::with(&model).await;
+    let action = json!({"scene_id": "cave", "player_msg": " I sneak ", "rng_seed": 3,
+        "allowed_actors": ["Player", "GM"]});
+    let called = table.call("orchestrate_action", action.clone()).await;
+    let data = called.data.clone().unwrap();
+    assert_eq!(data["narration"], "You slip by.");
+    assert_eq!(data["gates"], json!({"accepted": true}));
+    assert_eq!(data["metrics"]["tokens_in"], 100);
+    assert_eq!(data["metrics"]["tokens_out"], 20);
+    assert!(data["metrics"]["latency_ms"].is_u64(), "{data}");
+    let artifacts = &data["artifacts"];
+    let proposed = json!({"action": "ability_check", "ability": "DEX", "suggested_dc": 12,
+        "reason": "It is dark"});
+    assert_eq!(artifacts["proposal"], proposed);
+    let eval = &artifacts["rule_eval"];
+    let (total, thrown) = (&eval["total"], &eval["d20"][0]);
+    assert_eq!((total, &eval["mod"]), (thrown, &json!(0)));
+    let fate = if total.as_i64() >= Some(12) {
+        "SUCCESS"
+    } else {
+        "FAIL"
+    };
+    let mechanics =
+        format!("Check: DEX vs DC 12\nd20: {thrown} | mod: +0 | total: {total} -> {fate}");
+    assert_eq!(eval["mechanics"], mechanics);
+    assert_eq!(called.to_message(), format!("{mechanics}\n\nYou slip by."));
+    let again = Scripted::new([Ok(proposal(12, "DEX", "It is dark", "You slip by."))]);
+    let elsewhere = Table::with(&again).await;
+    let same = elsewhere.data("orchestrate_action", action).await;
+    assert_eq!(same["artifacts"], *artifacts, "equal seeds");
+}
+
+#[tokio::test]
+async fn d9_each_gate_says_why() {
+    let cases = [
+        (proposal(5, "DEX", "r", "n"), None),
+        (proposal(30, "DEX", "r", "n"), None),
+        (
+            proposal(31, "DEX", "r", "n"),
+            Some("DC out of acceptable range"),
+        ),
+        (
+            proposal(40, "DEX", "r", "n"),
+            Some("DC out of acceptable range"),
+        ),
+        (proposal(45, "DEX", "r", "n"), Some("llm_invalid_or_empty")),
+        (String::new(), Some("llm_invalid_or_empty")),
+        ("I will not".to_owned(), Some("llm_invalid_or_empty")),
+        (proposal(12, "LCK", "r", "n"), Some("Unknown ability")),
+        (proposal(12, "DEX", "  ", "n"), Some("Missing reason")),
+        (
+            proposal(12, "DEX", "change HP by 5", "n"),
+            Some("unsafe_verb"),
+        ),
+        (
+            proposal(12, "DEX", "r", "Bob hands Alice a potion."),
+            Some("unknown_actor"),
+        ),
+        (
+            proposal(12, "DEX", "r", "n").replace("ability_check", "attack"),
+            Some("Unsupported action"),
+        ),
+    ];
+    let answers: Vec<_> = cases.iter().map(|(text, _)| Ok(text.clone())).collect();
+    let model = Scripted::new(answers);
+    let table = Table::with(&model).await;
+    for (number, (text, reason)) in cases.iter().enumerate() {
+        let action = json!({"scene_id": "s", "player_msg": number.to_string(),
+            "allowed_actors": ["Player", "GM"]});
+        let data = table.data("orchestrate_action", action).await;
+        let gates = match reason {
+            None => json!({"accepted": true}),
+            Some(reason) => json!({"accepted": false, "reasons": [reason]}),
+        };
+        assert_eq!(data["gates"], gates, "{text}");
+        if reason.is_some() {
+            assert_eq!(data["narration"], "", "{text}");
+            assert_eq!(data.get("artifacts"), None, "{text}");
+        }
+    }
+    let counts = table.read("metrics://counters").await;
+    let expected = json!({
+        "llm.request.enqueued": 12, "llm.response.received": 12, "llm.parse.failed": 3,
+        "llm.defense.rejected": 7, "orchestrator.format.sent": 2,
+        "orchestrator.action.accepted": 2, "orchestrator.action.rejected": 10,
+        "orchestrator.action.duplicate": 0,
+    });
+    for (name, count) in expected.as_object().unwrap() {
+        assert_eq!(counts[name], *count, "{name} {counts}");
+    }
+}
+
+#[tokio::test]
+async fn d9_the_same_action_asks_the_model_once() {
+    let model = Scripted::new([
+        Ok(proposal(45, "DEX", "r", "n")),
+        Ok(proposal(12, "DEX", "r", "The first")),
+        Ok(proposal(12, "DEX", "r", "Elsewhere")),
+    ]);
+    let table = Table::with(&model).await;
+    let narrate = async |scene: &str, message: &str, seed: u64| {
+        let action = json!({"scene_id": scene, "player_msg": message, "rng_seed": seed});
+        table.data("orchestrate_action", action).await
+    };
+    let rejected = narrate("cave", "go", 1).await;
+    assert_eq!(rejected["gates"]["accepted"], false, "it is not kept");
+    let first = narrate("cave", "go", 1).await;
+    assert_eq!(first["narration"], "The first");
+    assert_eq!(narrate("cave", "go ", 2).await, first, "whatever the seed");
+    assert_eq!(model.turns(), 2);
+    assert_eq!(narrate("hall", "go", 1).await["narration"], "Elsewhere");
+    let counts = table
+        .read("metrics://counters?prefix=orchestrator.action.d")
+        .await;
+    assert_eq!(counts, json!({"orchestrator.action.duplicate": 1}));
+}
+
+#[tokio::test]
+async fn d9_two_equal_actions_at_once_ask_the_model_once() {
+    let model = Scripted::waiting([Ok(proposal(12, "DEX", "r", "Once"))]);
+    let table = Table::with(&model).await;
+    let action = json!({"scene_id": "cave", "player_msg": "go"});
+    let (first, second, ()) = tokio::join!(
+        table.data("orchestrate_action", action.clone()),
+        table.data("orchestrate_action", action.clone()),
+        async {
+            model.asked().await;
+            model.answer_now();
+        }
+    );
+    assert_eq!(first, second);
+    assert_eq!(
+        (first["narration"].as_str(), model.turns()),
+        (Some("Once"), 1)
+    );
+}
+
+#[tokio::test]
+async fn d9_without_a_model_nothing_is_accepted() {
+    let table = Table::without_model().await;
+    let action = json!({"scene_id": "cave", "player_msg": "go"});
+    let called = table.call("orchestrate_action", action).await;
+    assert!(called.success, "{called:?}");
+    let gates = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
+    assert_eq!(called.data.unwrap()["gates"], gates);
+}
+
+#[tokio::test]
+async fn d9_a_model_that_fails_is_a_failure_of_its_kind() {
+    let error = |kind| ModelError::new(kind, "the provider said no");
+    let limited = ModelError {
+        retry_after: Some(Duration::from_millis(1_500)),
+        ..error(ModelErrorKind::RateLimited)
+    };
+    let model = Scripted::new([Err(limited), Err(error(ModelErrorKind::Timeout))]);
+    let table = Table::with(&model).await;
+    let action = json!({"scene_id": "cave", "player_msg": "go"});
+    let failed = table.call("orchestrate_action", action.clone()).await;
+    assert_eq!(failed.error_code, Some(ErrorCode::RateLimited));
+    assert_eq!(failed.metadata["retry_after"], 2);
+    let failed = table.call("orchestrate_action", action.clone()).await;
+    assert_eq!(failed.error_code, Some(ErrorCode::Timeout));
+    let options = TabletopOptions {
+        model_timeout: Duration::from_millis(20),
+        ..TabletopOptions::default()
+    };
+    let silent = Scripted::waiting([]);
+    let table = Table::of(Some(Arc::clone(&silent)), options).await;
+    let failed = table.call("orchestrate_action", action).await;
+    assert_eq!(
+        failed.error.as_deref(),
+        Some("The language model took too long")
+    );
+    assert_eq!(failed.error_code, Some(ErrorCode::Timeout));
+}
+
+#[tokio::test]
+async fn d9_the_model_is_told_the_last_15_messages_but_not_those_of_the_system() {
+    let model = Scripted::new([Ok(proposal(12, "DEX", "r", "n"))]);
+    let table = Table::with(&model).await;
+    for number in 10..28 {
+        let author = if number == 20 { "system" } else { "Aria" };
+        table.say("cave", author, &format!("line {number}")).await;
+    }
+    let action = json!({"scene_id": "cave", "player_msg": "I look", "allowed_actors": ["Aria"]});
+    table.data("orchestrate_action", action).await;
+    let told = model.told(0);
+    assert!(
+        !told.contains("line 12") && told.contains("line 13"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("line 20") && told.contains("line 27"),
+        "{told}"
+    );
+    assert!(told.contains("Aria: line 13\\nAria: line 14"), "{told}");
+    assert!(told.contains("Name nobody but: Aria."), "{told}");
+    assert!(told.contains("The player says:\\nI look"), "{told}");
+}
+
+#[tokio::test]
+async fn n2_an_action_is_public_only_where_the_operator_allows_it() {
+    let action = json!({"scene_id": "cave", "player_msg": "go", "rng_seed": 1,
+        "options": {"visibility": "public", "prompt_token_cap": 5_000}});
+    let shadow = json!({"scene_id": "cave", "player_msg": "go", "rng_seed": 1});
+    for may_be_public in [false, true] {
+        let model = Scripted::new([Ok(proposal(12, "DEX", "r", "You slip by."))]);
+        let options = TabletopOptions {
+            may_be_public,
+            ..TabletopOptions::default()
+        };
+        let table = Table::of(Some(Arc::clone(&model)), options).await;
+        table.say("cave", "Aria", "I am here").await;
+        for action in [&shadow, &action, &action] {
+            table.data("orchestrate_action", action.clone()).await;
+        }
+        let transcript = table.read("transcript://scene/cave").await;
+        let messages = transcript["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), if may_be_public { 2 } else { 1 });
+        if may_be_public {
+            assert_eq!(messages[1]["author"], "narrator");
+            let text = messages[1]["message"].as_str().unwrap();
+            assert!(text.starts_with("Check: DEX vs DC 12\n"), "{text}");
+            assert!(text.ends_with("\n\nYou slip by."), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn d9_bad_arguments_never_reach_the_model() {
+    let model = Scripted::new([]);
+    let table = Table::with(&model).await;
+    let long = "x".repeat(101);
+    for (bad, said) in [
+        (json!({"scene_id": "s"}), "player_msg"),
+        (json!({"scene_id": "s", "player_msg": "  "}), "player_msg"),
+        (json!({"scene_id": "", "player_msg": "go"}), "scene_id"),
+        (json!({"scene_id": long, "player_msg": "go"}), "scene_id"),
+        (json!({"scene_id": "a\nb", "player_msg": "go"}), "scene_id"),
+        (
+            json!({"scene_id": "s", "player_msg": "x".repeat(4_001)}),
+            "player_msg",
+        ),
+        (
+            json!({"scene_id": "s", "player_msg": "go", "allowed_actors": vec!["A"; 201]}),
+            "allowed_actors",
+        ),
+        (
+            json!({"scene_id": "s", "player_msg": "go", "options": {"prompt_token_cap": 0}}),
+            "prompt_token_cap",
+        ),
+        (
+            json!({"scene_id": "s", "player_msg": "go", "options": {"visibility": "secret"}}),
+            "visibility",
+        ),
+    ] {
+        let refused = table.call("orchestrate_action", bad.clone()).await;
+        assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput), "{bad}");
+        let error = refused.error.unwrap_or_default();
+        assert!(error.contains(said), "{error}");
+    }
+    assert_eq!(model.turns(), 0);
+}
+
+#[tokio::test]
+async fn d10_characters_are_listed_once_they_are_saved() {
+    let table = Table::without_model().await;
+    let none = table.data("list_characters", json!({})).await;
+    assert_eq!(none, json!({"characters": []}));
+    for (name, description, is_new) in [
+        ("Bo", "A bard", true),
+        ("Aria Stone", "", true),
+        ("Bo", "A bold bard", false),
+    ] {
+        let character = json!({"name": name, "description": description});
+        let saved = table.data("save_character", character).await;
+        assert_eq!(saved, json!({"name": name, "is_new": is_new}));
+    }
+    let all = table.data("list_characters", json!({})).await;
+    assert_eq!(all, json!({"characters": ["Aria Stone", "Bo"]}));
+    let long = json!({"name": "x".repeat(65)});
+    let refused = table.call("save_character", long).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput));
+}
+
+#[tokio::test]
+async fn d11_a_message_is_appended_with_an_id_and_a_time() {
+    let table = Table::without_model().await;
+    let message =
+        json!({"scene_id": "cave", "author": "x".repeat(64), "message": "Hello", "ooc": true});
+    let appended = table.data("append_transcript", message.clone()).await;
+    assert_eq!(appended["ok"], true);
+    assert_eq!(appended["message_id"], "1");
+    let at = appended["timestamp"].as_str().unwrap();
+    assert!(at.ends_with('Z') && at.contains('T'), "{at}");
+    assert_eq!(table.say("cave", "Bo", "Hi").await["message_id"], "2");
+    assert_eq!(table.say("hall", "Bo", "Hi").await["message_id"], "1");
+    let transcript = table.read("transcript://scene/cave").await;
+    let first = json!({"message_id": "1", "author": "x".repeat(64), "message": "Hello", "ooc": true,
+        "timestamp": at});
+    assert_eq!(transcript["messages"][0], first);
+    for (name, bad) in [
+        ("author", json!("x".repeat(65))),
+        ("author", json!(" ")),
+        ("author", json!("a\u{0}b")),
+        ("message", json!("x".repeat(8_001))),
+        ("message", json!("")),
+        ("scene_id", json!("x".repeat(101))),
+    ] {
+        let mut bad_message = message.clone();
+        bad_message[name] = bad;
+        let refused = table.call("append_transcript", bad_message).await;
+        assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn k1_a_transcript_has_its_last_messages_and_the_list_each_scenes_latest() {
+    let table = Table::without_model().await;
+    assert_eq!(
+        table.try_read("transcript://scene/cave").await,
+        Err(ErrorCode::NotFound)
+    );
+    assert_eq!(
+        table.try_read("scene://cave").await,
+        Err(ErrorCode::NotFound)
+    );
+    for number in 1..=20 {
+        let author = if number == 19 { "system" } else { "Aria" };
+        table.say("cave", author, &format!("line {number}")).await;
+    }
+    table.say("H\u{f6}hle 7/b", "Bo", &"y".repeat(200)).await;
+    let transcript = table.read("transcript://scene/cave").await;
+    let messages = transcript["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 15);
+    assert_eq!(messages[0]["message"], "line 6");
+    assert_eq!(messages[14]["author"], "Aria");
+    assert_eq!(messages[14]["message"], "line 20");
+    let two = table.read("transcript://scene/cave?limit=2").await;
+    assert_eq!(two["messages"].as_array().unwrap()[0]["message"], "line 19");
+    let state = table.read("scene://cave").await;
+    assert_eq!(state["messages"], 20);
+    assert_eq!(state["facts"].as_array().unwrap().len(), 14);
+    assert_eq!(state["facts"][0], "Aria: line 6");
+    let list = table.list().await;
+    let uris: Vec<_> = list.iter().map(|resource| resource.uri.as_str()).collect();
+    assert_eq!(
+        uris,
+        [
+            "metrics://counters",
+            "transcript://scene/H%C3%B6hle%207%2Fb",
+            "scene://H%C3%B6hle%207%2Fb",
+            "transcript://scene/cave",
+            "scene://cave",
+            "events://orchestrator",
+            "logs://app",
+        ]
+    );
+    let cave = list[3].description.as_deref().unwrap();
+    assert!(
+        cave.starts_with("Latest, ") && cave.ends_with(": Aria: line 20"),
+        "{cave}"
+    );
+    let hoehle = list[1].description.as_deref().unwrap();
+    assert!(hoehle.ends_with("yy\u{2026}"), "{hoehle}");
+    assert!(table.try_read(uris[1]).await.is_ok());
+    let templates = table.packs.templates();
+    assert_eq!(templates.len(), 3);
+}
+
+#[tokio::test]
+async fn k1_changes_are_told_as_they_come() {
+    let table = Table::without_model().await;
+    let provider = table.packs.provider_of("scene://cave").unwrap();
+    let mut changes = provider.changes().unwrap();
+    table.say("cave", "Aria", "Hello").await;
+    table.say("cave", "Aria", "Again").await;
+    let updated = |uri: &str| ResourceChange::Updated(uri.to_owned());
+    for change in [
+        updated("transcript://scene/cave"),
+        updated("scene://cave"),
+        ResourceChange::ListChanged,
+        updated("transcript://scene/cave"),
+        updated("scene://cave"),
+    ] {
+        assert_eq!(changes.next().await, Some(change));
+    }
+    let action = json!({"scene_id": "cave", "player_msg": "go"});
+    table.data("orchestrate_action", action).await;
+    assert_eq!(changes.next().await, Some(updated("metrics://counters")));
+}
+
+#[tokio::test]
+async fn k2_the_streams_tell_what_becomes_of_an_action() {
+    let model = Scripted::new([
+        Ok(proposal(12, "DEX", "r", "n")),
+        Ok(proposal(12, "LCK", "r", "n")),
+    ]);
+    let table = Table::with(&model).await;
+    let orchestrator = table.packs.stream("orchestrator").unwrap();
+    let mut events = orchestrator.listen(None);
+    let mut log = table.packs.stream("app").unwrap().listen(None);
+    for message in ["go", "secret plan"] {
+        let action = json!({"scene_id": "cave", "player_msg": message});
+        table.data("orchestrate_action", action).await;
+    }
+    assert!(matches!(events.next().await, Heard::Ready { .. }));
+    for kind in [
+        "llm.enqueued",
+        "llm.received",
+        "format.sent",
+        "llm.enqueued",
+        "llm.received",
+        "defense.rejected",
+    ] {
+        let Heard::Event(event) = events.next().await else {
+            panic!("no event");
+        };
+        assert_eq!(event.kind, kind);
+        let data: Value = serde_json::from_str(&event.data).unwrap();
+        assert_eq!(data["scene_id"], "cave");
+        assert_eq!(data["type"], kind);
+        assert!(data["ts"].as_str().unwrap().ends_with('Z'));
+        assert!(data["extra"].is_object());
+        if kind == "defense.rejected" {
+            assert_eq!(data["extra"], json!({"reason": "Unknown ability"}));
+        }
+    }
+    assert!(matches!(log.next().await, Heard::Ready { .. }));
+    let Heard::Event(line) = log.next().await else {
+        panic!("no line");
+    };
+    let line: Value = serde_json::from_str(&line.data).unwrap();
+    assert_eq!(line["level"], "info");
+    assert_eq!(line["module"], "pillion_tabletop::orchestrator");
+    assert_eq!(line["scene_id"], "cave");
+    assert_eq!(line["tool_name"], "orchestrate_action");
+    assert_eq!(line["call_id"], "call");
+    let shown = table.read("events://orchestrator").await;
+    assert_eq!(shown["events"].as_array().unwrap().len(), 6);
+    let logged = table.read("logs://app").await.to_string();
+    assert!(!logged.contains("secret plan"), "{logged}");
+}

@@ -1,0 +1,190 @@
+//! A table to play at: the pack over a store in memory, and a model that says what it is told to.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pillion_chat::{Answer, Conversation, Delta, Finish, LanguageModel, ModelError, Turn, Usage};
+use pillion_core::executor::{Executor, ExecutorConfig};
+use pillion_core::pack::{Packs, Reader, Resource, ResourceBody};
+use pillion_core::provider::Provider;
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+use pillion_tabletop::{Tabletop, TabletopOptions};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+/// A model's answer that proposes this.
+pub fn proposal(dc: i64, ability: &str, reason: &str, narration: &str) -> String {
+    let proposal = json!({"action": "ability_check", "ability": ability, "suggested_dc": dc,
+        "reason": reason});
+    json!({"proposal": proposal, "narration": narration}).to_string()
+}
+
+/// Gives its answers one after the other.
+pub struct Scripted {
+    answers: Mutex<VecDeque<Result<String, ModelError>>>,
+    told: Mutex<Vec<String>>,
+    /// It answers when it may.
+    may_answer: Option<Notify>,
+}
+
+impl Scripted {
+    pub fn new(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
+        Arc::new(Self {
+            answers: Mutex::new(answers.into_iter().collect()),
+            told: Mutex::default(),
+            may_answer: None,
+        })
+    }
+
+    /// One that waits before each answer.
+    pub fn waiting(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
+        Arc::new(Self {
+            answers: Mutex::new(answers.into_iter().collect()),
+            told: Mutex::default(),
+            may_answer: Some(Notify::new()),
+        })
+    }
+
+    pub fn answer_now(&self) {
+        self.may_answer.as_ref().unwrap().notify_one();
+    }
+
+    /// How often it was asked.
+    pub fn turns(&self) -> usize {
+        self.told.lock().unwrap().len()
+    }
+
+    /// What it was told in that turn, as JSON.
+    pub fn told(&self, turn: usize) -> String {
+        self.told.lock().unwrap()[turn].clone()
+    }
+
+    /// Resolves when it was asked once.
+    pub async fn asked(&self) {
+        let asked = async {
+            while self.turns() == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let patience = Duration::from_secs(20);
+        tokio::time::timeout(patience, asked).await.unwrap();
+    }
+}
+
+#[async_trait]
+impl LanguageModel for Scripted {
+    fn provider(&self) -> Provider {
+        Provider::OpenAiChat
+    }
+
+    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
+        Ok(Conversation {
+            system: None,
+            messages: messages.to_vec(),
+        })
+    }
+
+    async fn respond(
+        &self,
+        turn: &Turn<'_>,
+        _listener: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Answer, ModelError> {
+        assert!(turn.tools.is_empty());
+        let told = json!(turn.conversation.messages).to_string();
+        self.told.lock().unwrap().push(told);
+        if let Some(may_answer) = &self.may_answer {
+            may_answer.notified().await;
+        }
+        let text = self.answers.lock().unwrap().pop_front().unwrap()?;
+        Ok(Answer {
+            body: json!({"choices": [{"message": {"role": "assistant", "content": text}}]}),
+            finish: Finish::Stop,
+            usage: Usage {
+                input_tokens: 100,
+                output_tokens: 20,
+                cached_tokens: 0,
+            },
+        })
+    }
+}
+
+pub struct Table {
+    executor: Executor,
+    pub packs: Packs,
+}
+
+impl Table {
+    pub async fn without_model() -> Self {
+        Self::of(None, TabletopOptions::default()).await
+    }
+
+    pub async fn with(model: &Arc<Scripted>) -> Self {
+        Self::of(Some(Arc::clone(model)), TabletopOptions::default()).await
+    }
+
+    pub async fn of(model: Option<Arc<Scripted>>, options: TabletopOptions) -> Self {
+        let store = StoreOptions::new(StoreLocation::Memory);
+        let store = Arc::new(SqlStore::open(&store).await.unwrap());
+        let model = model.map(|model| model as Arc<dyn LanguageModel>);
+        let registry = Arc::new(ToolRegistry::new());
+        let mut packs = Packs::default();
+        let pack = Tabletop::new(store, model, options);
+        packs.add(&pack, &registry).unwrap();
+        Self {
+            executor: Executor::new(registry, ExecutorConfig::default()),
+            packs,
+        }
+    }
+
+    pub async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
+        let call = ToolCall::new("call", tool, arguments);
+        let context = CallContext::for_user("alice");
+        self.executor.execute_one(call, &context).await
+    }
+
+    /// The data of a call that has to work.
+    pub async fn data(&self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments).await;
+        assert!(result.success, "{result:?}");
+        result.data.unwrap()
+    }
+
+    pub async fn say(&self, scene: &str, author: &str, message: &str) -> Value {
+        let message = json!({"scene_id": scene, "author": author, "message": message});
+        self.data("append_transcript", message).await
+    }
+
+    pub async fn try_read(&self, uri: &str) -> Result<Value, ErrorCode> {
+        let provider = self.packs.provider_of(uri).unwrap();
+        let context = CallContext::default();
+        let reader = Reader {
+            context: &context,
+            confined_to: None,
+        };
+        let contents = provider.read(uri, reader).await;
+        let contents = contents.map_err(|error| error.code)?;
+        assert_eq!(contents.mime_type, "application/json");
+        match contents.body {
+            ResourceBody::Text(text) => Ok(serde_json::from_str(&text).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn read(&self, uri: &str) -> Value {
+        self.try_read(uri).await.unwrap()
+    }
+
+    pub async fn list(&self) -> Vec<Resource> {
+        let context = CallContext::default();
+        let reader = Reader {
+            context: &context,
+            confined_to: None,
+        };
+        self.packs.resources(reader).await
+    }
+}

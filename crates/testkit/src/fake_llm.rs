@@ -1,0 +1,234 @@
+mod answer;
+mod obedient;
+mod openai_chat;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Fault, FaultServer, Recorded, Recorder};
+pub use answer::{LlmAnswer, LlmCall, LlmFault};
+
+/// How a fake language model is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LlmDialect {
+    /// OpenAI's chat completions, at `/v1/chat/completions`.
+    OpenAiChat,
+}
+
+/// A language model that says what it is told to, plain and streamed, as each request asks, and
+/// that breaks off, stalls and errs where it is told to.
+///
+/// ```
+/// # use pillion_testkit::{FakeLlm, LlmAnswer};
+/// # use serde_json::json;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let llm = FakeLlm::start([
+///     LlmAnswer::call("calculator", &json!({"expression": "6 * 7"})),
+///     LlmAnswer::text("It is 42."),
+/// ])
+/// .await;
+/// assert!(llm.base_url.ends_with("/v1"));
+/// assert!(llm.requests.all().is_empty());
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct FakeLlm {
+    /// Below which the endpoints are.
+    pub base_url: String,
+    /// What was asked.
+    pub requests: Recorder,
+    _server: FaultServer,
+}
+
+type Script = dyn Fn(&Recorded) -> LlmAnswer + Send + Sync;
+
+impl FakeLlm {
+    /// Gives these answers one after the other, as OpenAI's chat completions, and the last of them
+    /// again and again.
+    ///
+    /// # Panics
+    /// When there is no free port, or no answer.
+    pub async fn start(answers: impl IntoIterator<Item = LlmAnswer>) -> Self {
+        Self::in_turn(LlmDialect::OpenAiChat, answers).await
+    }
+
+    /// The same in another dialect.
+    ///
+    /// # Panics
+    /// When there is no free port, or no answer.
+    pub async fn in_turn(
+        dialect: LlmDialect,
+        answers: impl IntoIterator<Item = LlmAnswer>,
+    ) -> Self {
+        let mut answers: Vec<_> = answers.into_iter().collect();
+        assert!(!answers.is_empty(), "a model has something to say");
+        answers.reverse();
+        let answers = Mutex::new(answers);
+        Self::answering(dialect, move |_| {
+            let mut answers = answers.lock().unwrap();
+            match answers.len() {
+                1 => answers[0].clone(),
+                _ => answers.pop().unwrap(),
+            }
+        })
+        .await
+    }
+
+    /// Answers each request as `script` says.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub async fn answering(
+        dialect: LlmDialect,
+        script: impl Fn(&Recorded) -> LlmAnswer + Send + Sync + 'static,
+    ) -> Self {
+        let script: Arc<Script> = Arc::new(script);
+        let server =
+            FaultServer::start(move |request| play(dialect, request, &script(request))).await;
+        Self::of(server)
+    }
+
+    /// A model that does what the last message of the user says: lines of a tool's name and its
+    /// arguments as JSON, such as `roll_dice {"notation": "2d6"}`, are calls, all in one answer; when
+    /// their results are there, it repeats them in words. Anything else it repeats.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub async fn obedient() -> Self {
+        Self::answering(LlmDialect::OpenAiChat, |request| {
+            obedient::answer(&request.json())
+        })
+        .await
+    }
+
+    fn of(server: FaultServer) -> Self {
+        let base_url = server.url.replace("/sse", "/v1");
+        Self {
+            base_url,
+            requests: server.requests.clone(),
+            _server: server,
+        }
+    }
+
+    /// The bodies of the requests.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<Value> {
+        self.requests.all().iter().map(Recorded::json).collect()
+    }
+}
+
+/// The steps of an answer on the wire.
+fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Fault> {
+    let mut steps = vec![Fault::Wait(answer.delay)];
+    if let Some(refusal) = &answer.refusal {
+        let headers = refusal.headers.iter();
+        let headers: Vec<_> = headers
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        steps.push(Fault::answer_with(&refusal.status, &headers, &refusal.body));
+        return steps;
+    }
+    let body = request.json();
+    let is_streamed = body["stream"] == true && answer.fault != Some(LlmFault::NotStreamed);
+    let (whole, events) = match dialect {
+        LlmDialect::OpenAiChat => (
+            openai_chat::whole(answer).to_string(),
+            openai_chat::events(answer, &body),
+        ),
+    };
+    match (is_streamed, &answer.fault) {
+        (true, fault) => stream(&mut steps, &events, fault.as_ref()),
+        (false, Some(LlmFault::Truncated)) => {
+            let half = &whole.as_bytes()[..whole.len() / 2];
+            steps.push(Fault::answer("200 OK", "application/json", half));
+        }
+        (false, Some(LlmFault::Broken)) => {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                whole.len(),
+                &whole[..1],
+            );
+            steps.extend([Fault::Send(head.into_bytes()), Fault::Close]);
+        }
+        (false, Some(LlmFault::Endless)) => {
+            steps.extend([
+                Fault::head("application/json"),
+                Fault::Forever(b"[".repeat(1024)),
+            ]);
+        }
+        (false, Some(LlmFault::Trickling(pause))) => {
+            steps.push(Fault::head("application/json"));
+            steps.extend(trickle(whole.as_bytes(), *pause));
+            steps.push(Fault::Close);
+        }
+        (false, Some(LlmFault::Error(error))) => {
+            steps.push(Fault::answer(
+                "200 OK",
+                "application/json",
+                error.to_string(),
+            ));
+        }
+        (false, _) => steps.push(Fault::answer("200 OK", "application/json", whole)),
+    }
+    steps
+}
+
+/// A stream of events, each a chunk of the body.
+fn stream(steps: &mut Vec<Fault>, events: &[String], fault: Option<&LlmFault>) {
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    steps.push(Fault::Send(head.as_bytes().to_vec()));
+    let chunk = |data: &str| Fault::Send(chunk(format!("data: {data}\n\n").as_bytes()));
+    let half = events.len() / 2;
+    match fault {
+        None | Some(LlmFault::NotStreamed) => steps.extend(events.iter().map(|data| chunk(data))),
+        Some(LlmFault::NotDone) => {
+            let events = events.iter().filter(|data| *data != "[DONE]");
+            steps.extend(events.map(|data| chunk(data)));
+        }
+        Some(LlmFault::Truncated) => {
+            steps.extend(events[..half].iter().map(|data| chunk(data)));
+        }
+        Some(LlmFault::Broken) => {
+            steps.extend(events[..half].iter().map(|data| chunk(data)));
+            steps.push(Fault::Close);
+            return;
+        }
+        Some(LlmFault::Endless) => {
+            let again = chunk(&events[half.min(1)]);
+            let Fault::Send(again) = again else { return };
+            steps.push(Fault::Forever(again));
+            return;
+        }
+        Some(LlmFault::Trickling(pause)) => {
+            for data in events {
+                for byte in format!("data: {data}\n\n").as_bytes() {
+                    steps.push(Fault::Send(self::chunk(&[*byte])));
+                    steps.push(Fault::Wait(*pause));
+                }
+            }
+        }
+        Some(LlmFault::Error(error)) => {
+            steps.extend(events[..half].iter().map(|data| chunk(data)));
+            steps.push(chunk(&error.to_string()));
+        }
+    }
+    steps.push(Fault::Send(b"0\r\n\r\n".to_vec()));
+}
+
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+    chunk.extend_from_slice(bytes);
+    chunk.extend_from_slice(b"\r\n");
+    chunk
+}
+
+fn trickle(bytes: &[u8], pause: Duration) -> impl Iterator<Item = Fault> + '_ {
+    let steps = bytes
+        .iter()
+        .map(move |byte| [Fault::Send(vec![*byte]), Fault::Wait(pause)]);
+    steps.flatten()
+}

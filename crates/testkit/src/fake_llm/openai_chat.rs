@@ -1,0 +1,135 @@
+use serde_json::{Map, Value, json};
+
+use super::{LlmAnswer, LlmCall};
+
+/// The bytes of arguments in one piece of a stream.
+const PIECE: usize = 7;
+
+/// The answer as a chat completion.
+pub(super) fn whole(answer: &LlmAnswer) -> Value {
+    let mut message = Map::new();
+    message.insert("role".to_owned(), json!("assistant"));
+    message.insert("content".to_owned(), content(answer));
+    if !answer.thought.is_empty() {
+        message.insert("reasoning_content".to_owned(), json!(answer.thought));
+    }
+    if !answer.calls.is_empty() {
+        let calls: Vec<_> = answer.calls.iter().map(call).collect();
+        message.insert("tool_calls".to_owned(), json!(calls));
+    }
+    let mut body = json!({
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": "fake",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish(answer)}],
+    });
+    if let Some(usage) = usage(answer) {
+        body["usage"] = usage;
+    }
+    body
+}
+
+/// The data of the events of the same as a stream. The pieces of several calls are mixed.
+pub(super) fn events(answer: &LlmAnswer, request: &Value) -> Vec<String> {
+    let mut events = vec![delta(&json!({"role": "assistant", "content": ""}))];
+    if !answer.thought.is_empty() {
+        events.push(delta(&json!({"reasoning_content": answer.thought})));
+    }
+    let words = answer.text.split_inclusive(' ');
+    events.extend(words.map(|word| delta(&json!({"content": word}))));
+    let mut rest = Vec::new();
+    for (
+        index,
+        LlmCall {
+            id,
+            name,
+            arguments,
+        },
+    ) in answer.calls.iter().enumerate()
+    {
+        let mut start = json!({"index": index, "type": "function",
+                               "function": {"name": name, "arguments": ""}});
+        if let Some(id) = id {
+            start["id"] = json!(id);
+        }
+        events.push(delta(&json!({ "tool_calls": [start] })));
+        rest.push(arguments.chars().collect::<Vec<_>>());
+    }
+    while rest.iter().any(|rest| !rest.is_empty()) {
+        for (index, rest) in rest.iter_mut().enumerate() {
+            if !rest.is_empty() {
+                let piece: String = rest.drain(..PIECE.min(rest.len())).collect();
+                let piece = json!({"index": index, "function": {"arguments": piece}});
+                events.push(delta(&json!({ "tool_calls": [piece] })));
+            }
+        }
+    }
+    let end = json!([{"index": 0, "delta": {}, "finish_reason": finish(answer)}]);
+    events.push(chunk(&end, None));
+    if let (Some(usage), true) = (
+        usage(answer),
+        request["stream_options"]["include_usage"] == true,
+    ) {
+        events.push(chunk(&json!([]), Some(usage)));
+    }
+    events.push("[DONE]".to_owned());
+    events
+}
+
+fn delta(delta: &Value) -> String {
+    chunk(
+        &json!([{"index": 0, "delta": delta, "finish_reason": null}]),
+        None,
+    )
+}
+
+fn chunk(choices: &Value, usage: Option<Value>) -> String {
+    let mut chunk = json!({
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": "fake",
+        "choices": choices,
+    });
+    if let Some(usage) = usage {
+        chunk["usage"] = usage;
+    }
+    chunk.to_string()
+}
+
+fn content(answer: &LlmAnswer) -> Value {
+    match answer.text.as_str() {
+        "" if !answer.calls.is_empty() => Value::Null,
+        text => json!(text),
+    }
+}
+
+fn call(call: &LlmCall) -> Value {
+    let mut value = json!({
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    });
+    if let Some(id) = &call.id {
+        value["id"] = json!(id);
+    }
+    value
+}
+
+fn finish(answer: &LlmAnswer) -> String {
+    let usual = if answer.calls.is_empty() {
+        "stop"
+    } else {
+        "tool_calls"
+    };
+    answer.finish.clone().unwrap_or_else(|| usual.to_owned())
+}
+
+fn usage(answer: &LlmAnswer) -> Option<Value> {
+    let (input, output) = answer.usage?;
+    Some(json!({
+        "prompt_tokens": input,
+        "completion_tokens": output,
+        "total_tokens": input + output,
+    }))
+}

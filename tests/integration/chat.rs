@@ -1,0 +1,395 @@
+//! Chats with language models (H4 to H7), through every door that has them.
+
+#[path = "chat/completions.rs"]
+mod completions;
+#[path = "chat/keys.rs"]
+mod keys;
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmFault};
+use serde_json::{Value, json};
+
+use crate::approvals::decide;
+use crate::http;
+use crate::program::{Daemon, eventually, run, stderr, stdout};
+
+/// A sidecar whose model `demo` is this one; `bare` is the same without tools.
+pub fn config(llm: &FakeLlm, more: &str) -> String {
+    format!(
+        "{more}\n[[providers]]\nname = \"fake\"\nbase_url = \"{}\"\nmax_retries = 0\n\
+         [[models]]\nid = \"demo\"\nprovider = \"fake\"\ntools = {{ function_calling = true }}\n\
+         [[models]]\nid = \"bare\"\nprovider = \"fake\"\n",
+        llm.base_url
+    )
+}
+
+/// What a chat says to this.
+fn chat(socket: &Path, id: &str, body: &Value) -> Value {
+    let reply = http::post(socket, &format!("/api/v1/chat/{id}"), body.to_string());
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()
+}
+
+fn calculator() -> LlmAnswer {
+    LlmAnswer::call("calculator", &json!({"expression": "6 * 7"}))
+}
+
+/// The names and data of a stream's events.
+fn events(body: &[u8]) -> Vec<(String, Value)> {
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let blocks = text.split("\n\n").filter_map(|block| {
+        let (name, data) = block.strip_prefix("event: ")?.split_once("\ndata: ")?;
+        Some((name.to_owned(), serde_json::from_str(data).unwrap()))
+    });
+    blocks.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_a_message_is_answered_with_tools_and_the_chat_goes_on() {
+    let llm = FakeLlm::start([
+        calculator().costing(10, 5),
+        LlmAnswer::text("It is 42.").costing(20, 3),
+        LlmAnswer::text("It was 42."),
+    ])
+    .await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let socket = &daemon.socket;
+    let body = json!({"message": "What is 6 * 7?", "system": "Be short.", "user": "ada",
+        "channel": "maths", "temperature": 0.5});
+    let answer = chat(socket, "", &body);
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(answer["status"], "answered");
+    assert_eq!(answer["content"], "It is 42.");
+    assert_eq!(answer["model"], "demo");
+    let call = json!({"id": "call_1", "name": "calculator", "arguments": {"expression": "6 * 7"},
+        "success": true, "content": "42"});
+    assert_eq!(answer["tool_calls"], json!([call]));
+    let cost = json!({"requests": 2, "input_tokens": 30, "output_tokens": 8, "cached_tokens": 0});
+    assert_eq!(answer["usage"], cost);
+    // The call is in the log, on behalf of whom the body names.
+    let log = http::get(socket, "/api/v1/tool-calls/?user=ada").json();
+    assert_eq!(log["calls"][0]["tool"], "calculator", "{log}");
+
+    // It is ada's chat, and nobody else's.
+    let id = answer["id"].as_str().unwrap();
+    let target = format!("/api/v1/chat/{id}");
+    assert_eq!(http::get(socket, &target).status, 404);
+    let as_ada =
+        |method, body: &[u8]| http::send(socket, method, &target, "x-pillion-user: ada\r\n", body);
+    let again = as_ada("POST", b"{}").json();
+    assert_eq!(again["content"], "It is 42.", "an answer is given again");
+    let next = as_ada("POST", br#"{"message": "And before?"}"#).json();
+    assert_eq!(next["content"], "It was 42.");
+    let asked = llm.bodies();
+    assert_eq!(asked.len(), 3);
+    assert_eq!(asked[0]["temperature"], 0.5);
+    assert_eq!(
+        asked[0]["messages"][0],
+        json!({"role": "system", "content": "Be short."})
+    );
+    let roles = asked[2]["messages"].as_array().unwrap().iter();
+    let roles: Vec<_> = roles
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    let expected = ["system", "user", "assistant", "tool", "assistant", "user"];
+    assert_eq!(roles, expected);
+    let shown = as_ada("GET", b"").json();
+    assert_eq!(shown["messages"].as_array().unwrap().len(), 7, "{shown}");
+    assert_eq!(as_ada("DELETE", b"").json()["removed"], id);
+    assert_eq!(as_ada("GET", b"").status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h6_a_stream_says_what_happens_and_ends_with_the_answer() {
+    let llm = FakeLlm::start([
+        LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
+        LlmAnswer::text("It is 42."),
+    ])
+    .await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let body = json!({"message": "What is 6 * 7?", "stream": true}).to_string();
+    let reply = http::post(&daemon.socket, "/api/v1/chat", body);
+    assert!(reply.head.contains("content-type: text/event-stream"));
+    let decoded = unchunked(&reply.body);
+    let events = events(&decoded);
+    let mut names: Vec<_> = events.iter().map(|(name, _)| name.as_str()).collect();
+    names.dedup();
+    assert_eq!(
+        names,
+        [
+            "chat",
+            "delta",
+            "usage",
+            "status",
+            "tool_started",
+            "tool_finished",
+            "delta",
+            "usage",
+            "done"
+        ]
+    );
+    let of = |wanted: &str| {
+        let found = events.iter().filter(|(name, _)| name == wanted);
+        found.map(|(_, data)| data).collect::<Vec<_>>()
+    };
+    assert_eq!(of("status")[0]["text"], "Executing calculator...");
+    assert_eq!(
+        of("tool_started")[0]["arguments"],
+        json!({"expression": "6 * 7"})
+    );
+    assert_eq!(of("tool_finished")[0]["content"], "42");
+    let words = of("delta").into_iter();
+    let words: String = words.map(|delta| delta["text"].as_str().unwrap()).collect();
+    assert_eq!(words, "Let me see.It is 42.");
+    assert_eq!(of("done")[0]["content"], "It is 42.");
+    assert_eq!(of("done")[0]["id"], of("chat")[0]["id"]);
+}
+
+/// The body without the sizes of its chunks.
+pub fn unchunked(body: &[u8]) -> Vec<u8> {
+    let mut rest = body;
+    let mut whole = Vec::new();
+    loop {
+        let end = rest
+            .windows(2)
+            .position(|window| window == b"\r\n")
+            .unwrap();
+        let size = std::str::from_utf8(&rest[..end]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return whole;
+        }
+        whole.extend_from_slice(&rest[end + 2..end + 2 + size]);
+        rest = &rest[end + 4 + size..];
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_chat_waits_for_an_approval_through_a_crash_and_goes_on() {
+    let llm = FakeLlm::start([
+        calculator().and_call("get_time", "{}"),
+        LlmAnswer::text("Done."),
+    ])
+    .await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let answer = chat(&daemon.socket, "", &json!({"message": "Go"}));
+    assert_eq!(answer["success"], false);
+    assert_eq!(answer["status"], "awaiting_approval", "{answer}");
+    let approval = &answer["approvals"][0];
+    assert_eq!(approval["tool"], "calculator");
+    assert_eq!(approval["arguments"], json!({"expression": "6 * 7"}));
+    // What needs none has run.
+    assert_eq!(answer["tool_calls"][0]["name"], "get_time");
+    let id = answer["id"].as_str().unwrap();
+    daemon.kill();
+    let daemon = daemon.again();
+    let socket = &daemon.socket;
+    let waiting = chat(socket, id, &json!({}));
+    assert_eq!(waiting["status"], "awaiting_approval");
+    assert_eq!(waiting["approvals"], answer["approvals"]);
+    let decided = decide(socket, approval["id"].as_str().unwrap(), "approve");
+    assert_eq!(decided.status, 200);
+    let answer = chat(socket, id, &json!({}));
+    assert_eq!(answer["content"], "Done.", "{answer}");
+    assert_eq!(answer["tool_calls"][0]["content"], "42");
+    // No tool ran twice, and the model has heard the results in the order of its calls.
+    let log = http::get(socket, "/api/v1/tool-calls/?status=success").json();
+    assert_eq!(log["calls"].as_array().unwrap().len(), 2, "{log}");
+    let messages = llm.bodies()[1]["messages"].clone();
+    assert_eq!(messages[2]["tool_call_id"], "call_1", "{messages}");
+    assert_eq!(messages[2]["content"], "42");
+    assert_eq!(messages[3]["tool_call_id"], "call_2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let socket = &daemon.socket;
+    let answer = chat(socket, "", &json!({"message": "Go"}));
+    let approval = answer["approvals"][0]["id"].as_str().unwrap();
+    assert_eq!(decide(socket, approval, "deny").status, 200);
+    let answer = chat(socket, answer["id"].as_str().unwrap(), &json!({}));
+    assert_eq!(answer["content"], "As you wish.", "{answer}");
+    assert_eq!(answer["tool_calls"][0]["error_code"], "denied");
+    let told = llm.bodies()[1]["messages"][2]["content"].clone();
+    assert!(told.as_str().unwrap().contains("denied"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_of_the_provider_loses_nothing_and_runs_no_tool_twice() {
+    let broken = LlmAnswer::text("It is").with(LlmFault::Truncated);
+    let outage = LlmAnswer::refusal("503 Service Unavailable", "overloaded", "busy");
+    let outage = outage.with_header("Retry-After", "7");
+    let answers = [calculator(), broken, outage, LlmAnswer::text("It is 42.")];
+    let llm = FakeLlm::start(answers).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let socket = &daemon.socket;
+    let failed = chat(socket, "", &json!({"message": "Go"}));
+    assert_eq!(failed["success"], false);
+    assert_eq!(failed["status"], "failed", "{failed}");
+    assert_eq!(failed["error_code"], "unavailable");
+    assert_eq!(failed["tool_calls"][0]["content"], "42");
+    let id = failed["id"].as_str().unwrap();
+    let busy = chat(socket, id, &json!({}));
+    assert_eq!(busy["status"], "failed", "{busy}");
+    assert_eq!(busy["retry_after"], 7.0);
+    let answer = chat(socket, id, &json!({}));
+    assert_eq!(answer["content"], "It is 42.", "{answer}");
+    assert_eq!(answer["tool_calls"], json!([]));
+    let log = http::get(socket, "/api/v1/tool-calls/").json();
+    assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h2_a_model_has_the_tools_that_it_may_see() {
+    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let socket = &daemon.socket;
+    for body in [
+        json!({"message": "Hi", "model": "bare"}),
+        json!({"message": "Hi", "enable_tools": false}),
+        json!({"messages": [{"role": "user", "content": "Hi"}]}),
+    ] {
+        chat(socket, "", &body);
+    }
+    let tools: Vec<_> = llm
+        .bodies()
+        .iter()
+        .map(|body| body["tools"].clone())
+        .collect();
+    assert_eq!(tools[..2], [Value::Null, Value::Null]);
+    let names: Vec<_> = tools[2]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| &tool["function"]["name"])
+        .collect();
+    assert!(names.contains(&&json!("calculator")), "{names:?}");
+
+    let output = run(
+        &[
+            "models",
+            "show",
+            "bare",
+            "--socket",
+            socket.to_str().unwrap(),
+        ],
+        &[],
+    );
+    let table = stdout(&output);
+    assert!(
+        table.contains("no       model cannot call functions"),
+        "{table}"
+    );
+    let output = run(
+        &["models", "list", "--socket", socket.to_str().unwrap()],
+        &[],
+    );
+    assert!(stdout(&output).contains("yes, the default"), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_requests_cannot_go_on_with_one_chat_at_once() {
+    let slow = LlmAnswer::text("Late.").after(Duration::from_secs(3));
+    let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let socket = daemon.socket.clone();
+    let answer = chat(&socket, "", &json!({"message": "Hi"}));
+    let target = format!("/api/v1/chat/{}", answer["id"].as_str().unwrap());
+    let (first, path) = (target.clone(), socket.clone());
+    let first = thread::spawn(move || http::post(&path, &first, r#"{"message": "One"}"#));
+    eventually("the model is asked", || llm.bodies().len() == 2);
+    let second = http::post(&socket, &target, r#"{"message": "Two"}"#);
+    assert_eq!(second.status, 409, "{second:?}");
+    assert_eq!(first.join().unwrap().json()["content"], "Late.");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_makes_no_sense_is_refused_in_words() {
+    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let long = "x".repeat(300);
+    for (body, status, words) in [
+        (json!({}), 400, "'message' must be there"),
+        (json!([]), 400, "expected a map"),
+        (json!({"mesage": "x"}), 400, "unknown field `mesage`"),
+        (
+            json!({"message": "x", "messages": []}),
+            400,
+            "'message' must be absent",
+        ),
+        (
+            json!({"messages": [{"role": "nobody"}]}),
+            400,
+            "messages[0]",
+        ),
+        (
+            json!({"message": "x", "model": "gone"}),
+            404,
+            "no model 'gone'",
+        ),
+        (
+            json!({"message": "x", "user": long}),
+            400,
+            "'user' must be at most",
+        ),
+    ] {
+        let reply = http::post(&daemon.socket, "/api/v1/chat", body.to_string());
+        assert_eq!(reply.status, status, "{body}: {reply:?}");
+        let error = reply.json()["error"].as_str().unwrap().to_owned();
+        assert!(error.contains(words), "{body}: {error}");
+    }
+    assert!(llm.bodies().is_empty());
+    let none = Daemon::with_config("", &[]);
+    let reply = http::post(&none.socket, "/api/v1/chat", r#"{"message": "x"}"#);
+    assert_eq!(reply.status, 503);
+    assert!(
+        reply.json()["error"]
+            .as_str()
+            .unwrap()
+            .contains("docs/CHAT.md")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pillion_chat_shows_calls_as_they_run() {
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is \u{1b}[2J42.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let socket = daemon.socket.to_str().unwrap();
+    let output = run(&["chat", "--socket", socket, "What is 6 * 7?"], &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(stdout(&output), "It is [2J42.\n");
+    assert_eq!(
+        stderr(&output),
+        "· calculator {\"expression\":\"6 * 7\"}\n= calculator: 42\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pillion_chat_says_how_to_go_on_after_an_approval() {
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let socket = daemon.socket.to_str().unwrap();
+    let output = run(&["chat", "--socket", socket, "Go"], &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = stderr(&output);
+    let word_after = |words: &str| {
+        let rest = said.split_once(words).unwrap_or_else(|| panic!("{said}")).1;
+        rest.split_whitespace().next().unwrap().to_owned()
+    };
+    let (approval, id) = (word_after("approvals approve "), word_after("--resume "));
+    let approved = run(
+        &["approvals", "approve", &approval, "--socket", socket],
+        &[],
+    );
+    assert!(approved.status.success(), "{approved:?}");
+    let output = run(&["chat", "--socket", socket, "--resume", &id], &[]);
+    assert_eq!(stdout(&output), "It is 42.\n", "{output:?}");
+}

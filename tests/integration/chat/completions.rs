@@ -1,0 +1,218 @@
+//! OpenAI's chat completions with the sidecar's tools behind them.
+
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmFault};
+use serde_json::{Value, json};
+
+use super::{calculator, config, unchunked};
+use crate::approvals::decide;
+use crate::http::{self, Reply};
+use crate::program::Daemon;
+
+const PATH: &str = "/v1/chat/completions";
+
+fn complete(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
+    let mut body = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]});
+    let members = more.as_object().unwrap().clone();
+    body.as_object_mut().unwrap().extend(members);
+    http::send(
+        &daemon.socket,
+        "POST",
+        PATH,
+        headers,
+        body.to_string().as_bytes(),
+    )
+}
+
+/// The chunks of a stream, and whether it ended as OpenAI's do.
+fn chunks(reply: &Reply) -> (Vec<Value>, bool) {
+    let text = String::from_utf8(unchunked(&reply.body)).unwrap();
+    let data = text
+        .split("\n\n")
+        .filter_map(|block| block.strip_prefix("data: "));
+    let mut data: Vec<_> = data.collect();
+    let is_done = data.last() == Some(&"[DONE]");
+    data.retain(|line| *line != "[DONE]");
+    let chunks = data.iter().map(|line| serde_json::from_str(line).unwrap());
+    (chunks.collect(), is_done)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h4_a_completion_has_run_the_tools() {
+    let llm = FakeLlm::start([
+        calculator().costing(10, 5),
+        LlmAnswer::text("It is 42.").costing(20, 3),
+    ])
+    .await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let more = json!({"model": "demo", "user": "ada", "max_tokens": 50, "seed": 7, "stop": "!"});
+    let answer = complete(&daemon, "", &more).json();
+    assert_eq!(answer["object"], "chat.completion", "{answer}");
+    assert_eq!(answer["model"], "demo");
+    assert_eq!(answer["choices"][0]["message"]["content"], "It is 42.");
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    assert_eq!(answer["usage"]["total_tokens"], 38);
+    // What OpenAI's API has beside the usual goes along.
+    let asked = &llm.bodies()[0];
+    assert_eq!(asked["seed"], 7, "{asked}");
+    assert_eq!(asked["stop"], json!(["!"]));
+    let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
+    assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
+    // The client has the conversation: it is not kept here.
+    let kept = http::send(
+        &daemon.socket,
+        "GET",
+        "/api/v1/chat",
+        "x-pillion-user: ada\r\n",
+        b"",
+    );
+    assert_eq!(kept.json()["chats"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h6_chunks_have_the_words_and_in_the_end_the_cost() {
+    let llm = FakeLlm::start([
+        LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
+        LlmAnswer::text("It is 42.").thinking("Hm.").costing(20, 3),
+    ])
+    .await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let more = json!({"stream": true, "stream_options": {"include_usage": true}});
+    let reply = complete(&daemon, "", &more);
+    let (chunks, is_done) = chunks(&reply);
+    assert!(is_done);
+    assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
+    let texts = |key: &str| -> String {
+        let deltas = chunks
+            .iter()
+            .map(|chunk| &chunk["choices"][0]["delta"][key]);
+        deltas.filter_map(Value::as_str).collect()
+    };
+    assert_eq!(texts("content"), "Let me see.\n\nIt is 42.");
+    assert_eq!(texts("reasoning_content"), "Hm.");
+    let [.., end, cost] = chunks.as_slice() else {
+        panic!("{chunks:?}")
+    };
+    assert_eq!(end["choices"][0]["finish_reason"], "stop");
+    assert_eq!(cost["choices"], json!([]));
+    assert_eq!(cost["usage"]["prompt_tokens"], 20);
+    assert!(chunks.iter().all(|chunk| chunk["id"] == chunks[0]["id"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_tools_of_the_clients_own_come_back_to_it() {
+    let call = || LlmAnswer::call("order_pizza", &json!({"size": 3}));
+    let llm = FakeLlm::start([call(), call()]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let tool = json!({"type": "function", "function": {"name": "order_pizza",
+        "parameters": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
+    let more = json!({"tools": [tool], "tool_choice": "auto"});
+    let answer = complete(&daemon, "", &more).json();
+    let choice = &answer["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls", "{answer}");
+    let expected = json!([{"id": "call_1", "type": "function",
+        "function": {"name": "order_pizza", "arguments": r#"{"size":3}"#}}]);
+    assert_eq!(choice["message"]["tool_calls"], expected);
+    assert_eq!(choice["message"]["content"], Value::Null);
+    // The model had that tool alone.
+    assert_eq!(llm.bodies()[0]["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(llm.bodies()[0]["tool_choice"], "auto");
+
+    let mut streamed = more.clone();
+    streamed["stream"] = json!(true);
+    let (chunks, is_done) = chunks(&complete(&daemon, "", &streamed));
+    assert!(is_done);
+    let pieces = chunks
+        .iter()
+        .map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0]);
+    let pieces: Vec<_> = pieces.filter(|piece| piece.is_object()).collect();
+    assert_eq!(pieces[0]["function"]["name"], "order_pizza");
+    let arguments = pieces
+        .iter()
+        .map(|piece| piece["function"]["arguments"].as_str());
+    let arguments: String = arguments.map(Option::unwrap).collect();
+    assert_eq!(arguments, r#"{"size":3}"#);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_completion_that_waits_says_how_to_go_on() {
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let reply = complete(&daemon, "", &json!({}));
+    assert_eq!(reply.status, 403, "{reply:?}");
+    assert!(
+        reply.head.contains("x-should-retry: false"),
+        "{}",
+        reply.head
+    );
+    let error = reply.json()["error"].clone();
+    assert_eq!(error["code"], "approval_required");
+    let id = reply.head.split_once("x-pillion-chat: ").unwrap().1;
+    let id = id.lines().next().unwrap().to_owned();
+    let approvals = http::get(&daemon.socket, "/api/v1/approvals/").json();
+    let approval = approvals["approvals"][0]["id"].as_str().unwrap().to_owned();
+    assert!(
+        error["message"].as_str().unwrap().contains(&approval),
+        "{error}"
+    );
+    assert_eq!(decide(&daemon.socket, &approval, "approve").status, 200);
+    let answer = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({}));
+    let answer = answer.json();
+    assert_eq!(
+        answer["choices"][0]["message"]["content"], "It is 42.",
+        "{answer}"
+    );
+    // Now there is nothing to go on with.
+    let gone = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({}));
+    assert_eq!(gone.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failures_are_errors_as_openais_clients_read_them() {
+    let limited = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
+    let llm = FakeLlm::start([
+        limited.with_header("Retry-After", "9"),
+        calculator(),
+        LlmAnswer::text("It").with(LlmFault::Truncated),
+        LlmAnswer::text("It").with(LlmFault::Truncated),
+    ])
+    .await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let busy = complete(&daemon, "", &json!({}));
+    assert_eq!(busy.status, 429, "{busy:?}");
+    assert!(busy.head.contains("retry-after: 9"), "{}", busy.head);
+    assert!(!busy.head.contains("x-should-retry"), "nothing has run");
+    // A repetition of the client's own would run the tool again.
+    let broken = complete(&daemon, "", &json!({}));
+    assert_eq!(broken.status, 503, "{broken:?}");
+    assert!(
+        broken.head.contains("x-should-retry: false"),
+        "{}",
+        broken.head
+    );
+    let (chunks, is_done) = chunks(&complete(&daemon, "", &json!({"stream": true})));
+    assert!(!is_done);
+    assert!(
+        chunks.last().unwrap()["error"]["message"].is_string(),
+        "{chunks:?}"
+    );
+
+    for (more, status, words) in [
+        (json!({"model": "gone"}), 404, "There is no model 'gone'"),
+        (json!({"n": 2}), 400, "'n' must be 1"),
+        (json!({"messages": []}), 400, "'messages' must be there"),
+        (json!({"temperature": "hot"}), 400, "invalid type"),
+        (json!({"tools": [{"type": "function"}]}), 400, "index 0"),
+    ] {
+        let reply = complete(&daemon, "", &more);
+        assert_eq!(reply.status, status, "{more}: {reply:?}");
+        let error = reply.json()["error"].clone();
+        assert!(
+            error["message"].as_str().unwrap().contains(words),
+            "{error}"
+        );
+        assert_eq!(error["type"], "invalid_request_error");
+    }
+    let models = http::get(&daemon.socket, "/v1/models").json();
+    assert_eq!(models["data"][0]["id"], "demo");
+}

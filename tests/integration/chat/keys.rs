@@ -1,0 +1,88 @@
+//! Keys of providers (L1): from a variable or the vault, and shown nowhere.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use pillion_testkit::{FakeLlm, LlmAnswer};
+use serde_json::json;
+
+use super::chat;
+use crate::program::{Daemon, pillion, run, stdout};
+
+const KEY: &str = "sk-s3cret-key";
+
+fn config(llm: &FakeLlm, key: &str) -> String {
+    format!(
+        "[log]\nfilter = \"trace\"\n[vault]\nkey_env = \"VAULT\"\n\
+         [[providers]]\nname = \"fake\"\nbase_url = \"{}\"\n{key}\n\
+         [[models]]\nid = \"demo\"\nprovider = \"fake\"\n",
+        llm.base_url
+    )
+}
+
+const VAULT: (&str, &str) = ("VAULT", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
+
+fn authorization(llm: &FakeLlm) -> String {
+    let request = llm.requests.all().pop().unwrap();
+    request.header("authorization").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l1_a_key_in_a_variable_goes_to_the_provider_and_nowhere_else() {
+    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let text = config(&llm, "key_env = \"LLM_KEY\"");
+    let daemon = Daemon::with_config(&text, &[VAULT, ("LLM_KEY", KEY)]);
+    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    assert_eq!(answer["content"], "Hello.");
+    assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
+    let socket = daemon.socket.to_str().unwrap();
+    let listed = run(&["providers", "list", "--socket", socket, "--json"], &[]);
+    assert!(
+        stdout(&listed).contains("\"key\":\"variable\""),
+        "{listed:?}"
+    );
+    assert!(!daemon.log().contains(KEY));
+
+    let unset = Daemon::with_config(&text, &[VAULT]);
+    let answer = chat(&unset.socket, "", &json!({"message": "Hi"}));
+    assert_eq!(answer["status"], "failed");
+    assert!(
+        answer["error"].as_str().unwrap().contains("LLM_KEY"),
+        "{answer}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l1_a_key_in_the_vault_counts_at_once_and_is_not_readable_there() {
+    let refused = LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", &format!("bad {KEY}"));
+    let llm = FakeLlm::start([LlmAnswer::text("Hello."), refused]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[VAULT]);
+    let socket = daemon.socket.to_str().unwrap();
+    let mut set = pillion(&["providers", "set-key", "fake", "--socket", socket])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = set.stdin.take().unwrap();
+    writeln!(input, "{KEY}").unwrap();
+    drop(input);
+    assert!(set.wait().unwrap().success());
+    chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
+    let store = std::fs::read(daemon.directory().join("pillion.db")).unwrap();
+    let needle = KEY.as_bytes();
+    assert!(!store.windows(needle.len()).any(|window| window == needle));
+
+    // What the provider says of a wrong key may have it in it.
+    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    assert_eq!(answer["status"], "failed", "{answer}");
+    assert!(!answer.to_string().contains(KEY), "{answer}");
+    assert!(!daemon.log().contains(KEY));
+    let removed = run(
+        &["providers", "remove-key", "fake", "--socket", socket],
+        &[],
+    );
+    assert!(removed.status.success(), "{removed:?}");
+    chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    assert_eq!(authorization(&llm), "");
+}

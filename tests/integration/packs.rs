@@ -1,0 +1,340 @@
+//! The pack for game masters through every door: tools, resources and their updates, event
+//! streams, counters (requirements D8 to D11, K1, K2, M1, N2).
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "parameters are written where they are used"
+)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::http::{get, post};
+use crate::program::{Daemon, eventually};
+use crate::routes::mcp::{Session, Stream, ask, stateless};
+
+const ENABLED: &str = "[tabletop]\nenabled = true\n";
+
+fn enabled() -> Daemon {
+    Daemon::with_config(ENABLED, &[])
+}
+
+/// The data of a call over REST that has to work.
+fn execute(daemon: &Daemon, tool: &str, arguments: Value) -> Value {
+    let path = format!("/api/v1/tools/execute/{tool}");
+    let answer = post(&daemon.socket, &path, arguments.to_string()).json();
+    assert_eq!(answer["result"]["success"], true, "{answer}");
+    answer["result"]["data"].clone()
+}
+
+fn say(daemon: &Daemon, scene: &str, message: &str) -> Value {
+    let message = json!({"scene_id": scene, "author": "Aria", "message": message});
+    execute(daemon, "append_transcript", message)
+}
+
+/// What a resource holds, read without a session.
+fn read(daemon: &Daemon, uri: &str) -> Value {
+    let answer = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
+    let contents = &answer["result"]["contents"][0];
+    assert_eq!(contents["uri"], uri, "{answer}");
+    assert_eq!(contents["mimeType"], "application/json");
+    serde_json::from_str(contents["text"].as_str().unwrap()).unwrap()
+}
+
+/// A stream of a pack that is read as it comes.
+struct Events(BufReader<UnixStream>);
+
+impl Events {
+    fn open(daemon: &Daemon, name: &str, headers: &str) -> Self {
+        let mut stream = UnixStream::connect(&daemon.socket).unwrap();
+        let patience = Some(Duration::from_secs(20));
+        stream.set_read_timeout(patience).unwrap();
+        // Without chunks, which this version does not know.
+        let head = format!("GET /api/v1/streams/{name} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream);
+        let mut status = String::new();
+        lines.read_line(&mut status).unwrap();
+        assert!(status.contains(" 200 "), "{status}");
+        Self(lines)
+    }
+
+    /// The next event: its id, its kind and its data; none at the end.
+    fn next(&mut self) -> Option<(String, String, Value)> {
+        let (mut id, mut kind) = (String::new(), String::new());
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            match line.trim_end().split_once(": ") {
+                Some(("id", text)) => text.clone_into(&mut id),
+                Some(("event", text)) => text.clone_into(&mut kind),
+                Some(("data", text)) => {
+                    return Some((id, kind, serde_json::from_str(text).unwrap()));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn n2_without_being_asked_for_there_is_no_pack() {
+    let daemon = Daemon::start();
+    let missing = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
+    assert_eq!(missing.status, 404);
+    let streams = get(&daemon.socket, "/api/v1/streams").json();
+    assert_eq!(streams, json!({"success": true, "streams": []}));
+    assert_eq!(get(&daemon.socket, "/api/v1/streams/app").status, 404);
+    let resources = ask(&daemon.socket, "resources/list", json!({}));
+    assert_eq!(resources["result"]["resources"], json!([]));
+    let read = json!({"uri": "metrics://counters"});
+    let refused = ask(&daemon.socket, "resources/read", read);
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+}
+
+#[test]
+fn d8_d9_d10_d11_the_tools_answer_over_rest_and_mcp() {
+    let daemon = enabled();
+    let check = json!({"check": {"ability": "DEX", "score": 16, "proficient": true, "dc": 15},
+        "d20_rolls": [12]});
+    let result = json!({"total": 17, "d20": [12], "pick": 12, "mod": 5, "success": true});
+    assert_eq!(execute(&daemon, "compute_check", check.clone()), result);
+    execute(&daemon, "save_character", json!({"name": "Aria"}));
+    assert_eq!(say(&daemon, "cave", "Hello")["message_id"], "1");
+
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let call = |tool: &str, arguments: Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        let in_session = session.ask("tools/call", params.clone());
+        let alone = ask(&daemon.socket, "tools/call", params);
+        let structured = in_session["result"]["structuredContent"].clone();
+        let told_alone = &alone["result"]["structuredContent"];
+        assert_eq!(told_alone["ok"], structured["ok"], "{alone}");
+        structured
+    };
+    let envelope = json!({"ok": true, "data": result});
+    assert_eq!(call("compute_check", check), envelope);
+    let characters = json!({"ok": true, "data": {"characters": ["Aria"]}});
+    assert_eq!(call("list_characters", json!({})), characters);
+    let unknown = call("compute_check", json!({"ability": "LCK", "score": 10}));
+    let error = json!({"code": "invalid_input", "message": "unknown ability"});
+    assert_eq!(unknown, json!({"ok": false, "error": error}));
+    let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
+    let rejected = call("orchestrate_action", action);
+    let gates = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
+    assert_eq!(rejected["data"]["gates"], gates, "{rejected}");
+    let line = json!({"scene_id": "cave", "author": "Bo", "message": "Hi", "ooc": true});
+    assert_eq!(call("append_transcript", line)["data"]["ok"], true);
+}
+
+#[test]
+fn k1_resources_are_listed_and_read_in_both_eras_and_outlive_the_sidecar() {
+    let mut daemon = enabled();
+    for number in 1..=20 {
+        say(&daemon, "cave", &format!("line {number}"));
+    }
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let listed = ask(&daemon.socket, "resources/list", json!({}));
+    let again = session.ask("resources/list", json!({}));
+    let resources = &listed["result"]["resources"];
+    assert_eq!(again["result"]["resources"], *resources);
+    let uris = resources.as_array().unwrap().iter();
+    let uris: Vec<_> = uris.map(|entry| entry["uri"].as_str().unwrap()).collect();
+    assert_eq!(
+        uris,
+        [
+            "metrics://counters",
+            "transcript://scene/cave",
+            "scene://cave",
+            "events://orchestrator",
+            "logs://app",
+        ]
+    );
+    let latest = resources[1]["description"].as_str().unwrap();
+    assert!(latest.ends_with(": Aria: line 20"), "{latest}");
+    let templates = ask(&daemon.socket, "resources/templates/list", json!({}));
+    let templates = templates["result"]["resourceTemplates"].as_array().unwrap();
+    assert_eq!(
+        templates[0]["uriTemplate"],
+        "transcript://scene/{id}{?limit}"
+    );
+
+    let uri = "transcript://scene/cave";
+    let transcript = read(&daemon, uri);
+    let messages = transcript["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 15);
+    assert_eq!(messages[0]["message"], "line 6");
+    assert_eq!(messages[14]["author"], "Aria");
+    let in_session = session.ask("resources/read", json!({"uri": uri}));
+    let text = in_session["result"]["contents"][0]["text"]
+        .as_str()
+        .unwrap();
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap(), transcript);
+    assert_eq!(read(&daemon, "scene://cave")["messages"], 20);
+    let nowhere = json!({"uri": "transcript://scene/nowhere"});
+    let refused = session.ask("resources/read", nowhere.clone());
+    assert_eq!(refused["error"]["code"], -32002, "{refused}");
+    let refused = ask(&daemon.socket, "resources/read", nowhere);
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let complete = json!({"ref": {"type": "ref/resource", "uri": "scene://{id}"},
+        "argument": {"name": "id", "value": "c"}});
+    let completed = session.ask("completion/complete", complete);
+    assert_eq!(completed["result"]["completion"]["values"], json!([]));
+
+    daemon.kill();
+    let daemon = daemon.again();
+    assert_eq!(read(&daemon, uri), transcript);
+}
+
+#[test]
+fn k1_updates_come_in_both_eras() {
+    let daemon = enabled();
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let mut pushed = session.listen();
+    let (cave, counters) = ("transcript://scene/cave", "metrics://counters?prefix=orch");
+    for uri in [cave, counters] {
+        let subscribed = session.ask("resources/subscribe", json!({"uri": uri}));
+        assert_eq!(subscribed["result"], json!({}), "{subscribed}");
+    }
+    let wanted = json!({"notifications": {
+        "resourceSubscriptions": [cave, "events://orchestrator"], "resourcesListChanged": true,
+    }});
+    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let mut heard = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let first = heard.next().unwrap();
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    say(&daemon, "hall", "Nobody watches this scene");
+    say(&daemon, "cave", "Hello");
+    let wait_for = |stream: &mut Stream, method: &str, uri: Option<&str>| {
+        let method = format!("notifications/resources/{method}");
+        loop {
+            let notice = stream.next().unwrap();
+            let told = notice["params"]["uri"].as_str();
+            assert_ne!(told, Some("transcript://scene/hall"), "{notice}");
+            if notice["method"] == method && told == uri {
+                return notice;
+            }
+        }
+    };
+    // The list has two scenes more; which of both comes first is not said.
+    wait_for(&mut heard, "list_changed", None);
+    let mut other = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    assert!(other.next().is_some());
+    say(&daemon, "cave", "Again");
+    let notice = wait_for(&mut other, "updated", Some(cave));
+    let id = &notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(*id, 7);
+    wait_for(&mut heard, "updated", Some(cave));
+    let notice = wait_for(&mut pushed, "updated", Some(cave));
+    assert_eq!(notice["params"], json!({"uri": cave}));
+    let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
+    execute(&daemon, "orchestrate_action", action);
+    wait_for(&mut pushed, "updated", Some(counters));
+    wait_for(&mut heard, "updated", Some("events://orchestrator"));
+    let unsubscribed = session.ask("resources/unsubscribe", json!({"uri": cave}));
+    assert_eq!(unsubscribed["result"], json!({}));
+}
+
+#[test]
+fn k2_streams_go_on_where_they_were_and_end_with_the_sidecar() {
+    let mut daemon = enabled();
+    let streams = get(&daemon.socket, "/api/v1/streams").json();
+    let named = |place: usize| {
+        let stream = &streams["streams"][place];
+        (stream["name"].clone(), stream["uri"].clone())
+    };
+    assert_eq!(
+        named(0),
+        (json!("orchestrator"), json!("events://orchestrator"))
+    );
+    assert_eq!(named(1), (json!("app"), json!("logs://app")));
+    let mut events = Events::open(&daemon, "orchestrator", "");
+    let (place, kind, _) = events.next().unwrap();
+    assert_eq!(kind, "ready");
+    let act = |message: &str| {
+        let action = json!({"scene_id": "cave", "player_msg": message});
+        execute(&daemon, "orchestrate_action", action);
+    };
+    act("one");
+    act("two");
+    let (first, kind, data) = events.next().unwrap();
+    assert_eq!(kind, "defense.rejected");
+    assert_eq!(data["scene_id"], "cave");
+    assert_eq!(data["type"], kind);
+    assert_eq!(data["extra"], json!({"reason": "llm_unconfigured"}));
+    let mut again = Events::open(
+        &daemon,
+        "orchestrator",
+        &format!("last-event-id: {place}\r\n"),
+    );
+    assert_eq!(again.next().unwrap().0, first);
+    let mut rest = Events::open(
+        &daemon,
+        "orchestrator",
+        &format!("last-event-id: {first}\r\n"),
+    );
+    assert_eq!(rest.next(), events.next());
+    let mut lost = Events::open(&daemon, "orchestrator", "last-event-id: other-1\r\n");
+    assert_eq!(lost.next().unwrap().1, "reset");
+    assert_eq!(lost.next().unwrap().0, first);
+    let shown = read(&daemon, "events://orchestrator");
+    assert_eq!(shown["events"].as_array().unwrap().len(), 2);
+    let logged = read(&daemon, "logs://app");
+    let line = &logged["events"][0];
+    assert_eq!(line["level"], "info");
+    assert_eq!(line["tool_name"], "orchestrate_action");
+    assert_eq!(line["scene_id"], "cave");
+    assert!(line["call_id"].is_string(), "{line}");
+
+    daemon.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(events.next(), None);
+    assert!(daemon.wait().success());
+}
+
+#[test]
+fn m1_what_the_pack_counts_is_in_the_metrics() {
+    let daemon = enabled();
+    let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
+    execute(&daemon, "orchestrate_action", action);
+    let counters = read(&daemon, "metrics://counters?prefix=llm.");
+    let names: Vec<_> = counters.as_object().unwrap().keys().collect();
+    assert_eq!(
+        names,
+        [
+            "llm.defense.rejected",
+            "llm.parse.failed",
+            "llm.request.enqueued",
+            "llm.response.received",
+        ]
+    );
+    let metrics = get(&daemon.socket, "/metrics").body;
+    let metrics = String::from_utf8(metrics).unwrap();
+    for line in [
+        "pillion_tabletop_llm_request_enqueued_total 0",
+        "pillion_tabletop_orchestrator_format_sent_total 0",
+        "pillion_tabletop_orchestrator_action_rejected_total 1",
+    ] {
+        assert!(
+            metrics.lines().any(|found| found == line),
+            "{line}\n{metrics}"
+        );
+    }
+    eventually("the line is in the log", || {
+        let log = daemon.log();
+        let line = log
+            .lines()
+            .find(|line| line.contains("An action was rejected"));
+        line.is_some_and(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let spans = line["spans"].to_string();
+            line["scene_id"] == "cave"
+                && line["tool_name"] == "orchestrate_action"
+                && spans.contains("request_id")
+        })
+    });
+}

@@ -1,0 +1,70 @@
+use std::io::{BufRead, BufReader, Write};
+
+use serde_json::{Value, json};
+
+use super::{HERS, READER, RUNNER, Server};
+use crate::http;
+use crate::routes::mcp::stateless;
+
+const STREAM: &str = "GET /api/v1/streams/orchestrator";
+
+/// A sidecar with the pack for game masters, in which bob and then alice wanted something.
+fn server() -> Server {
+    let server = Server::start("[tabletop]\nenabled = true\n");
+    for user in ["bob", "alice"] {
+        let scene = format!("of {user}");
+        let action = json!({"scene_id": scene, "player_msg": "I sneak"}).to_string();
+        let path = "/api/v1/tools/execute/orchestrate_action";
+        let headers = format!("x-pillion-user: {user}\r\n");
+        let socket = &server.daemon.socket;
+        let done = http::send(socket, "POST", path, &headers, action.as_bytes());
+        assert_eq!(done.status, 200);
+    }
+    server
+}
+
+#[test]
+fn l3_a_token_of_one_user_reads_of_that_user_alone() {
+    let server = server();
+    let read = |token: &str, uri: &str| {
+        let (headers, body) = stateless("resources/read", json!({"uri": uri}), json!({}));
+        let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{headers}");
+        let (status, _, body) = server.send("POST /mcp", &headers, &body.to_string());
+        (status, body)
+    };
+    for uri in ["events://orchestrator", "logs://app"] {
+        assert_eq!(read(READER, uri).0, 403);
+        let (_, hers) = read(HERS, uri);
+        assert!(
+            hers.contains("of alice") && !hers.contains("of bob"),
+            "{hers}"
+        );
+        let (_, all) = read(RUNNER, uri);
+        assert!(all.contains("of alice") && all.contains("of bob"), "{all}");
+    }
+}
+
+#[test]
+fn l3_a_token_of_one_user_hears_of_that_user_alone() {
+    let server = server();
+    let scenes = |token: &str, number: usize| {
+        let mut stream = server.connect();
+        let head = format!(
+            "{STREAM} HTTP/1.0\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+             last-event-id: before-1\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let lines = BufReader::new(stream).lines().map(Result::unwrap);
+        let data = lines.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
+        let events = data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
+        // The first says that what came before is lost.
+        let events = events.skip(1).take(number);
+        events
+            .map(|event| event["scene_id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(scenes(READER, 2), ["of bob", "of alice"]);
+    assert_eq!(scenes(HERS, 1), ["of alice"]);
+    let (status, _, body) = server.send(STREAM, "host: localhost\r\n", "");
+    assert_eq!(status, 401, "{body}");
+}
