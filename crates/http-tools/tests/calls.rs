@@ -1,10 +1,6 @@
 //! HTTP tools against a server on this machine.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::needless_pass_by_value,
-    reason = "a test fails by panicking, and hands over what json! makes"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
