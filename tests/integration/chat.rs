@@ -325,7 +325,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
             "'message' must be absent",
         ),
         (
-            json!({"messages": [{"role": "nobody"}]}),
+            json!({"messages": [{"content": "x"}]}),
             400,
             "messages[0]",
         ),
