@@ -71,7 +71,7 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_goes_on() {
     assert_eq!(answer["usage"], cost);
     // The call is in the log, on behalf of whom the body names.
     let log = http::get(socket, "/api/v1/tool-calls/?user=ada").json();
-    assert_eq!(log["calls"][0]["tool"], "calculator", "{log}");
+    assert_eq!(log["calls"][0]["toolName"], "calculator", "{log}");
 
     // It is ada's chat, and nobody else's.
     let id = answer["id"].as_str().unwrap();
@@ -324,11 +324,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
             400,
             "'message' must be absent",
         ),
-        (
-            json!({"messages": [{"content": "x"}]}),
-            400,
-            "messages[0]",
-        ),
+        (json!({"messages": [{"content": "x"}]}), 400, "messages[0]"),
         (
             json!({"message": "x", "model": "gone"}),
             404,

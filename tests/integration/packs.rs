@@ -10,8 +10,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use pillion_testkit::{FakeLlm, LlmAnswer};
 use serde_json::{Value, json};
 
+use crate::chat;
 use crate::http::{get, post};
 use crate::program::{Daemon, eventually};
 use crate::routes::mcp::{Session, Stream, ask, stateless};
@@ -337,4 +339,22 @@ fn m1_what_the_pack_counts_is_in_the_metrics() {
                 && spans.contains("request_id")
         })
     });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d9_an_action_is_narrated_by_the_model_that_the_configuration_names() {
+    let answer = json!({
+        "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
+        "narration": "You leap over the gap.",
+    });
+    let llm = FakeLlm::start([LlmAnswer::text(&format!("Here:\n```json\n{answer}\n```"))]).await;
+    let more = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n");
+    let daemon = Daemon::with_config(&chat::config(&llm, &more), &[]);
+    let action = || json!({"scene_id": "s1", "player_msg": "I leap", "rng_seed": 7});
+    let data = execute(&daemon, "orchestrate_action", action());
+    assert_eq!(data["gates"]["accepted"], true, "{data}");
+    assert_eq!(data["narration"], "You leap over the gap.", "{data}");
+    // The same again within half a minute is not asked again.
+    execute(&daemon, "orchestrate_action", action());
+    assert_eq!(llm.bodies().len(), 1);
 }

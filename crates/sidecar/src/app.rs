@@ -258,7 +258,9 @@ impl App {
         let registry = self.registry();
         let before = registry.names();
         let is_ours = |tool: &RegisteredTool| {
-            !tool.origin().is_mcp() && self.workers().listed(tool.name()).is_none()
+            !tool.origin().is_mcp()
+                && self.workers().listed(tool.name()).is_none()
+                && !self.shared.declared.has(tool.name())
         };
         if let Err(error) = tools::configure(registry, config, self.store(), is_ours) {
             tracing::error!(%error, "The built-in tools stay as they were");

@@ -18,6 +18,11 @@ pub(crate) use keeper::Keeper;
 pub(crate) struct Registered(Vec<ToolName>);
 
 impl Registered {
+    /// Whether the tool of that name is declared.
+    pub(crate) fn has(&self, name: &ToolName) -> bool {
+        self.0.contains(name)
+    }
+
     /// Registers what is declared, in the place of what was before: that stays where it is
     /// declared still, and goes otherwise. A name that another tool has by now stays with that
     /// one.

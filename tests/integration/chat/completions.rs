@@ -117,7 +117,7 @@ async fn h5_tools_of_the_clients_own_come_back_to_it() {
     assert_eq!(llm.bodies()[0]["tools"].as_array().unwrap().len(), 1);
     assert_eq!(llm.bodies()[0]["tool_choice"], "auto");
 
-    let mut streamed = more.clone();
+    let mut streamed = more;
     streamed["stream"] = json!(true);
     let (chunks, is_done) = chunks(&complete(&daemon, "", &streamed));
     assert!(is_done);

@@ -58,7 +58,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "chat",
         &[
             "pillion chat",
-            "pillion chat \"How late is it in Tokyo?\" --model gpt-4-turbo",
+            "pillion chat 'How late is it in Tokyo?' --model gpt-4-turbo",
             "pillion chat --resume 01a202b1-8b10-74cc-982e-dcae537c06e0",
         ],
     ),

@@ -52,7 +52,8 @@ async fn gates(toml: &str) -> Option<Value> {
     let action = json!({"scene_id": "hall", "player_msg": "I listen"});
     let call = ToolCall::new("1", "orchestrate_action", action);
     let executor = Executor::new(registry, ExecutorConfig::default());
-    let result = executor.execute_one(call, &CallContext::default()).await;
+    let context = CallContext::default();
+    let result = Box::pin(executor.execute_one(call, &context)).await;
     Some(result.data.unwrap()["gates"].clone())
 }
 

@@ -31,7 +31,7 @@ use crate::chat::{self, Beginning, Chat, Chatter};
     ),
     request_body(content = ChatRequest, content_type = "application/json", example = json!({"message": "What is 6 * 7?"})),
     responses(
-        (status = 200, description = "How the chat goes", body = ChatAnswer),
+        (status = 200, description = "How the chat goes", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
         (status = 400, description = "The body is no chat, or its messages cannot be read"),
         (status = 403, description = "The token is for another user"),
         (status = 404, description = "There is no such model"),
@@ -79,9 +79,9 @@ pub(super) async fn begin(
         ("x-pillion-user" = Option<String>, Header, description = "The user whose chat it is"),
         ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals that calls need; so does the header `x-pillion-approval-wait-ms`"),
     ),
-    request_body(content = ChatRequest, content_type = "application/json", example = json!({"message": "And twice that?"})),
+    request_body(content = Option<ChatRequest>, content_type = "application/json", example = json!({"message": "And twice that?"})),
     responses(
-        (status = 200, description = "How the chat goes", body = ChatAnswer),
+        (status = 200, description = "How the chat goes", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
         (status = 400, description = "The body is no chat, or its messages cannot be read"),
         (status = 403, description = "The token is for another user"),
         (status = 404, description = "There is no such chat, or its model is gone"),

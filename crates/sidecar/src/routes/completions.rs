@@ -45,27 +45,29 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
     ),
     request_body(content = Completion, content_type = "application/json", example = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
-        (status = 200, description = "The answer, or with `stream` a stream of server-sent events", body = Object),
-        (status = 400, description = "The request cannot be read, or the provider refused it"),
-        (status = 403, description = "Calls wait for an approval, or the token is for another user"),
-        (status = 404, description = "There is no such model or chat"),
-        (status = 409, description = "Another request goes on with the chat now"),
-        (status = 429, description = "The provider has had too many requests, or the chat may spend no more"),
-        (status = 502, description = "The provider's answer cannot be read, or it did not take our key"),
-        (status = 503, description = "No model is configured, or its provider cannot be reached"),
-        (status = 504, description = "The model did not answer in time"),
+        (status = 200, description = "The answer, or with `stream` a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
+        (status = 400, description = "The request cannot be read, or the provider refused it", content_type = "application/json", body = Object),
+        (status = 403, description = "Calls wait for an approval, or the token is for another user", content_type = "application/json", body = Object),
+        (status = 404, description = "There is no such model or chat", content_type = "application/json", body = Object),
+        (status = 408, description = "The body took too long", content_type = "application/json", body = Object),
+        (status = 409, description = "Another request goes on with the chat now", content_type = "application/json", body = Object),
+        (status = 413, description = "The body is too long", content_type = "application/json", body = Object),
+        (status = 429, description = "The provider has had too many requests, or the chat may spend no more", content_type = "application/json", body = Object),
+        (status = 502, description = "The provider's answer cannot be read, or it did not take our key", content_type = "application/json", body = Object),
+        (status = 503, description = "No model is configured, or its provider cannot be reached", content_type = "application/json", body = Object),
+        (status = 504, description = "The model did not answer in time", content_type = "application/json", body = Object),
     )
 )]
 pub(super) async fn complete(
     State(app): State<App>,
     headers: HeaderMap,
-    caller: Caller,
+    caller: Result<Caller, RequestError>,
     request: Result<Object<Completion>, RequestError>,
 ) -> Response {
     let outcome = async {
         let Object(request) = request?;
         let named = headers.get(CHAT).map(|id| id.to_str().unwrap_or_default());
-        serve(&app, named, caller, request).await
+        serve(&app, named, caller?, request).await
     };
     Box::pin(outcome).await.unwrap_or_else(refused)
 }

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 pub(super) fn of(answer: &ChatAnswer) -> Value {
     let message = json!({"role": "assistant", "content": answer.content, "refusal": null});
     let reason = answer.finish_reason.as_deref().unwrap_or("stop");
-    completion(&answer.id, &answer.model, message, reason, &answer.usage)
+    completion(&answer.id, &answer.model, &message, reason, &answer.usage)
 }
 
 /// A completion with one choice.
 pub(super) fn completion(
     id: &str,
     model: &str,
-    message: Value,
+    message: &Value,
     reason: &str,
     usage: &ChatUsage,
 ) -> Value {

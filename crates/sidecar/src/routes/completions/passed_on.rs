@@ -38,7 +38,7 @@ impl OneTurn {
         let message = self.message(&answer)?;
         let reason = finish_reason(&answer.finish);
         let usage = cost(answer.usage);
-        let completion = answer::completion(&id, &self.model, message, reason, &usage);
+        let completion = answer::completion(&id, &self.model, &message, reason, &usage);
         Ok(Json(completion).into_response())
     }
 
