@@ -5,6 +5,8 @@ mod completions;
 #[path = "chat/keys.rs"]
 mod keys;
 
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -308,6 +310,58 @@ async fn two_requests_cannot_go_on_with_one_chat_at_once() {
     let second = http::post(&socket, &target, r#"{"message": "Two"}"#);
     assert_eq!(second.status, 409, "{second:?}");
     assert_eq!(first.join().unwrap().json()["content"], "Late.");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_said_is_kept_though_nobody_waits_for_the_answer() {
+    let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(60));
+    let llm = FakeLlm::start([LlmAnswer::text("One."), slow, LlmAnswer::text("Two.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let socket = &daemon.socket;
+    let answer = chat(socket, "", &json!({"message": "First"}));
+    let id = answer["id"].as_str().unwrap();
+    let body = r#"{"message": "Second"}"#;
+    let request = format!(
+        "POST /api/v1/chat/{id} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut connection = UnixStream::connect(socket).unwrap();
+    connection.write_all(request.as_bytes()).unwrap();
+    eventually("the model is asked", || llm.bodies().len() == 2);
+    drop(connection);
+    let target = format!("/api/v1/chat/{id}");
+    let mut answer = Value::Null;
+    eventually("the chat is free again", || {
+        let reply = http::post(socket, &target, "{}");
+        answer = reply.json();
+        reply.status == 200
+    });
+    assert_eq!(answer["content"], "Two.", "{answer}");
+    let asked = llm.bodies()[2]["messages"].clone();
+    assert_eq!(asked[2]["content"], "Second", "{asked}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_chat_waits_in_place_for_a_decision_and_is_kept_meanwhile() {
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let path = daemon.socket.clone();
+    let waiting = thread::spawn(move || {
+        http::post(&path, "/api/v1/chat?wait_ms=20000", r#"{"message": "Go"}"#)
+    });
+    let socket = &daemon.socket;
+    let mut approval = String::new();
+    eventually("the call waits, and the chat is kept so", || {
+        let approvals = http::get(socket, "/api/v1/approvals/").json();
+        let chats = http::get(socket, "/api/v1/chat").json();
+        let id = approvals["approvals"][0]["id"].as_str();
+        approval = id.unwrap_or_default().to_owned();
+        chats["chats"][0]["status"] == "awaiting_approval" && !approval.is_empty()
+    });
+    assert_eq!(decide(socket, &approval, "approve").status, 200);
+    let answer = waiting.join().unwrap().json();
+    assert_eq!(answer["content"], "It is 42.", "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

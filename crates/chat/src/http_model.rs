@@ -211,7 +211,8 @@ impl LanguageModel for HttpModel {
                 return Err(error);
             }
             let pause = retry::pause(self.config.retry_pause, retries, error.retry_after);
-            if Instant::now() + pause >= deadline {
+            // Not added to a moment: a server may ask for any time.
+            if pause >= deadline.saturating_duration_since(Instant::now()) {
                 return Err(error);
             }
             tracing::debug!(model = %self.config.model, %error, ?pause, "A model's provider is asked once more");

@@ -6,6 +6,7 @@ use pillion_core::egress::{EgressPolicy, HttpClient, HttpError};
 use pillion_core::mcp::Authentication;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use url::Url;
 
 use crate::{HttpToolError, StatusRange};
@@ -60,6 +61,9 @@ impl Door {
             let mut header = HeaderValue::from_str(&value).map_err(|_| wrong())?;
             header.set_sensitive(true);
             credential.insert(name, header);
+            if let Some(encoded) = value.strip_prefix("Basic ") {
+                secrets.push(SecretString::from(encoded));
+            }
             secrets.push(SecretString::from(value));
         }
         match keys.authentication {
@@ -108,6 +112,19 @@ impl Door {
         }
         let made = HttpClient::new(&self.egress).map_err(|error| failure(&error, "", self))?;
         Ok(self.client.get_or_init(|| made))
+    }
+
+    /// A value without the credential, wherever it stands in it.
+    pub(crate) fn redacted(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.without_secrets(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.redacted(item)).collect(),
+            Value::Object(members) => members
+                .into_iter()
+                .map(|(key, value)| (self.without_secrets(key), self.redacted(value)))
+                .collect(),
+            other => other,
+        }
     }
 
     /// A body without the credential, where its server has put it into it.

@@ -52,6 +52,8 @@ impl HttpTool {
             };
         };
         let value = answer::value_of(&headers, door.without_secrets(body));
+        // Once more in what JSON had written in another way.
+        let value = value.map(|value| door.redacted(value));
         match is_success {
             true => answer::output(status, value?, self.result_at.as_deref()),
             false => {

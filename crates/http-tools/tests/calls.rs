@@ -107,6 +107,11 @@ async fn servers() -> (String, String) {
                 answer
             }),
         )
+        .route(
+            // As PHP writes it.
+            "/escaped",
+            any(|| async { answer(200, "application/json", r#"{"said": "tok\/en-\u0031234"}"#) }),
+        )
         .fallback(any(echo));
     (serve(router).await, other)
 }
@@ -137,13 +142,12 @@ async fn f304_a_call_becomes_the_request_that_was_declared() {
         "authentication": {"type": "api-key", "key": "hush-hush", "header": "x-tenant"},
         "secret_headers": ["x-fixed"],
     }));
-    let arguments =
-        json!({"id": "a/../b", "tags": ["x", "y&z=1"], "tenant": "t1", "text": "\"hi\""});
+    let arguments = json!({"id": "a/b", "tags": ["x", "y&z=1"], "tenant": "t1", "text": "\"hi\""});
     let said = call(&tool, arguments).await.unwrap();
     assert_eq!(said.result["method"], json!("POST"));
     assert_eq!(
         said.result["uri"],
-        json!("/users/a%2F..%2Fb/notes?v=1&tag=x&tag=y%26z%3D1&fixed=a%20b")
+        json!("/users/a%2Fb/notes?v=1&tag=x&tag=y%26z%3D1&fixed=a%20b")
     );
     assert_eq!(said.result["body"], json!({"text": "\"hi\"", "n": 1}));
     assert_eq!(said.result["headers"]["x-fixed"], json!("[redacted]"));
@@ -314,4 +318,15 @@ async fn f304_what_cannot_be_requested_is_refused_when_it_is_declared() {
         assert!(said.contains(what), "{said}\n  is not\n{what}");
         assert!(!said.contains("hush"), "{said}");
     }
+}
+
+#[tokio::test]
+async fn l1_a_credential_is_found_however_json_writes_it() {
+    let (url, _) = servers().await;
+    let tool = tool(json!({
+        "url": format!("{url}/escaped"),
+        "authentication": {"type": "bearer", "token": "tok/en-1234"},
+    }));
+    let said = call(&tool, json!({})).await.unwrap();
+    assert_eq!(said.result, json!({"said": "[redacted]"}));
 }

@@ -9,13 +9,15 @@ mod kept;
 mod running;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use pillion_chat::{ChatLoop, LanguageModel, TurnOptions};
+use pillion_chat::{ChatEnd, ChatLoop, LanguageModel, TurnOptions, WaitingCall};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::store::{ChatRecord, Store, Timestamp};
-use pillion_core::tool::{CallContext, ToolDefinition};
+use pillion_core::tool::{ApprovalWish, CallContext, ToolDefinition};
 use pillion_wire::{ChatAnswer, ChatTranscript};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::app::App;
@@ -29,6 +31,9 @@ pub(crate) use keeper::Listener;
 use kept::{Kept, Options, Stays};
 use running::Claim;
 pub(crate) use running::Running;
+
+/// How often a decision is looked for that a chat waits for.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The most chats that are listed.
 const MOST_LISTED: u32 = 100;
@@ -75,6 +80,8 @@ pub(crate) struct Chat {
     kept: Kept,
     chat_loop: ChatLoop,
     context: CallContext,
+    /// How long to wait for decisions on calls.
+    wait: Duration,
     _claim: Claim,
 }
 
@@ -131,7 +138,7 @@ impl Chat {
             updated_at: now,
         };
         // Nobody knows the id.
-        let claim = app.process().chats.claim(&record.id);
+        let claim = app.process().chats.claim(&record.owner, &record.id);
         let claim = claim.ok_or(ChatRefusal::Busy)?;
         Ok(Self {
             store,
@@ -139,6 +146,7 @@ impl Chat {
             context: context_of(&kept, chatter),
             kept,
             chat_loop,
+            wait: wait_of(app, &chatter.context),
             _claim: claim,
         })
     }
@@ -154,14 +162,22 @@ impl Chat {
         messages: &[Value],
     ) -> Result<Self, ChatRefusal> {
         let store = app.store().ok_or(ChatRefusal::NoStore)?;
-        let claim = app.process().chats.claim(id).ok_or(ChatRefusal::Busy)?;
-        let (record, mut kept) = find(&*store, &chatter.context, id).await?;
+        let owner = owner_of(&chatter.context);
+        let claim = app.process().chats.claim(&owner, id);
+        let claim = claim.ok_or(ChatRefusal::Busy)?;
+        let (mut record, mut kept) = find(&*store, &chatter.context, id).await?;
+        kept.failure = None;
         let model = model_of(app, Some(&kept.model))?;
         let options = TurnOptions::from(&kept.options);
         let chatter = &chatter.with_model(model);
         let chat_loop = loop_of(app, chatter, model, kept.tools, options).await?;
         if !messages.is_empty() {
             chat_loop.add(&mut kept.state, messages)?;
+            // What was said is not lost, whatever becomes of the answer.
+            record.json = kept.to_json();
+            record.revision += 1;
+            record.updated_at = Timestamp::now();
+            store.replace_chat(&record).await?;
         }
         Ok(Self {
             store,
@@ -169,6 +185,7 @@ impl Chat {
             context: context_of(&kept, chatter),
             kept,
             chat_loop,
+            wait: wait_of(app, &chatter.context),
             _claim: claim,
         })
     }
@@ -192,13 +209,22 @@ impl Chat {
             kept,
             chat_loop,
             context,
+            wait,
             _claim,
         } = self;
         let chat_loop = chat_loop.streamed(listener.is_some());
         let mut state = kept.state.clone();
-        let mut keeper = Keeper::new(store, record, kept, listener);
-        let outcome = chat_loop.run(&mut state, &context, &mut keeper).await;
-        keeper.end(state, outcome).await
+        let mut keeper = Keeper::new(Arc::clone(&store), record, kept, listener);
+        let until = Instant::now() + wait;
+        loop {
+            let outcome = chat_loop.run(&mut state, &context, &mut keeper).await;
+            if let Ok(ChatEnd::AwaitingApproval(waiting)) = &outcome
+                && is_decided(&*store, waiting, until).await
+            {
+                continue;
+            }
+            return keeper.end(state, outcome).await;
+        }
     }
 }
 
@@ -243,8 +269,10 @@ pub(crate) async fn show(
 /// [`ChatRefusal::Unknown`], [`ChatRefusal::Busy`], and those of the store.
 pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result<(), ChatRefusal> {
     let store = app.store().ok_or(ChatRefusal::NoStore)?;
-    let _claim = app.process().chats.claim(id).ok_or(ChatRefusal::Busy)?;
-    match store.remove_chat(&owner_of(context), id).await {
+    let owner = owner_of(context);
+    let claim = app.process().chats.claim(&owner, id);
+    let _claim = claim.ok_or(ChatRefusal::Busy)?;
+    match store.remove_chat(&owner, id).await {
         Err(error) if error.is_not_found() => Err(ChatRefusal::Unknown),
         removed => Ok(removed?),
     }
@@ -330,9 +358,45 @@ fn owner_of(context: &CallContext) -> String {
     json!([context.principal, context.user]).to_string()
 }
 
-/// As whom the tools of a chat run.
+/// How long the caller wants to wait for decisions, and may.
+fn wait_of(app: &App, context: &CallContext) -> Duration {
+    context
+        .approval
+        .wait
+        .min(app.approvals().section().max_wait)
+}
+
+/// Waits until there is a decision on one of the calls; whether there is by `until`.
+async fn is_decided(store: &dyn Store, waiting: &[WaitingCall], until: Instant) -> bool {
+    while Instant::now() < until {
+        for id in waiting
+            .iter()
+            .filter_map(|call| call.approval_id.as_deref())
+        {
+            let Ok(Some(approval)) = store.approval(id).await else {
+                return false;
+            };
+            if !approval.is_live(Timestamp::now()) {
+                return false;
+            }
+            if approval.decision.is_some() {
+                return true;
+            }
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        sleep(left.min(LOOK_EVERY)).await;
+    }
+    false
+}
+
+/// As whom the tools of a chat run. A call does not wait for its decision by itself: the chat is
+/// kept first.
 fn context_of(kept: &Kept, chatter: &Chatter) -> CallContext {
     CallContext {
+        approval: ApprovalWish {
+            wait: Duration::ZERO,
+            ..chatter.context.approval.clone()
+        },
         caller: Some("chat".to_owned()),
         channel: kept.channel.clone(),
         ..chatter.context.clone()

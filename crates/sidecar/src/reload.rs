@@ -178,6 +178,8 @@ fn needing_a_restart(old: &Config, new: &Config) -> Vec<&'static str> {
             old.call_log.retention() != new.call_log.retention(),
         ),
         ("telemetry", old.telemetry != new.telemetry),
+        ("features", old.features != new.features),
+        ("tabletop", old.tabletop != new.tabletop),
         ("log.format", old.log.format != new.log.format),
         ("shutdown.grace_ms", old.shutdown != new.shutdown),
     ];

@@ -13,6 +13,9 @@ use super::{Place, kept, unavailable};
 const USUAL: u8 = 5;
 const MOST: u8 = 20;
 
+/// The longest query, in characters: each word is looked for in each memory.
+const LONGEST_QUERY: usize = 1_000;
+
 /// The tool `search_memory`: `{query, limit = 5}` -> text for the model, `data = {query,
 /// memories: [{id, content, category, importance, shared, created_at}]}`, the most important
 /// first, of these those that were found last.
@@ -55,6 +58,10 @@ impl SearchMemory {
         let query = kept(arguments.get("query").and_then(Value::as_str).unwrap_or(""));
         if query.is_empty() {
             return Err(ToolFailure::invalid_input("No query provided"));
+        }
+        if query.chars().count() > LONGEST_QUERY {
+            let message = format!("A query has at most {LONGEST_QUERY} characters");
+            return Err(ToolFailure::invalid_input(message));
         }
         let limit = arguments.get("limit").and_then(Value::as_f64);
         #[expect(

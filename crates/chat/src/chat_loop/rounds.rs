@@ -50,7 +50,8 @@ impl ChatLoop {
     /// Ends calls of tools that the model was not shown (requirement H2).
     fn refuse_hidden(&self, round: &mut Round, listener: &mut dyn ChatListener) {
         for call in &mut round.0 {
-            if matches!(call.progress, Progress::Due) && !self.is_shown(&call.call.name) {
+            let may_run = matches!(call.progress, Progress::Due | Progress::Waiting(_));
+            if may_run && !self.is_shown(&call.call.name) {
                 let message = format!("Unknown tool: {}", shortened(&call.call.name));
                 call.end(failure(&call.call, ErrorCode::NotFound, message), listener);
             }

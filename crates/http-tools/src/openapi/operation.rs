@@ -73,6 +73,10 @@ impl<'a> Operation<'a> {
         let shown = format!("{} {}", self.method.to_ascii_uppercase(), self.path);
         let fault = |what: String| HttpToolError::new("operations", format!("{shown}: {what}"));
         let of_url = |error: HttpToolError| fault(error.what);
+        // Without it the path would go on with the host.
+        if !self.path.starts_with('/') {
+            return Err(fault("its path does not begin with '/'".to_owned()));
+        }
         let url = UrlTemplate::parse(&format!("{base}{}", self.path)).map_err(of_url)?;
         door.check(url.sample())?;
         let method = self.method.to_ascii_uppercase();

@@ -47,6 +47,8 @@ paths:
     get:
       operationId: objects
       parameters: [{name: filter, in: query, schema: {type: object}}]
+  .evil.example/x:
+    get: {operationId: elsewhere}
 components:
   parameters:
     Fields: {name: fields, in: query, description: Which, explode: false, schema: {type: array, items: {type: string}}}
@@ -126,6 +128,7 @@ fn f304_what_cannot_be_a_tool_is_refused_by_name_and_left_out_of_all() {
         ("far", "is in another document"),
         ("round", "in a circle"),
         ("objects", "whose style is not deepObject"),
+        ("elsewhere", "does not begin with '/'"),
         ("none", "there is no operation 'none'. There are: getPet"),
     ] {
         let error = tools(json!([id])).unwrap_err();

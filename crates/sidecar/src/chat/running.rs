@@ -7,29 +7,31 @@ use parking_lot::Mutex;
 /// Another process is found out by the chat's revision.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Running {
-    ids: Arc<Mutex<HashSet<String>>>,
+    /// Owners and ids.
+    chats: Arc<Mutex<HashSet<(String, String)>>>,
 }
 
 /// A chat is somebody's until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     running: Running,
-    id: String,
+    chat: (String, String),
 }
 
 impl Running {
-    /// The chat of that id, unless somebody has it.
-    pub(crate) fn claim(&self, id: &str) -> Option<Claim> {
-        let is_free = self.ids.lock().insert(id.to_owned());
+    /// The owner's chat of that id, unless somebody has it.
+    pub(crate) fn claim(&self, owner: &str, id: &str) -> Option<Claim> {
+        let chat = (owner.to_owned(), id.to_owned());
+        let is_free = self.chats.lock().insert(chat.clone());
         is_free.then(|| Claim {
             running: self.clone(),
-            id: id.to_owned(),
+            chat,
         })
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.running.ids.lock().remove(&self.id);
+        self.running.chats.lock().remove(&self.chat);
     }
 }

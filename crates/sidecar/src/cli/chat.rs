@@ -83,7 +83,9 @@ impl Chat {
             },
             id: self.resume,
             screen: Screen::new(self.json),
-            may_ask: std::io::stdin().is_terminal() && !self.json,
+            may_ask: std::io::stdin().is_terminal()
+                && std::io::stderr().is_terminal()
+                && !self.json,
         };
         if let Some(message) = self.message {
             return session.say(Some(message));

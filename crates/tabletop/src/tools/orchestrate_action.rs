@@ -4,7 +4,7 @@ use pillion_core::tool::{JsonObject, Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
 use super::tool as make;
-use crate::arguments::{LONGEST_SCENE, given, integer, name, seed, text, wrong};
+use crate::arguments::{LONGEST_NAME, LONGEST_SCENE, given, integer, name, seed, text, wrong};
 use crate::orchestrator::{Action, Orchestrator};
 
 /// The longest message of a player, in characters.
@@ -89,7 +89,8 @@ fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
 
 fn actors(arguments: &JsonObject) -> Result<Vec<String>, ToolFailure> {
     let bad = || {
-        let how = format!("must have at most {MOST_ACTORS} names");
+        let how =
+            format!("must have at most {MOST_ACTORS} names of 1 to {LONGEST_NAME} characters");
         wrong("allowed_actors", &how)
     };
     let Some(given) = given(arguments, "allowed_actors") else {
@@ -99,6 +100,9 @@ fn actors(arguments: &JsonObject) -> Result<Vec<String>, ToolFailure> {
     if actors.len() > MOST_ACTORS {
         return Err(bad());
     }
-    let names = actors.iter().map(|actor| actor.as_str().map(str::to_owned));
+    let fits = |name: &&str| (1..=LONGEST_NAME).contains(&name.chars().count());
+    let names = actors
+        .iter()
+        .map(|actor| actor.as_str().filter(fits).map(str::to_owned));
     names.collect::<Option<_>>().ok_or_else(bad)
 }

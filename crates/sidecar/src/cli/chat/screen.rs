@@ -54,13 +54,17 @@ impl Screen {
         Ok(())
     }
 
-    /// Asks for a line.
+    /// Asks for a line, where the model's words do not go.
     ///
     /// # Errors
     /// [`CliError::Output`].
     pub(super) fn prompt(&mut self, question: &str) -> Result<(), CliError> {
         self.end_line()?;
-        write(&harmless(question))
+        let mut output = std::io::stderr().lock();
+        let asked = output.write_all(harmless(question).as_bytes());
+        asked
+            .and_then(|()| output.flush())
+            .map_err(CliError::Output)
     }
 
     /// Ends the line of words, if there is one.

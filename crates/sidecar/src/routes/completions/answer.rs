@@ -9,7 +9,13 @@ use serde_json::{Value, json};
 pub(super) fn of(answer: &ChatAnswer) -> Value {
     let message = json!({"role": "assistant", "content": answer.content, "refusal": null});
     let reason = answer.finish_reason.as_deref().unwrap_or("stop");
-    completion(&answer.id, &answer.model, &message, reason, &answer.usage)
+    completion(
+        &answer.id,
+        &answer.model,
+        &message,
+        of_words(reason),
+        &answer.usage,
+    )
 }
 
 /// A completion with one choice.
@@ -43,6 +49,14 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     })
+}
+
+/// Of an answer whose calls ran here, if they did: the client has none to run.
+pub(super) fn of_words(reason: &str) -> &str {
+    match reason {
+        "tool_calls" => "stop",
+        other => other,
+    }
 }
 
 /// Clients with types know these reasons and no others.

@@ -85,6 +85,7 @@ impl Completion {
             let choice = self.tool_choice.iter().filter(|_| self.tools.is_some());
             extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice.clone())));
         } else if let Some(format) = self.rest.get("response_format")
+            && !format.is_null()
             && *format != json!({"type": "text"})
         {
             let wanted = "absent: this model's provider has none";
@@ -120,9 +121,15 @@ impl Completion {
             let function = tool.get("function").ok_or_else(|| wrong("is none"))?;
             let text = |key| function.get(key).and_then(Value::as_str);
             let name = text("name").ok_or_else(|| wrong("has no name"))?;
+            let description = text("description").filter(|words| !words.trim().is_empty());
+            let description = description.unwrap_or(name);
             let nothing = || json!({"type": "object", "properties": {}});
-            let schema = function.get("parameters").cloned().unwrap_or_else(nothing);
-            let definition = ToolDefinition::builder(name, text("description").unwrap_or(name))
+            let schema = function
+                .get("parameters")
+                .filter(|schema| !schema.is_null())
+                .cloned()
+                .unwrap_or_else(nothing);
+            let definition = ToolDefinition::builder(name, description)
                 .schema(schema)
                 .strict(function.get("strict") == Some(&Value::Bool(true)))
                 .build();

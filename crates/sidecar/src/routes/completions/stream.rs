@@ -27,7 +27,7 @@ pub(super) fn response(chat: Chat, wants_usage: bool) -> Response {
         let answer = chat.run(Some(Box::new(listener))).await;
         let last = match answer.success {
             true => chunks.last(
-                answer.finish_reason.as_deref().unwrap_or("stop"),
+                answer::of_words(answer.finish_reason.as_deref().unwrap_or("stop")),
                 &answer.usage,
             ),
             false => data(&failure_of(&answer).1),
