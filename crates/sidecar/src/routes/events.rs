@@ -1,23 +1,16 @@
-use std::convert::Infallible;
-use std::time::Duration;
-
 use axum::Extension;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue};
-use axum::response::{IntoResponse, Response};
-use futures_util::stream::unfold;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use serde::Deserialize;
 
 use super::error::RequestError;
+use super::event_stream;
 use super::parameters::Parameters;
 use crate::access::Grant;
 use crate::app::App;
 use crate::events::{Event, Hearing, Listener, Types};
-
-/// How often something is sent where nothing happens: so it is seen when the client has gone.
-pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Which events.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -65,23 +58,13 @@ pub(super) async fn events(
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let listener = app.process().events.listen(last, types);
     let listener = listener.with_hearing(hearing);
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-    ];
-    Ok((headers, body(listener)).into_response())
+    Ok(event_stream::of(listener))
 }
 
-/// The stream takes the next events when the connection has room for them, and not before.
-fn body(listener: Listener) -> Body {
-    let stream = unfold(listener, async |mut listener| {
-        let next = match tokio::time::timeout(HEARTBEAT, listener.next()).await {
-            Ok(next) => next?,
-            Err(_) => Bytes::from_static(b": \n\n"),
-        };
-        Some((Ok::<_, Infallible>(next), listener))
-    });
-    Body::from_stream(Box::pin(stream))
+impl event_stream::Events for Listener {
+    async fn next(&mut self) -> Option<Bytes> {
+        Listener::next(self).await
+    }
 }
 
 fn unknown_type() -> RequestError {

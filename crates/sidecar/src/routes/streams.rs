@@ -1,20 +1,17 @@
-use std::convert::Infallible;
 use std::fmt::Write;
+use std::pin::Pin;
 
 use axum::Extension;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue};
-use axum::response::{IntoResponse, Response};
-use futures_util::stream::unfold;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use pillion_core::pack::{Heard, StreamListener};
 use pillion_wire::{StreamEntry, StreamList};
-use tokio::time::timeout;
 
 use super::error::RequestError;
-use super::events::HEARTBEAT;
+use super::event_stream;
 use super::tagged::Known;
 use crate::access::Grant;
 use crate::app::App;
@@ -74,13 +71,9 @@ pub(super) async fn listen(
     let outgoing = Outgoing {
         listener: stream.listen(last),
         only_of: grant.calls_of().map(str::to_owned),
+        stopping: Box::pin(app.process().draining()),
     };
-    let body = outgoing.until(app.process().draining());
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-    ];
-    Ok((headers, body).into_response())
+    Ok(event_stream::of(outgoing))
 }
 
 /// A stream on its way to one who listens.
@@ -88,38 +81,37 @@ struct Outgoing {
     listener: StreamListener,
     /// The user of whose events alone it tells, where that is one user.
     only_of: Option<String>,
+    /// Resolves when the sidecar stops.
+    stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl Outgoing {
-    /// It takes the next events when the connection has room for them, and not before. It ends when
-    /// the sidecar stops.
-    fn until(self, stopping: impl Future<Output = ()> + Send + 'static) -> Body {
-        let begin = (self, Box::pin(stopping));
-        let stream = unfold(begin, async |(mut outgoing, mut stopping)| {
-            let next = tokio::select! {
-                biased;
-                () = &mut stopping => return None,
-                next = timeout(HEARTBEAT, outgoing.next()) => next,
-            };
-            let next = next.unwrap_or(Bytes::from_static(b": \n\n"));
-            Some((Ok::<_, Infallible>(next), (outgoing, stopping)))
-        });
-        Body::from_stream(Box::pin(stream))
+impl event_stream::Events for Outgoing {
+    async fn next(&mut self) -> Option<Bytes> {
+        let Self {
+            listener,
+            only_of,
+            stopping,
+        } = self;
+        tokio::select! {
+            biased;
+            () = stopping => None,
+            next = told(listener, only_of.as_deref()) => Some(next),
+        }
     }
+}
 
-    /// The next event that it may tell of. Its future may be dropped, and nothing is lost.
-    async fn next(&mut self) -> Bytes {
-        loop {
-            let heard = self.listener.next().await;
-            if let Heard::Event(event) = &heard
-                && self.only_of.is_some()
-                && self.only_of != event.user
-            {
-                continue;
-            }
-            if let Some(text) = written(&heard) {
-                return text.into();
-            }
+/// The next event that may be told of. Its future may be dropped, and nothing is lost.
+async fn told(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
+    loop {
+        let heard = listener.next().await;
+        if let Heard::Event(event) = &heard
+            && only_of.is_some()
+            && only_of != event.user.as_deref()
+        {
+            continue;
+        }
+        if let Some(text) = written(&heard) {
+            return text.into();
         }
     }
 }
