@@ -97,10 +97,12 @@ pub fn noted_interrupt() -> Option<Failure> {
 /// Whether this runs in a fiber with a smaller stack than the work of the runtime may take
 /// (`fiber.stack_size`; PHP's default is 2 MB).
 pub fn has_small_stack() -> bool {
-    const ENOUGH: i64 = 1024 * 1024;
+    const ENOUGH: u64 = 1024 * 1024;
     // SAFETY: reads fields of this thread's globals.
     unsafe {
         let globals = ext_php_rs_executor_globals();
-        !(*globals).active_fiber.is_null() && (1..ENOUGH).contains(&(*globals).fiber_stack_size)
+        // A `zend_long` in PHP 8.2, a `size_t` since.
+        let size = u64::try_from((*globals).fiber_stack_size);
+        !(*globals).active_fiber.is_null() && size.is_ok_and(|size| (1..ENOUGH).contains(&size))
     }
 }

@@ -6,7 +6,7 @@ use Pillion\{ToolCall, ToolDefinition, ToolExecutor, ToolRegistry};
 
 $registry = ToolRegistry::withBuiltins();
 $executor = new ToolExecutor($registry);
-$registry->register(new ToolDefinition('dies', 'Fatal'), fn () => trigger_error('that was it', E_USER_ERROR));
+$registry->register(new ToolDefinition('dies', 'Fatal'), fn () => eval('class Twice {} class Twice {}'));
 $registry->register(new ToolDefinition('works', 'Fine'), fn () => 'fine');
 register_shutdown_function(function () use ($executor) {
     foreach (['calculator', 'works'] as $name) {
@@ -22,6 +22,6 @@ $executor->executeParallel([
 echo "not reached\n";
 ?>
 --EXPECTF--
-Fatal error: that was it in %s on line %d
+Fatal error: Cannot %sdeclare class Twice%s
 in the shutdown function: 42
 in the shutdown function: fine
