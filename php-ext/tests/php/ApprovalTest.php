@@ -215,7 +215,7 @@ final class ApprovalTest extends TestCase
         new ToolExecutor($this->registry, $options);
     }
 
-    public function badOptions(): iterable
+    public static function badOptions(): iterable
     {
         yield 'a callable that is none' => [['approve' => 'no such function'], "'approve': it must be callable or null, string given"];
         yield 'a policy that is none' => [['approvals' => ['default' => 'ask']], "'approvals.default'"];

@@ -41,7 +41,7 @@ final class JsonTest extends TestCase
         self::assertSame(json_encode($value, $flags), $this->sent($value));
     }
 
-    public function values(): iterable
+    public static function values(): iterable
     {
         yield 'scalars' => [[null, true, false, 0, -1, PHP_INT_MAX, PHP_INT_MIN, 0.5, 'text', '']];
         yield 'a float stays one' => [[1.0, 100.0]];
@@ -89,7 +89,7 @@ final class JsonTest extends TestCase
         $this->sent($make());
     }
 
-    public function noJson(): iterable
+    public static function noJson(): iterable
     {
         yield 'NAN' => [fn () => NAN, 'NAN or INF'];
         yield 'INF' => [fn () => [-INF], 'NAN or INF'];

@@ -202,7 +202,7 @@ final class MCPSSEClientTest extends TestCase
         new MCPSSEClient(...$arguments);
     }
 
-    public function badConfigurations(): iterable
+    public static function badConfigurations(): iterable
     {
         yield 'no URL' => [['not-a-url'], 'url'];
         yield 'another scheme' => [['ftp://example.org/'], 'use http:// or https://'];

@@ -189,7 +189,7 @@ final class MCPToolAdapterTest extends TestCase
         self::assertSame([$result, $total], [$got['result'], $got['total']]);
     }
 
-    public function answers(): iterable
+    public static function answers(): iterable
     {
         $text = fn (string $text) => ['content' => [['type' => 'text', 'text' => $text]]];
         yield 'text' => [$text('You rolled 15'), 'You rolled 15', null];

@@ -76,7 +76,7 @@ final class McpClientEventsTest extends TestCase
         self::assertSame($told, $dispatcher->told);
     }
 
-    public function thrown(): iterable
+    public static function thrown(): iterable
     {
         $failure = new \DomainException('no');
         $coded = new RateLimitedException('slower');
@@ -161,7 +161,7 @@ final class McpClientEventsTest extends TestCase
         self::assertSame($told, $dispatcher->told);
     }
 
-    public function throwingListeners(): iterable
+    public static function throwingListeners(): iterable
     {
         yield ['start b', ['start a', 'start b', 'end a internal_error', 'end b internal_error']];
         $all = ['start a', 'start b', 'start c', 'end a ok', 'end b internal_error', 'end c ok'];

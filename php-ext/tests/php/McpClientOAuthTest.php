@@ -20,7 +20,7 @@ final class McpClientOAuthTest extends TestCase
 {
     private const REDIRECT_URI = 'http://127.0.0.1:8123/callback';
 
-    public function peers(): iterable
+    public static function peers(): iterable
     {
         yield ['sdk-oauth'];
         yield ['fastmcp-oauth'];

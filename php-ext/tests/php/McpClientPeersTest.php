@@ -213,7 +213,7 @@ final class McpClientPeersTest extends TestCase
         $client->disconnect();
     }
 
-    public function shapes(): iterable
+    public static function shapes(): iterable
     {
         yield 'Streamable HTTP' => ['everything'];
         yield 'legacy SSE' => ['everything-sse'];
@@ -268,7 +268,7 @@ final class McpClientPeersTest extends TestCase
         self::assertSame($printed, preg_replace('/\s*PHP Fatal.*|\nFatal error: .* in .*\n/', 'fatal', $ran['output']));
     }
 
-    public function endings(): iterable
+    public static function endings(): iterable
     {
         yield 'exit' => ['echo "bye"; exit;', 'bye shutdown'];
         yield 'a fork' => ['if (pcntl_fork()) { usleep(300000); } return "sampled";', 'child: only the parent goes on with the callparent shutdown'];

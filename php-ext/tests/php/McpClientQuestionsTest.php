@@ -135,7 +135,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(['action' => 'decline'], self::text($results[2]));
     }
 
-    public function runs(): iterable
+    public static function runs(): iterable
     {
         $calls = [
             ['id' => '1', 'name' => 'a_ask', 'arguments' => []],

@@ -42,7 +42,7 @@ final class McpClientTest extends TestCase
         new McpClient($server, $options);
     }
 
-    public function badConfigurations(): iterable
+    public static function badConfigurations(): iterable
     {
         yield 'no URL' => ['not-a-url', [], 'url'];
         yield 'nothing' => [[], [], "either a 'url' or a 'command'"];
@@ -118,7 +118,7 @@ final class McpClientTest extends TestCase
         self::assertNotContains('hooks', array_map(fn ($property) => $property->getName(), (new \ReflectionObject($object))->getProperties()));
     }
 
-    public function hooked(): iterable
+    public static function hooked(): iterable
     {
         $all = ['setLogger', 'setEventDispatcher'];
         yield 'McpClient' => [self::client(), [...$all, 'setTokenStore', 'onSampling', 'onElicitation', 'onNotification', 'onAuthorization']];
@@ -155,7 +155,7 @@ final class McpClientTest extends TestCase
         self::assertTrue($client->callTool('roll')->success, 'the client goes on working');
     }
 
-    public function badArguments(): iterable
+    public static function badArguments(): iterable
     {
         $recursive = [];
         $recursive['self'] = &$recursive;
@@ -286,7 +286,7 @@ final class McpClientTest extends TestCase
         self::assertEquals($tools, $cached->listTools());
     }
 
-    public function clients(): iterable
+    public static function clients(): iterable
     {
         yield [MCPSSEClient::class];
         yield [McpClient::class];

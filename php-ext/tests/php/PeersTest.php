@@ -34,7 +34,7 @@ final class PeersTest extends TestCase
         self::assertSame($answer, $result['content'][0]['text']);
     }
 
-    public function peers(): iterable
+    public static function peers(): iterable
     {
         yield 'server-everything over Streamable HTTP' => ['everything', 'echo', ['message' => 'hi'], 'Echo: hi'];
         yield 'server-everything over legacy SSE' => ['everything-sse', 'echo', ['message' => 'hi'], 'Echo: hi'];

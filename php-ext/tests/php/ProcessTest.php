@@ -214,7 +214,7 @@ final class ProcessTest extends TestCase
                     echo "$thread[1] takes signals ";
                 }
             }
-            pcntl_sigprocmask(SIG_BLOCK, [], $mask);
+            pcntl_sigprocmask(SIG_UNBLOCK, [SIGUSR1], $mask);
             echo count($mask), ' end';
             PHP;
         $ran = Process::php($code);

@@ -118,7 +118,7 @@ final class ProviderFormatTest extends TestCase
         ProviderFormat::assistantMessages($provider, $body);
     }
 
-    public function malformed(): iterable
+    public static function malformed(): iterable
     {
         $chat = fn (mixed $call) => ['choices' => [['message' => ['tool_calls' => [$call]]]]];
         yield ['openai', $chat(7), "Malformed response of the provider 'openai': choices[0].message.tool_calls[0] is a number, expected an object"];

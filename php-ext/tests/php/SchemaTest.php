@@ -30,7 +30,7 @@ final class SchemaTest extends TestCase
         self::assertSame([$error, 'invalid_input'], [$result->error, $result->errorCode]);
     }
 
-    public function violations(): iterable
+    public static function violations(): iterable
     {
         $invalid = fn (array $schema, mixed $value, string $reason) => [$schema, $value, "Invalid value for a: $reason"];
         yield 'type' => [['type' => 'integer'], true, 'Invalid type for a: expected integer'];
@@ -103,7 +103,7 @@ final class SchemaTest extends TestCase
         self::check(['type' => 'object', 'properties' => ['a' => $property]], []);
     }
 
-    public function noSchemas(): iterable
+    public static function noSchemas(): iterable
     {
         yield 'an unknown type' => [['type' => 'money'], '/properties/a/type'];
         yield 'values that are no list' => [['enum' => 'x'], '/properties/a/enum'];
@@ -128,7 +128,7 @@ final class SchemaTest extends TestCase
         self::assertSame($json, json_encode($asked->metadata['arguments']['a'] ?? $asked->error));
     }
 
-    public function emptyArrays(): iterable
+    public static function emptyArrays(): iterable
     {
         $map = ['type' => 'object'];
         $list = ['type' => 'array'];

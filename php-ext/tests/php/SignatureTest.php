@@ -142,7 +142,7 @@ final class SignatureTest extends TestCase
         ToolDefinition::fromCallable($callable, 'name');
     }
 
-    public function bytes(): iterable
+    public static function bytes(): iterable
     {
         yield 'a name' => ['', "\xfc"];
         yield 'a class' => ['', ["\xfc", 'x']];
@@ -188,7 +188,7 @@ final class SignatureTest extends TestCase
         }
     }
 
-    public function callables(): iterable
+    public static function callables(): iterable
     {
         $object = new class () {
             public function execute(int $a): int
@@ -216,7 +216,7 @@ final class SignatureTest extends TestCase
         self::assertSame($schema, $properties['x']);
     }
 
-    public function types(): iterable
+    public static function types(): iterable
     {
         yield 'nothing' => [fn ($x) => 1, ['type' => self::ANY]];
         yield 'mixed' => [fn (mixed $x) => 1, ['type' => self::ANY]];
@@ -282,7 +282,7 @@ final class SignatureTest extends TestCase
         }
     }
 
-    public function refused(): iterable
+    public static function refused(): iterable
     {
         yield 'a closure without a name' => [fn () => 1, 'The closure has no name'];
         yield 'no description' => [#[AsTool('x')] fn () => 1, 'The closure has no description'];

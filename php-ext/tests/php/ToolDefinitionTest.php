@@ -90,7 +90,7 @@ final class ToolDefinitionTest extends TestCase
         }
     }
 
-    public function badDefinitions(): iterable
+    public static function badDefinitions(): iterable
     {
         $twice = [['name' => 'a', 'type' => 'string'], ['name' => 'a', 'type' => 'string']];
         yield 'a digit first' => ['9x', 'd', [], "Invalid tool name '9x'"];
@@ -174,7 +174,7 @@ final class ToolDefinitionTest extends TestCase
         self::assertSame($schema['properties'], $format['parameters']['properties']);
     }
 
-    public function neverStrict(): iterable
+    public static function neverStrict(): iterable
     {
         $text = ['type' => 'string'];
         yield 'anything' => [['description' => 'x']];

@@ -190,7 +190,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame($result, $this->call('answers')->result);
     }
 
-    public function answers(): iterable
+    public static function answers(): iterable
     {
         yield 'null' => [null, null];
         yield 'a float' => [1.0, 1.0];

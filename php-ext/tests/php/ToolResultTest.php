@@ -47,7 +47,7 @@ final class ToolResultTest extends TestCase
         self::assertSame(['role' => 'tool', 'tool_call_id' => 'c', 'content' => $content], $result->toMessageFormat());
     }
 
-    public function messages(): iterable
+    public static function messages(): iterable
     {
         yield 'text' => [new ToolResult('c', 't', '4'), '4', '4'];
         yield 'a value' => [new ToolResult('c', 't', ['total' => 15]), '{"total":15}', '{"total":15}'];
@@ -71,7 +71,7 @@ final class ToolResultTest extends TestCase
         self::assertSame($text, is_string($read['result']) ? $read['result'] : json_encode($read['result'], JSON_PRESERVE_ZERO_FRACTION | JSON_UNESCAPED_SLASHES));
     }
 
-    public function envelopes(): iterable
+    public static function envelopes(): iterable
     {
         $one = ['type' => 'text', 'text' => 'one', 'annotations' => ['priority' => 1]];
         $two = ['type' => 'text', 'text' => 'two'];
@@ -178,7 +178,7 @@ final class ToolResultTest extends TestCase
         self::assertSame([], $result->images());
     }
 
-    public function plain(): iterable
+    public static function plain(): iterable
     {
         yield 'text' => [new ToolResult('c', 't', 'hi'), 'hi', null];
         yield 'text with data' => [new ToolResult('c', 't', 'hi', data: ['x' => 1]), 'hi', ['x' => 1]];
@@ -211,7 +211,7 @@ final class ToolResultTest extends TestCase
         self::fail('nothing was thrown');
     }
 
-    public function codes(): iterable
+    public static function codes(): iterable
     {
         $classes = [
             'invalid_input' => 'InvalidInputException', 'not_found' => 'NotFoundException', 'timeout' => 'TimeoutException',

@@ -35,7 +35,7 @@ final class AnswerTest extends TestCase
         }
     }
 
-    public function answers(): iterable
+    public static function answers(): iterable
     {
         yield 'no JSON' => ['no json', 'listTools', [], 'is not the JSON it should be'];
         yield 'half a head' => ['half head', 'listTools', [], 'is not the JSON it should be'];

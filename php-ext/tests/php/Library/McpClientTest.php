@@ -119,7 +119,7 @@ final class McpClientTest extends TestCase
         $call($this->client);
     }
 
-    public function withoutSidecar(): iterable
+    public static function withoutSidecar(): iterable
     {
         yield 'a request' => [fn (McpClient $client) => $client->request('prompts/list')];
         yield 'a notification' => [fn (McpClient $client) => $client->notify('x')];
@@ -144,7 +144,7 @@ final class McpClientTest extends TestCase
         $call($this->client);
     }
 
-    public function wrong(): iterable
+    public static function wrong(): iterable
     {
         yield 'unknown of a client' => [
             fn () => new McpClient('http://localhost/', ['tiemout' => 5]),

@@ -81,7 +81,7 @@ final class McpTest extends TestCase
         }
     }
 
-    public function failures(): iterable
+    public static function failures(): iterable
     {
         yield 'an error' => ['rpc_error', [], JsonRpcException::class, '-32600'];
         yield 'an HTTP error' => ['status', ['status' => 500], TransportException::class, 'HTTP 500'];

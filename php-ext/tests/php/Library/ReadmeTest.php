@@ -39,7 +39,7 @@ final class ReadmeTest extends TestCase
         self::assertSame(['', $printed, 0], [$ran['errors'], $ran['output'], $ran['exit']]);
     }
 
-    public function examples(): iterable
+    public static function examples(): iterable
     {
         return (new Examples(self::PAGE))->all();
     }

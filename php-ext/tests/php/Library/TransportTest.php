@@ -54,7 +54,7 @@ final class TransportTest extends TestCase
         self::assertSame('{"status":"ok"}', self::send($transport, body: null), 'the next request, too');
     }
 
-    public function soundPeers(): iterable
+    public static function soundPeers(): iterable
     {
         foreach (self::WAYS as $name => $class) {
             foreach (['whole', 'early', 'old', 'chunks', 'pieces'] as $behaviour) {
@@ -79,7 +79,7 @@ final class TransportTest extends TestCase
         self::assertSame(1, $this->peer?->stop(), 'what may have run is not sent again');
     }
 
-    public function brokenPeers(): iterable
+    public static function brokenPeers(): iterable
     {
         $messages = [
             'closed the connection before it had answered' => ['closes', 'half', 'half chunk'],
@@ -128,7 +128,7 @@ final class TransportTest extends TestCase
         self::assertLessThan(3, $took);
     }
 
-    public function slowPeers(): iterable
+    public static function slowPeers(): iterable
     {
         foreach (self::WAYS as $name => $class) {
             foreach (['silent', 'drip'] as $behaviour) {
@@ -211,7 +211,7 @@ final class TransportTest extends TestCase
         unlink($path);
     }
 
-    public function ways(): iterable
+    public static function ways(): iterable
     {
         foreach (self::WAYS as $name => $class) {
             yield $name => [$class];
