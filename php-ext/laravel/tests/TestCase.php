@@ -39,6 +39,9 @@ abstract class TestCase extends LaravelTestCase
     protected function tearDown(): void
     {
         parent::tearDown();
+        // Those of Laravel, which PHPUnit from 11 on holds against the test.
+        restore_error_handler();
+        restore_exception_handler();
         $this->folder->remove();
     }
 
