@@ -25,6 +25,14 @@ final class ChatTest extends TestCase
         return $app;
     }
 
+    protected function tearDown(): void
+    {
+        parent::tearDown();
+        // Those of Laravel, which PHPUnit from 11 on holds against the test.
+        restore_error_handler();
+        restore_exception_handler();
+    }
+
     /** The model says these, one after the other. */
     private function modelSays(array ...$messages): void
     {
