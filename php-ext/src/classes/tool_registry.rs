@@ -6,7 +6,7 @@ mod offer;
 mod registration;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
@@ -129,6 +129,11 @@ impl Registry {
         self.tools
             .get(name)
             .is_some_and(|tool| self.php_tool(tool.name().as_str()).is_some())
+    }
+
+    /// The names of the tools that are PHP code.
+    pub fn names_in_php(&self) -> HashSet<String> {
+        self.in_php.borrow().keys().cloned().collect()
     }
 
     /// The number of the tool in PHP that has this name now.
