@@ -4,6 +4,7 @@ mod clients;
 mod lookup;
 mod offer;
 mod registration;
+mod services;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -159,6 +160,7 @@ pub(super) fn register() -> ZendResult<()> {
         .method(
             Method::new("withBuiltins", registration::with_builtins)
                 .make_static()
+                .parameters(&[Parameter::optional("services", Type::ARRAY, "[]").sensitive()])
                 .returns(Type::class(NAME)),
         )
         .method(
