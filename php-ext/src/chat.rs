@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::exception;
 use crate::json::to_value_as;
 use crate::zend::Failure;
-pub use here::{Begin, Here};
+pub use here::{Begin, Company, Here};
 pub use settings::{ModelSettings, Settings, read_model, read_options};
 pub use there::{Request, There};
 

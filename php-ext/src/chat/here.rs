@@ -5,24 +5,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use ext_php_rs::types::Zval;
 use pillion_chat::{
-    ChatEnd, ChatError, ChatEvent, ChatListener, ChatLoop, ChatState, HttpModel, shown_arguments,
+    ChatEnd, ChatError, ChatEvent, ChatListener, ChatLoop, ChatState, HttpModel, ToolRunner,
+    shown_arguments,
 };
 use pillion_client::wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
 use pillion_core::tool::{CallContext, ToolCall, ToolDefinition, ToolFailure, ToolResult};
 use serde_json::{Value, json};
 
 use super::keys::{self, KeyJob};
-use super::runner::PhpRunner;
+use super::runner::{CallsJob, ExtendedRunner, PhpRunner};
 use super::{Done, ModelSettings, Settings, Step};
-use crate::classes::tool_executor;
-use crate::classes::tool_registry::{Clients, Registry, registry_of};
+use crate::classes::tool_registry::{Clients, registry_of};
+use crate::classes::tool_result::result_of;
+use crate::classes::{tool_call, tool_executor};
 use crate::exception;
 use crate::execution::{self, Attendants, Begun};
 use crate::mcp::{Connection, Line};
 use crate::runtime::Bound;
 use crate::switchboard::Work;
 use crate::wait::{Event, JobSender, Waiting};
-use crate::zend::{Failure, Object};
+use crate::zend::{Failure, Object, entries, list_of, must_stop, type_name};
 
 /// What a chat asks of the PHP thread.
 pub(super) enum Errand {
@@ -30,8 +32,57 @@ pub(super) enum Errand {
     Said(&'static str, Value),
     /// To ask for the provider's key.
     Key(KeyJob),
+    /// To run calls by the methods of an executor.
+    Calls(CallsJob),
     /// What its tools ask for.
     Work(Work),
+}
+
+tokio::task_local! {
+    /// The way to the PHP thread whose chat this task is: a model is shared by the chats of a
+    /// process, their callables are not.
+    static PHP: JobSender<Errand>;
+}
+
+/// The way to the PHP thread of the chat whose task this is.
+pub(super) fn php() -> Option<JobSender<Errand>> {
+    PHP.try_with(Clone::clone).ok()
+}
+
+/// What of PHP takes part in a chat, beside its executor.
+pub struct Company {
+    /// The clients of MCP servers in the executor's registry.
+    pub clients: Clients,
+    /// The array `$context`.
+    pub context: Zval,
+    /// The callable that gives the provider's key, or null.
+    pub key: Zval,
+}
+
+impl Company {
+    /// As one value, for the garbage collector.
+    pub fn to_value(&self) -> Zval {
+        list_of([
+            self.clients.to_value(),
+            self.context.shallow_clone(),
+            self.key.shallow_clone(),
+        ])
+    }
+
+    /// What [`to_value`](Self::to_value) gave.
+    pub fn of(value: &Zval) -> Self {
+        let mut parts = value.array().into_iter().flat_map(entries);
+        let mut next = || {
+            parts
+                .next()
+                .map_or_else(Zval::new, |(_, part)| part.shallow_clone())
+        };
+        Self {
+            clients: Clients::of(&next()),
+            context: next(),
+            key: next(),
+        }
+    }
 }
 
 /// A chat whose loop runs in this process.
@@ -73,13 +124,27 @@ impl Begin<'_> {
     /// An `InvalidInputException` for messages or a state that cannot be read; what the PHP code
     /// of clients throws.
     pub fn start(self, executor: Object<'_>, clients: &Clients) -> Result<Here, Failure> {
+        let is_extended = tool_executor::is_extended(executor);
         let registry = tool_executor::registry_value(executor)?;
         let (object, registry) = registry_of(&registry)?;
-        let has_mcp = (self.tools.iter()).any(|tool| registry.is_mcp(tool.name().as_str()));
+        // What the application has extended sees to its servers itself.
+        let has_mcp =
+            !is_extended && (self.tools.iter()).any(|tool| registry.is_mcp(tool.name().as_str()));
         registry.follow(clients, has_mcp)?;
         let engine = tool_executor::executor_of(executor)?;
         let model = self.model.at_provider()?;
-        let chat = self.chat(engine, registry, model);
+        let runner: Arc<dyn ToolRunner> = match is_extended {
+            true => Arc::new(ExtendedRunner {
+                executor: engine.clone(),
+                queue: Mutex::default(),
+            }),
+            false => Arc::new(PhpRunner {
+                executor: engine.clone(),
+                in_php: registry.names_in_php(),
+                switchboard: Arc::clone(registry.switchboard()),
+            }),
+        };
+        let chat = self.chat(runner, model);
         let mut state = self.state(&chat)?;
         let kept = Arc::new(Mutex::new(state.clone()));
         let mut mcp = Vec::new();
@@ -118,7 +183,7 @@ impl Begin<'_> {
                 arguments: HashMap::new(),
                 calls: Vec::new(),
             };
-            keys::PHP.scope(errands, async move {
+            PHP.scope(errands, async move {
                 // Boxed: the future of a chat is large.
                 let outcome = Box::pin(chat.run(&mut state, &context, &mut teller)).await;
                 drop(open);
@@ -139,18 +204,8 @@ impl Begin<'_> {
         })
     }
 
-    fn chat(
-        &self,
-        executor: &pillion_core::executor::Executor,
-        registry: &Registry,
-        model: HttpModel,
-    ) -> ChatLoop {
-        let runner = PhpRunner {
-            executor: executor.clone(),
-            in_php: registry.names_in_php(),
-            switchboard: Arc::clone(registry.switchboard()),
-        };
-        ChatLoop::new(Arc::new(model), Arc::new(runner))
+    fn chat(&self, runner: Arc<dyn ToolRunner>, model: HttpModel) -> ChatLoop {
+        ChatLoop::new(Arc::new(model), runner)
             .with_tools(self.tools.clone())
             .with_options(self.settings.options.clone())
             .with_limits(self.settings.limits(self.model))
@@ -183,12 +238,7 @@ impl Here {
     /// # Errors
     /// What ends the chat as a whole: an exception of a signal handler, of a listener or of the
     /// logger, `exit()` in a tool, the end of the request.
-    pub fn next(
-        &self,
-        executor: Object<'_>,
-        clients: &Clients,
-        key: Option<&Zval>,
-    ) -> Result<Step, Failure> {
+    pub fn next(&self, executor: Object<'_>, company: &Company) -> Result<Step, Failure> {
         let registry = tool_executor::registry_value(executor)?;
         let (object, registry) = registry_of(&registry)?;
         let attendants = Attendants {
@@ -196,16 +246,17 @@ impl Here {
             object,
             hooks: Some(tool_executor::hooks_of(executor)?),
         };
-        let step = self.wait(&attendants, clients, key);
+        let step = self.wait(&attendants, executor, company);
         step.map_err(|failure| self.begun.tell_failure(attendants.hooks, failure))
     }
 
     fn wait(
         &self,
         attendants: &Attendants<'_>,
-        clients: &Clients,
-        key: Option<&Zval>,
+        executor: Object<'_>,
+        company: &Company,
     ) -> Result<Step, Failure> {
+        let clients = &company.clients;
         let lines = self.lines.iter().filter_map(|(line, _)| line.get());
         let _waits: Vec<_> = lines.map(Line::wait).collect();
         loop {
@@ -213,7 +264,10 @@ impl Here {
                 Event::Job(Errand::Said(kind, data)) => {
                     return Ok(Step::Said(kind.to_owned(), data));
                 }
-                Event::Job(Errand::Key(job)) => job.serve(|()| keys::ask(key))?,
+                Event::Job(Errand::Key(job)) => job.serve(|()| keys::ask(&company.key))?,
+                Event::Job(Errand::Calls(job)) => {
+                    job.serve(|calls| run(executor, calls, &company.context))?;
+                }
                 Event::Job(Errand::Work(work)) => {
                     execution::serve(attendants, &self.begun, work, |place, errand| {
                         let (Some(client), Some((line, connection))) =
@@ -268,6 +322,37 @@ impl Here {
     /// Whether this is the process that it runs in.
     pub fn is_ours(&self) -> bool {
         self.waiting.is_ours()
+    }
+}
+
+/// Runs calls by the method that the application has written.
+fn run(
+    executor: Object<'_>,
+    calls: &[ToolCall],
+    context: &Zval,
+) -> Result<Result<Vec<ToolResult>, ToolFailure>, Failure> {
+    let context = match context.is_null() {
+        true => list_of([]),
+        false => context.shallow_clone(),
+    };
+    let calls = calls.iter().map(tool_call::new_call);
+    let calls = list_of(calls.collect::<Result<Vec<_>, _>>()?);
+    let ran = executor.call("executeParallel", [calls, context]);
+    let results = ran.and_then(|ran| {
+        let results = ran.array().into_iter().flat_map(entries);
+        let results = results.map(|(_, result)| {
+            result_of(result.dereference())?.ok_or_else(|| {
+                let given = type_name(result.dereference());
+                Failure::error(format!("executeParallel() must give results, not {given}"))
+            })
+        });
+        results.collect::<Result<Vec<_>, _>>()
+    });
+    match results {
+        // What was given up on the way may have a destructor that throws.
+        Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
+        Ok(results) => Ok(Ok(results)),
+        Err(failure) => exception::into_tool_failure(failure).map(Err),
     }
 }
 

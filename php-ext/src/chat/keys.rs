@@ -6,19 +6,13 @@ use pillion_chat::{KeySource, ModelError, ModelErrorKind};
 use pillion_core::tool::ToolFailure;
 use secrecy::SecretString;
 
-use super::here::Errand;
+use super::here::{Errand, php};
 use crate::exception;
-use crate::wait::{Job, JobSender};
+use crate::wait::Job;
 use crate::zend::{Failure, call_callable, must_stop, type_name};
 
 /// The question for a key.
 pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
-
-tokio::task_local! {
-    /// The way to the PHP thread whose chat this task is: a model is shared by the chats of a
-    /// process, their callables are not.
-    pub(super) static PHP: JobSender<Errand>;
-}
 
 /// Asks the PHP thread of the chat.
 pub(super) struct KeyOfPhp;
@@ -27,8 +21,8 @@ pub(super) struct KeyOfPhp;
 impl KeySource for KeyOfPhp {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
         let unauthorized = |message: String| ModelError::new(ModelErrorKind::Unauthorized, message);
-        let php = PHP.try_with(Clone::clone);
-        let php = php.map_err(|_| unauthorized("No PHP thread can be asked for the key".into()))?;
+        let php = php()
+            .ok_or_else(|| unauthorized("No PHP thread can be asked for the key".to_owned()))?;
         let (job, answer) = Job::new(());
         php(Errand::Key(job));
         match answer.await {
@@ -49,10 +43,10 @@ impl KeySource for KeyOfPhp {
 ///
 /// # Errors
 /// What must end the PHP request.
-pub(super) fn ask(callable: Option<&Zval>) -> Result<Result<SecretString, ToolFailure>, Failure> {
-    let Some(callable) = callable else {
+pub(super) fn ask(callable: &Zval) -> Result<Result<SecretString, ToolFailure>, Failure> {
+    if callable.is_null() {
         return Ok(Err(ToolFailure::internal("there is none")));
-    };
+    }
     match call_callable(callable, []) {
         // What was given up on the way may have a destructor that throws.
         Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),

@@ -10,8 +10,7 @@ use ext_php_rs::types::Zval;
 use super::chat_answer::{NAME as ANSWER, new_answer};
 use super::chat_event::{self, NAME as EVENT};
 use super::tool_aware_chat;
-use super::tool_registry::Clients;
-use crate::chat::{Here, Step, There};
+use crate::chat::{Company, Here, Step, There};
 use crate::zend::{
     Call, Class, Failure, Hidden, Method, Object, Outcome, Property, State, StateClass, Type,
     bool_of, int_of, iterator, new_with_state, state_of, string_of,
@@ -20,8 +19,7 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\ChatStream";
 static CLASS: StateClass<Stream> = StateClass::new();
 
-/// The properties that PHP's garbage collector has to see. The clients of MCP servers are the
-/// hidden value.
+/// The properties that PHP's garbage collector has to see. The [`Company`] is the hidden value.
 const CHAT: &str = "chat";
 const CURRENT: &str = "current";
 const ANSWERED: &str = "answer";
@@ -77,7 +75,7 @@ fn no_constructor(_: &mut Call<'_>) -> Outcome {
 ///
 /// # Errors
 /// [`Failure::Pending`] when the engine cannot make the object.
-pub fn new_stream(chat: Object<'_>, running: Running, clients: &Clients) -> Outcome {
+pub fn new_stream(chat: Object<'_>, running: Running, company: Option<&Company>) -> Outcome {
     let stream = new_with_state(Stream {
         running: RefCell::new(Some(Rc::new(running))),
         state: RefCell::default(),
@@ -85,7 +83,9 @@ pub fn new_stream(chat: Object<'_>, running: Running, clients: &Clients) -> Outc
     })?;
     if let Some(object) = Object::of(&stream) {
         object.set(CLASS.get(), CHAT, chat.to_value());
-        Hidden::of::<Stream>(object)?.set(clients.to_value());
+        if let Some(company) = company {
+            Hidden::of::<Stream>(object)?.set(company.to_value());
+        }
     }
     Ok(stream)
 }
@@ -123,8 +123,8 @@ fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
         Running::Here(here) => {
             let chat = this.get(CLASS.get(), CHAT)?;
             let chat = Object::of(&chat).ok_or(Failure::Pending)?;
-            let clients = Clients::of(&Hidden::of::<Stream>(this)?.get());
-            tool_aware_chat::step(chat, here, &clients)
+            let company = Company::of(&Hidden::of::<Stream>(this)?.get());
+            tool_aware_chat::step(chat, here, &company)
         }
     }
 }

@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::chat_answer::{self, new_answer};
 use super::chat_stream::{self, Running, new_stream};
 use super::tool_definition::definition_of;
-use super::tool_registry::{Clients, registry_of};
+use super::tool_registry::registry_of;
 use super::{sidecar, tool_executor};
 use crate::chat::{
-    Begin, Done, Here, ModelSettings, Request, Settings, Step, messages_of, read_model,
+    Begin, Company, Done, Here, ModelSettings, Request, Settings, Step, messages_of, read_model,
     read_options,
 };
 use crate::context::context_argument;
@@ -147,9 +147,9 @@ fn send(call: &mut Call<'_>) -> Outcome {
             request(call, chat, model.as_deref())?.answer(&client)?
         }
         Place::Here(model) => {
-            let clients = clients_of(this)?;
-            let here = begin(call, chat, model, &clients, false)?;
-            to_the_end(this, &here, &clients)?
+            let company = company_of(call)?;
+            let here = begin(call, chat, model, &company, false)?;
+            to_the_end(this, &here, &company)?
         }
     };
     new_answer(&done)
@@ -162,19 +162,19 @@ fn stream(call: &mut Call<'_>) -> Outcome {
         Place::Sidecar(model) => {
             let client = client_of(this, chat)?;
             let there = request(call, chat, model.as_deref())?.stream(&client)?;
-            new_stream(this, Running::There(Box::new(there)), &Clients::default())
+            new_stream(this, Running::There(Box::new(there)), None)
         }
         Place::Here(model) => {
-            let clients = clients_of(this)?;
-            let here = begin(call, chat, model, &clients, true)?;
-            new_stream(this, Running::Here(here), &clients)
+            let company = company_of(call)?;
+            let here = begin(call, chat, model, &company, true)?;
+            new_stream(this, Running::Here(here), Some(&company))
         }
     }
 }
 
-fn to_the_end(this: Object<'_>, here: &Here, clients: &Clients) -> Result<Done, Failure> {
+fn to_the_end(this: Object<'_>, here: &Here, company: &Company) -> Result<Done, Failure> {
     loop {
-        if let Step::Done(done) = step(this, here, clients)? {
+        if let Step::Done(done) = step(this, here, company)? {
             return Ok(done);
         }
     }
@@ -184,11 +184,10 @@ fn to_the_end(this: Object<'_>, here: &Here, clients: &Clients) -> Result<Done, 
 ///
 /// # Errors
 /// As [`Here::next`].
-pub fn step(this: Object<'_>, here: &Here, clients: &Clients) -> Result<Step, Failure> {
+pub fn step(this: Object<'_>, here: &Here, company: &Company) -> Result<Step, Failure> {
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
-    let key = hidden(this, KEY)?;
-    here.next(executor, clients, Some(&key).filter(|key| !key.is_null()))
+    here.next(executor, company)
 }
 
 /// Tells that the calls of a chat which have begun have been given up.
@@ -249,20 +248,25 @@ fn request<'a>(
     })
 }
 
-/// The clients of MCP servers in the registry of the executor.
-fn clients_of(this: Object<'_>) -> Result<Clients, Failure> {
+/// What of PHP takes part in a chat of this object.
+fn company_of(call: &Call<'_>) -> Result<Company, Failure> {
+    let this = call.this();
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
     let registry = tool_executor::registry_value(executor)?;
     let (object, registry) = registry_of(&registry)?;
-    registry.clients(object)
+    Ok(Company {
+        clients: registry.clients(object)?,
+        context: call.value(2).map_or_else(Zval::new, Zval::shallow_clone),
+        key: hidden(this, KEY)?,
+    })
 }
 
 fn begin(
     call: &Call<'_>,
     chat: &Chat,
     model: &ModelSettings,
-    clients: &Clients,
+    company: &Company,
     streamed: bool,
 ) -> Result<Here, Failure> {
     let this = call.this();
@@ -283,7 +287,7 @@ fn begin(
         context,
         streamed,
     };
-    begin.start(executor, clients)
+    begin.start(executor, &company.clients)
 }
 
 /// What the model may see (H2): each tool is asked.

@@ -111,6 +111,11 @@ pub fn is_executor(object: Object<'_>) -> bool {
     object.instance_of(CLASS.get())
 }
 
+/// Whether the application has extended the class of an executor: its methods count then.
+pub fn is_extended(executor: Object<'_>) -> bool {
+    !std::ptr::eq(executor.class(), CLASS.get())
+}
+
 /// The engine's end of an executor.
 ///
 /// # Errors

@@ -4,7 +4,8 @@ namespace Pillion;
 
 /**
  * A language model that uses tools until it answers in words. The loop runs in this process, with
- * the tools of a `ToolExecutor`, or in the sidecar.
+ * the tools of a `ToolExecutor`, or in the sidecar. Of a class that extends `ToolExecutor` the method
+ * `executeParallel()` runs the calls.
  */
 class ToolAwareChat
 {

@@ -166,6 +166,35 @@ final class ChatTest extends TestCase
         self::assertSame(['The tools say: a.txt is gone', [['delete', 'ann']]], [$answer->text, $asked]);
     }
 
+    public function testC1TheMethodsOfAnExtendedExecutorRunTheCalls(): void
+    {
+        $executor = new class($this->registry) extends ToolExecutor {
+            /** @var list<array{list<string>, array<string, mixed>}> */
+            public array $batches = [];
+            public ?\Closure $instead = null;
+
+            public function executeParallel(array $calls, array $context = []): array
+            {
+                $this->batches[] = [array_column($calls, 'name'), $context];
+                return $this->instead === null ? parent::executeParallel($calls, $context) : ($this->instead)();
+            }
+        };
+        $chat = new ToolAwareChat($executor, ['base_url' => FakeLlm::url(), 'model' => 'fake', 'tools' => ['function_calling' => true]]);
+        $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"6 * 7\"}\ndelete {\"text\": \"a\"}";
+        $waiting = $chat->send($said, context: ['user' => 'ann']);
+        self::assertSame('awaiting_approval', $waiting->status);
+        self::assertSame([[['shout', 'calculator', 'delete'], ['user' => 'ann']]], $executor->batches);
+        $context = ['user' => 'ann', 'approved' => [$waiting->approvals[0]['id']]];
+        $stream = $chat->stream(state: $waiting->state, context: $context);
+        self::assertSame('The tools say: HI; 42; a is gone', $stream->getReturn()->text);
+        self::assertSame([['delete'], $context], $executor->batches[1]);
+
+        foreach (['has no result for each call' => fn () => [], 'must give results, not int' => fn () => [5], 'no luck' => fn () => throw new \DomainException('no luck')] as $why => $instead) {
+            $executor->instead = $instead;
+            self::assertStringContainsString($why, $chat->send('shout {"text": "hi"}')->text);
+        }
+    }
+
     public function testM2ADispatcherHearsOfCalls(): void
     {
         $events = [];

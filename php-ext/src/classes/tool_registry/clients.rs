@@ -7,7 +7,6 @@ use crate::zend::{Failure, Object, entries, list_of};
 
 /// The clients that MCP servers were registered with: their callbacks answer what the servers
 /// ask. An object is in here once.
-#[derive(Default)]
 pub struct Clients(Vec<Client>);
 
 /// One of them.
