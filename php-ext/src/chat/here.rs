@@ -1,4 +1,4 @@
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -93,6 +93,8 @@ pub struct Here {
     begun: Begun,
     kept: Arc<Mutex<ChatState>>,
     model: String,
+    /// PHP code of the chat runs.
+    is_serving: Cell<bool>,
 }
 
 /// A run that has ended.
@@ -201,6 +203,7 @@ impl Begin<'_> {
             begun: Begun::default(),
             kept,
             model: self.model.model.clone(),
+            is_serving: Cell::new(false),
         })
     }
 
@@ -247,6 +250,7 @@ impl Here {
             hooks: Some(tool_executor::hooks_of(executor)?),
         };
         let step = self.wait(&attendants, executor, company);
+        self.is_serving.set(false);
         step.map_err(|failure| self.begun.tell_failure(attendants.hooks, failure))
     }
 
@@ -260,7 +264,9 @@ impl Here {
         let lines = self.lines.iter().filter_map(|(line, _)| line.get());
         let _waits: Vec<_> = lines.map(Line::wait).collect();
         loop {
-            match self.waiting.next()? {
+            let event = self.waiting.next()?;
+            self.is_serving.set(true);
+            match event {
                 Event::Job(Errand::Said(kind, data)) => {
                     return Ok(Step::Said(kind.to_owned(), data));
                 }
@@ -292,6 +298,7 @@ impl Here {
                     return self.ended(ran).map(Step::Done);
                 }
             }
+            self.is_serving.set(false);
         }
     }
 
@@ -317,6 +324,11 @@ impl Here {
     pub fn tell_end(&self, executor: Object<'_>) -> Result<(), Failure> {
         self.begun
             .tell_cancelled(tool_executor::hooks_of(executor)?)
+    }
+
+    /// Whether PHP code of the chat runs, for which it waits.
+    pub fn is_serving(&self) -> bool {
+        self.is_serving.get() && self.is_ours()
     }
 
     /// Whether this is the process that it runs in.

@@ -93,6 +93,11 @@ pub fn new_stream(chat: Object<'_>, running: Running, company: Option<&Company>)
 /// Waits for the next event, or for the end.
 fn advance(this: Object<'_>) -> Result<(), Failure> {
     let stream = state_of::<Stream>(this)?;
+    if stream.waits_for_php() {
+        return Err(Failure::error(
+            "A chat cannot be waited for by a tool or a callable that it waits for itself",
+        ));
+    }
     this.set(CLASS.get(), CURRENT, Zval::new());
     let next = stream.position.get().map_or(0, |position| position + 1);
     stream.position.set(Some(next));
@@ -130,6 +135,12 @@ fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
 }
 
 impl Stream {
+    /// Whether it waits for PHP code, which would wait for it.
+    fn waits_for_php(&self) -> bool {
+        let running = self.running.borrow();
+        matches!(running.as_deref(), Some(Running::Here(here)) if here.is_serving())
+    }
+
     /// Gives the run up; what it takes to go on stays.
     fn leave(&self) -> Option<Rc<Running>> {
         let running = self.running.take()?;

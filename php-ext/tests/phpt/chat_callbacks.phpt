@@ -20,6 +20,7 @@ $registry->register(new ToolDefinition('throws', 'Throws'), fn () => throw new D
 $registry->register(new ToolDefinition('forks', 'Forks'), fn () => pcntl_fork());
 $registry->register(new ToolDefinition('again', 'Chats'), fn () => $chat->send('Hi from inside')->text);
 $registry->register(new ToolDefinition('unsets', 'Leaves the stream'), function () use (&$stream) { $stream = null; return 'left'; });
+$registry->register(new ToolDefinition('waits', 'Waits for its own chat'), function () use (&$stream) { $stream->next(); });
 $registry->register(new ToolDefinition('leave', 'Exits'), function () {
     $witness = new Witness;
     exit("bye\n");
@@ -31,6 +32,9 @@ $stream = $chat->stream('unsets {}');
 foreach ($stream as $event) {
     if ($event->type === 'done') echo $event->answer->text, "\n";
 }
+
+$stream = $chat->stream('waits {}');
+echo $stream->getReturn()->text, "\n";
 
 try {
     $text = $chat->send('forks {}')->text;
@@ -72,6 +76,7 @@ echo "not reached\n";
 --EXPECT--
 The tools say: {"error":"no luck"}; You said: Hi from inside
 The tools say: left
+The tools say: {"error":"A chat cannot be waited for by a tool or a callable that it waits for itself"}
 child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
 child: You said: Hi
 parent: the child ended with 3
