@@ -18,9 +18,9 @@ $model = ['base_url' => $url, 'model' => 'fake', 'tools' => ['function_calling' 
 $chat = new ToolAwareChat(new ToolExecutor($registry), $model);
 $registry->register(new ToolDefinition('throws', 'Throws'), fn () => throw new DomainException('no luck'));
 $registry->register(new ToolDefinition('forks', 'Forks'), fn () => pcntl_fork());
-$registry->register(new ToolDefinition('again', 'Chats'), fn () => $chat->send('Hi from inside')->text);
-$registry->register(new ToolDefinition('unsets', 'Leaves the stream'), function () use (&$stream) { $stream = null; return 'left'; });
-$registry->register(new ToolDefinition('waits', 'Waits for its own chat'), function () use (&$stream) { $stream->next(); });
+$registry->register(new ToolDefinition('again', 'Chats'), fn () => $GLOBALS['chat']->send('Hi from inside')->text);
+$registry->register(new ToolDefinition('unsets', 'Leaves the stream'), function () { $GLOBALS['stream'] = null; return 'left'; });
+$registry->register(new ToolDefinition('waits', 'Waits for its own chat'), function () { $GLOBALS['stream']->next(); });
 $registry->register(new ToolDefinition('leave', 'Exits'), function () {
     $witness = new Witness;
     exit("bye\n");
