@@ -3,6 +3,9 @@
 pub mod attributes;
 pub mod callable_tool;
 mod cancellation_token;
+pub mod chat_answer;
+mod chat_event;
+mod chat_stream;
 mod client_hooks;
 mod dmcp_tool;
 mod engine_tool;
@@ -13,11 +16,12 @@ pub mod mcp_sse_client;
 mod mcp_tool_adapter;
 pub mod progress;
 mod provider_format;
-mod sidecar;
+pub mod sidecar;
 mod token_store;
+mod tool_aware_chat;
 pub mod tool_call;
 pub mod tool_definition;
-mod tool_executor;
+pub mod tool_executor;
 pub mod tool_registry;
 pub mod tool_result;
 mod tool_stream;
@@ -47,5 +51,9 @@ pub fn register() -> Result<()> {
     tool_registry::register()?;
     tool_executor::register()?;
     provider_format::register()?;
-    sidecar::register()
+    sidecar::register()?;
+    chat_answer::register()?;
+    chat_event::register()?;
+    chat_stream::register()?;
+    tool_aware_chat::register()
 }

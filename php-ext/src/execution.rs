@@ -13,12 +13,12 @@ use pillion_core::executor::{Executor, ExecutorHooks};
 use pillion_core::tool::{CallContext, ToolCall, ToolResult};
 
 use crate::classes::tool_registry::Registry;
-use crate::mcp::Attendant;
 use crate::mcp::hooks::{self, Hooks};
+use crate::mcp::{Attendant, Errand};
 use crate::switchboard::{Serves, Switchboard, Work};
 use crate::wait::wait_serving;
 use crate::zend::{Failure, Object, must_stop};
-use notices::Begun;
+pub use notices::Begun;
 
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub struct Attendants<'a> {
 }
 
 impl Attendants<'_> {
-    fn serves(&self) -> Serves {
+    /// What of it is there.
+    pub fn serves(&self) -> Serves {
         let has = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
         Serves {
             approvals: has(hooks::APPROVE),
@@ -117,7 +118,13 @@ pub fn execute(
                 in_php.into_iter().chain(others).collect::<Vec<_>>()
             })
         },
-        |work| serve(attendants, &asked, &begun, work),
+        |work| {
+            serve(attendants, &begun, work, |place, errand| {
+                asked
+                    .get(place)
+                    .map_or(Ok(()), |client| client.serve(errand))
+            })
+        },
     )
     .map_err(|failure| begun.tell_failure(attendants.hooks, failure))?;
     asked.into_iter().try_for_each(Attendant::settle)?;
@@ -128,22 +135,21 @@ pub fn execute(
     Ok(ordered.into_iter().flatten().collect())
 }
 
-/// Does what the engine asks for, on the PHP thread.
-fn serve(
+/// Does what the engine asks for, on the PHP thread; `mcp` does what a client's server wants.
+///
+/// # Errors
+/// What must end the wait.
+pub fn serve(
     attendants: &Attendants<'_>,
-    asked: &[Attendant<'_>],
     begun: &Begun,
     work: Work,
+    mcp: impl FnOnce(usize, Errand) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     match work {
         Work::Run(job) => job.serve(|asked| run::run(attendants.object, asked))?,
         Work::Approve(job) => job.serve(|asked| approval::ask(attendants.hooks, asked))?,
         Work::Enter(job) => job.serve(|asked| gate::ask(attendants.hooks, asked))?,
-        Work::Mcp(place, errand) => {
-            if let Some(client) = asked.get(place) {
-                client.serve(errand)?;
-            }
-        }
+        Work::Mcp(place, errand) => mcp(place, errand)?,
         Work::Notice(notice) => {
             if let Some(hooks) = attendants.hooks {
                 begun.pass_on(hooks, &notice)?;

@@ -11,6 +11,7 @@
 
 #![expect(unsafe_code, reason = "Zend's API is C")]
 
+mod chat;
 mod classes;
 mod context;
 mod exception;

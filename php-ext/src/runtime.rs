@@ -31,6 +31,7 @@ use std::time::Duration;
 pub use bound::Bound;
 pub use engine::{Engine, Unattended};
 use futures_util::future::join_all;
+use pillion_chat::HttpModel;
 use pillion_client::Client;
 use pillion_core::mcp::McpClient;
 use pillion_core::tool::ErrorCode;
@@ -52,6 +53,7 @@ const LAST_WORDS: Duration = Duration::from_millis(50);
 struct Process {
     engine: Arc<Engine>,
     sessions: Sessions,
+    models: Recent<String, HttpModel>,
 }
 
 static PROCESS: Mutex<Option<Bound<Process>>> = Mutex::new(None);
@@ -63,7 +65,11 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     if slot.as_ref().is_none_or(|process| process.get().is_none()) {
         let engine = start()?;
         let sessions = Sessions::new(&engine, settings::max_sessions(), settings::session_idle());
-        *slot = Some(Bound::new(Process { engine, sessions }));
+        *slot = Some(Bound::new(Process {
+            engine,
+            sessions,
+            models: Recent::new(16),
+        }));
     }
     let process = slot.as_mut().and_then(Bound::get_mut);
     process
@@ -152,6 +158,25 @@ pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
     Ok(connection.client().clone())
 }
 
+/// The language model of that identity, made if it is not there: its connections stay open from
+/// one request to the next.
+///
+/// # Errors
+/// What `make` fails with, and as [`engine`].
+pub fn language_model(
+    identity: &str,
+    make: impl FnOnce() -> Result<HttpModel, Failure>,
+) -> Result<HttpModel, Failure> {
+    let identity = identity.to_owned();
+    let known = with_process(|process| process.models.get(&identity).cloned())?;
+    if let Some(model) = known {
+        return Ok(model);
+    }
+    let model = make()?;
+    with_process(|process| process.models.add(identity, model.clone()))?;
+    Ok(model)
+}
+
 /// What `phpinfo()` shows of this process.
 pub struct Status {
     /// MCP sessions that are kept for later requests.
@@ -184,12 +209,17 @@ pub fn shut_down() {
         let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         slot.take().and_then(Bound::into_inner)
     };
-    let Some(Process { engine, sessions }) = process else {
+    let Some(Process {
+        engine,
+        sessions,
+        models,
+    }) = process
+    else {
         return;
     };
     // A panic has been written to the error stream; there is nobody else to tell.
     let _ = catch_unwind(AssertUnwindSafe(|| say_goodbye(&engine, &sessions)));
-    drop(sessions);
+    drop((sessions, models));
     engine.stop();
 }
 

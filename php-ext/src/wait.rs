@@ -177,6 +177,11 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
         })
     }
 
+    /// Whether this is the process that the work runs in.
+    pub fn is_ours(&self) -> bool {
+        self.inner.get().is_some()
+    }
+
     /// PHP does something else now.
     fn leave(&self) {
         if let Some(inner) = self.inner.get() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::HeaderMap;
 use pillion_core::egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use pillion_core::provider::Provider;
 use secrecy::{ExposeSecret, SecretString};
@@ -51,6 +52,8 @@ pub struct HttpModelConfig {
     pub base_url: Url,
     /// Where the key comes from; none where there is none to be sent.
     pub key: Option<Arc<dyn KeySource>>,
+    /// More headers of every request. Their values may be credentials, and are in no text.
+    pub headers: HeaderMap,
     /// Where requests may go beside.
     pub egress: EgressPolicy,
     /// The longest time of an answer with all repetitions, if the turn's deadline is not sooner.
@@ -76,12 +79,23 @@ impl HttpModelConfig {
             model: model.into(),
             base_url,
             key: None,
+            headers: HeaderMap::new(),
             egress: EgressPolicy::default(),
             timeout: Duration::from_secs(300),
             max_retries: 2,
             retry_pause: Duration::from_millis(500),
             max_answer_bytes: 32 * 1024 * 1024,
             max_event_bytes: 8 * 1024 * 1024,
+        }
+    }
+
+    /// Where the provider itself answers.
+    #[must_use]
+    pub fn own_url(provider: Provider) -> &'static str {
+        match provider {
+            Provider::Anthropic => "https://api.anthropic.com/v1",
+            Provider::Google => "https://generativelanguage.googleapis.com/v1beta",
+            _ => "https://api.openai.com/v1",
         }
     }
 
@@ -153,7 +167,14 @@ impl HttpModel {
             reading::read(&*self.dialect, answer, limits, turn.stream, listener).await
         };
         let answered = answered.await;
-        answered.map_err(|failed| failed.without(key.as_ref()))
+        answered.map_err(|failed| {
+            let key = key.as_ref().map(ExposeSecret::expose_secret);
+            let headers = self.config.headers.values();
+            let headers = headers.filter_map(|value| value.to_str().ok());
+            key.into_iter()
+                .chain(headers)
+                .fold(failed, FailedAttempt::without)
+        })
     }
 
     fn request(
@@ -166,6 +187,7 @@ impl HttpModel {
         let mut request = HttpRequest::post(below(&self.config.base_url, &path), body);
         request.headers = self.dialect.headers(key.map(ExposeSecret::expose_secret))?;
         request.headers.extend(self.dialect.headers_of(turn));
+        request.headers.extend(self.config.headers.clone());
         Ok(request)
     }
 
@@ -230,9 +252,8 @@ struct FailedAttempt {
 }
 
 impl FailedAttempt {
-    /// The same with the key left out of its text, should the provider have repeated it.
-    fn without(mut self, key: Option<&SecretString>) -> Self {
-        let key = key.map_or("", |key| key.expose_secret());
+    /// The same with a key left out of its text, should the provider have repeated it.
+    fn without(mut self, key: &str) -> Self {
         if !key.is_empty() && self.error.message.contains(key) {
             self.error.message = self.error.message.replace(key, "(key)");
         }

@@ -15,6 +15,7 @@ mod limits;
 mod listener;
 mod model;
 mod runner;
+mod shown;
 mod state;
 
 pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop};
@@ -24,6 +25,7 @@ pub use limits::{ChatLimits, LimitReached};
 pub use listener::{ChatEvent, ChatListener};
 pub use model::{Answer, Conversation, Delta, Finish, LanguageModel, Turn, TurnOptions, Usage};
 pub use runner::ToolRunner;
+pub use shown::shown_arguments;
 pub use state::{ChatState, WaitingCall};
 
 /// Runs the examples of the guide.

@@ -1,4 +1,5 @@
 mod builder;
+mod stream;
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +7,11 @@ use parking_lot::Mutex;
 use pillion_wire::{Answer, BatchAnswer, BatchRequest, Health, SchemaList, Status, ToolList};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::Agent;
-use ureq::http::{HeaderValue, Request};
+use ureq::http::{HeaderValue, Request, Response};
+use ureq::{Agent, Body};
 
 pub use builder::ClientBuilder;
+pub use stream::Stream;
 
 use crate::transport::{ConnectError, InterruptHook, Interrupted, NoResolver, UnixConnector};
 use crate::{Caller, ClientError, Raw};
@@ -132,6 +134,38 @@ impl Client {
         body: Option<&[u8]>,
         caller: &Caller,
     ) -> Result<(u16, Vec<u8>), ClientError> {
+        let mut response = self.ask(method, path, body, caller)?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(self.settings.max_response_bytes)
+            .read_to_vec()
+            .map_err(|error| self.settings.translate(error))?;
+        Ok((response.status().as_u16(), body))
+    }
+
+    /// As [`send_as`](Self::send_as) by `POST`, for an answer that is read as it comes.
+    pub(crate) fn send_for_stream(
+        &self,
+        path: &str,
+        body: &[u8],
+        caller: &Caller,
+    ) -> Result<(u16, Stream), ClientError> {
+        let response = self.ask("POST", path, Some(body), caller)?;
+        let status = response.status().as_u16();
+        let body = response.into_body().into_with_config();
+        let reader = body.limit(self.settings.max_response_bytes).reader();
+        Ok((status, Stream::new(self.settings.clone(), reader)))
+    }
+
+    /// Sends one request and waits for the head of its answer.
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        caller: &Caller,
+    ) -> Result<Response<Body>, ClientError> {
         let agent = self.agent();
         let mut request = Request::builder()
             .method(method)
@@ -152,14 +186,7 @@ impl Client {
                 .map_err(ureq::Error::from)
                 .and_then(|request| agent.run(request)),
         };
-        let mut response = response.map_err(|error| self.translate(error))?;
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(self.settings.max_response_bytes)
-            .read_to_vec()
-            .map_err(|error| self.translate(error))?;
-        Ok((response.status().as_u16(), body))
+        response.map_err(|error| self.settings.translate(error))
     }
 
     fn agent(&self) -> Agent {
@@ -176,12 +203,15 @@ impl Client {
             }
         }
     }
+}
 
+impl ClientBuilder {
+    /// What `ureq` says, in our words.
     fn translate(&self, error: ureq::Error) -> ClientError {
-        let path = || self.settings.path.clone();
+        let path = || self.path.clone();
         match error {
             ureq::Error::Timeout(_) => ClientError::Timeout {
-                after: self.settings.timeout,
+                after: self.timeout,
             },
             ureq::Error::BodyExceedsLimit(limit_bytes) => ClientError::TooLarge { limit_bytes },
             ureq::Error::Io(source) if is_interrupt(&source) => ClientError::Interrupted,

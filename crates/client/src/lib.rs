@@ -29,7 +29,7 @@ mod socket_path;
 mod transport;
 
 pub use caller::Caller;
-pub use client::{Client, ClientBuilder};
+pub use client::{Client, ClientBuilder, Stream};
 pub use error::ClientError;
 pub use raw::Raw;
 pub use socket_path::{SOCKET_VARIABLE, default_socket_path};

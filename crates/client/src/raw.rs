@@ -3,7 +3,7 @@ mod servers;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use pillion_wire::{Failure, route};
 
-use crate::{Caller, Client, ClientError};
+use crate::{Caller, Client, ClientError, Stream};
 
 /// The calls of a [`Client`] without the decoding: bodies are JSON as bytes, both ways.
 /// Made by [`Client::raw`].
@@ -272,6 +272,33 @@ impl<'a> Raw<'a> {
         self.post(&format!("{}{id}", route::CHAT), body, caller)
     }
 
+    /// As [`chat`](Self::chat), with a body that asks for a stream: its events as they come.
+    ///
+    /// # Errors
+    /// As [`chat`](Self::chat).
+    pub fn chat_events(
+        &self,
+        id: Option<&str>,
+        body: &[u8],
+        caller: &Caller,
+    ) -> Result<Stream, ClientError> {
+        let id = utf8_percent_encode(id.unwrap_or_default(), SEGMENT);
+        let path = format!("{}{id}", route::CHAT);
+        let (status, mut stream) = self.client.send_for_stream(&path, body, caller)?;
+        if (200..300).contains(&status) {
+            return Ok(stream);
+        }
+        let mut refusal = Vec::new();
+        let mut piece = [0; 4096];
+        loop {
+            match stream.read(&mut piece)? {
+                0 => break,
+                read => refusal.extend_from_slice(&piece[..read]),
+            }
+        }
+        Err(refused(status, &refusal))
+    }
+
     /// `GET /api/v1/pins/` with this query, as a [`PinList`](pillion_wire::PinList).
     ///
     /// # Errors
@@ -354,12 +381,17 @@ fn body_of(status: u16, body: Vec<u8>) -> Result<Vec<u8>, ClientError> {
     if (200..300).contains(&status) {
         return Ok(body);
     }
-    match serde_json::from_slice::<Failure>(&body) {
-        Ok(failure) => Err(ClientError::Status {
+    Err(refused(status, &body))
+}
+
+/// What an answer says that is no success.
+fn refused(status: u16, body: &[u8]) -> ClientError {
+    match serde_json::from_slice::<Failure>(body) {
+        Ok(failure) => ClientError::Status {
             status,
             failure: Box::new(failure),
-        }),
-        Err(source) => Err(ClientError::Decode { status, source }),
+        },
+        Err(source) => ClientError::Decode { status, source },
     }
 }
 

@@ -24,7 +24,6 @@ use crate::app::App;
 use crate::models::Model;
 use crate::moment::text_of;
 use crate::visibility::Visibility;
-pub(crate) use answer::{approval, finish_reason, read as arguments_of};
 pub(crate) use error::ChatRefusal;
 use keeper::Keeper;
 pub(crate) use keeper::Listener;

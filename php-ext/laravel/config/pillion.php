@@ -53,7 +53,8 @@ return [
     |
     | Classes with Pillion\ToolInterface or the attribute #[Pillion\AsTool] are found
     | in the folders of `discover` (path => namespace); `classes` names others.
-    | `builtins` is true for all of calculator, get_time and roll_dice, or a list.
+    | `builtins` is true for all of calculator, get_time and roll_dice, and for the
+    | `services` that have settings here (docs/BUILTINS.md), or a list.
     |
     */
 
@@ -63,6 +64,10 @@ return [
         ],
         'classes' => [],
         'builtins' => true,
+        'services' => [
+            // 'get_weather' => [],                                            // Open-Meteo
+            // 'web_search' => ['provider' => 'brave', 'api_key_env' => 'BRAVE_SEARCH_API_KEY'],
+        ],
         'aliases' => [
             // 'time_tool' => 'get_time',
         ],
@@ -79,10 +84,15 @@ return [
     | either sees no tools, unless `default_model` says otherwise: what is allowed there is
     | allowed to every name that reaches forModel(), so name the tools in `enabled_tools`.
     |
+    | For Pillion::chat() an entry says where the model is: `provider` (openai, openai-responses,
+    | anthropic, google), or the `base_url` of what speaks like one of them (`api`), `model` (the
+    | provider's name of it, where that is another) and `api_key`.
+    |
     */
 
     'models' => [
         // 'gpt-4.1' => ['provider' => 'openai', 'function_calling' => true, 'mcp' => true, 'enabled_tools' => []],
+        // 'local' => ['base_url' => 'http://127.0.0.1:11434/v1', 'model' => 'llama3.2', 'api_key' => env('LLM_KEY'), 'function_calling' => true],
     ],
 
     'model_lists' => 'model_lists',
@@ -92,6 +102,23 @@ return [
         'function_calling' => false,
         'mcp' => false,
         'enabled_tools' => [],
+    ],
+
+    /*
+    |--------------------------------------------------------------------------
+    | Chats
+    |--------------------------------------------------------------------------
+    |
+    | Of Pillion::chat(). `in` is process (the tools of this application; needs the extension) or
+    | sidecar (its models and tools). `model` is that of whoever names none. `options` are those
+    | of Pillion\ToolAwareChat: system, temperature, max_output_tokens, timeout in seconds, ...
+    |
+    */
+
+    'chat' => [
+        'in' => env('PILLION_CHAT_IN', 'process'),
+        'model' => env('PILLION_CHAT_MODEL'),
+        'options' => [],
     ],
 
     /*

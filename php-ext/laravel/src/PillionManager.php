@@ -6,7 +6,11 @@ namespace Pillion\Laravel;
 
 use Illuminate\Container\Container;
 use Illuminate\Support\Collection;
+use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Approvals\Approvals;
+use Pillion\Laravel\Chat\Chat;
+use Pillion\Laravel\Chat\Chats;
+use Pillion\Laravel\Chat\FakeChat;
 use Pillion\Laravel\Execution\Calls;
 use Pillion\Laravel\Execution\Executor;
 use Pillion\Laravel\Models\Capabilities;
@@ -17,6 +21,7 @@ use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Testing\PillionFake;
 use Pillion\Laravel\Testing\ResultSequence;
 use Pillion\Sidecar;
+use Pillion\ToolAwareChat;
 use Pillion\ToolCall;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
@@ -148,6 +153,42 @@ class PillionManager
             Workshop::current()->executor($identity, $withServers),
             (int) self::config('limits.max_rounds', 5),
         );
+    }
+
+    /**
+     * Chats with a model that uses tools until it answers in words, for the user and tenant of this moment.
+     *
+     * @param string|array<string, mixed>|null $model   one of `pillion.models` or of the lists, or an entry
+     *        like theirs; null for `pillion.chat.model`. In the sidecar a name of one of its own
+     * @param array<string, mixed>             $options of {@see ToolAwareChat}, over those of the configuration
+     *
+     * @throws \Pillion\Exception\InvalidInputException when there is no such model
+     */
+    public function chat(string|array|null $model = null, array $options = []): Chat
+    {
+        $chats = self::make(Chats::class);
+        $identity = $this->identity();
+        $name = $model ?? $chats->defaultModel();
+        if ($chats->inSidecar()) {
+            return new Chat(function () use ($chats, $name, $options): ToolAwareChat {
+                self::hooks()->fake?->refuse('the sidecar');
+                return new ToolAwareChat(Workshop::current()->sidecar(), $name, $chats->options($options));
+            }, $identity->user);
+        }
+        if ($name === null) {
+            throw new InvalidInputException('Pillion::chat() needs the name of a model, or pillion.chat.model');
+        }
+        $entry = $chats->model($name);
+        return new Chat(function () use ($chats, $identity, $entry, $options): ToolAwareChat|FakeChat {
+            $fake = self::hooks()->fake;
+            if ($fake?->isModel()) {
+                $tools = (new self($identity->user ?? '', $identity->tenant ?? ''))->forModel($entry);
+                return new FakeChat($fake, $tools, (string) ($entry['model'] ?? $entry['id'] ?? ''));
+            }
+            $fake?->refuse('a language model');
+            $executor = Workshop::current()->executor($identity, Capabilities::wantsServers($entry));
+            return new ToolAwareChat($executor, $entry, $chats->options($options));
+        }, $identity->user);
     }
 
     /** @param mixed $user a model or its key; null for nobody */

@@ -14,6 +14,7 @@ use InvalidArgumentException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Approvals\CacheApprovalStore;
 use Pillion\Laravel\Approvals\DatabaseApprovalStore;
+use Pillion\Laravel\Chat\Chats;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Servers\OpenClients;
@@ -51,6 +52,10 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make(Hooks::class)->tenant(),
         ));
         $this->app->bind(ModelDirectory::class, fn (Container $app) => new ModelDirectory($app->make('config')));
+        $this->app->bind(Chats::class, fn (Container $app) => new Chats(
+            $app->make('config'),
+            $app->make(ModelDirectory::class),
+        ));
         $this->app->bind(ServerDirectory::class, fn (Container $app) => new ServerDirectory(
             $app->make('config'),
             $app->make(LeftOut::class),

@@ -40,6 +40,13 @@ final class ModelToolsTest extends TestCase
         self::assertCount(4, Pillion::forModel('with.dots'));
     }
 
+    public function test_d6_tools_of_services_are_there_where_the_configuration_has_them(): void
+    {
+        $model = ['function_calling' => true, 'enabled_tools' => ['calculator', 'get_weather']];
+        $this->configure(['tools.services' => ['get_weather' => []]]);
+        self::assertSame(['calculator', 'get_weather'], Pillion::forModel($model)->names());
+    }
+
     public function test_h2_a_model_in_no_list_sees_and_calls_nothing_unless_the_configuration_says_so(): void
     {
         $call = ['id' => 'a', 'name' => 'calculator', 'arguments' => ['expression' => '6 * 7']];

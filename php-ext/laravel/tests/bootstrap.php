@@ -12,7 +12,7 @@ if (is_file($installed)) {
 }
 
 // What the extension's own tests start too.
-foreach (['FakeServer', 'FakeSidecar', 'ServerScript', 'SidecarProcess'] as $class) {
+foreach (['FakeLlm', 'FakeServer', 'FakeSidecar', 'ServerScript', 'SidecarProcess'] as $class) {
     require __DIR__ . "/../../tests/php/Support/$class.php";
 }
 

@@ -34,11 +34,20 @@ class ToolRegistry implements \Countable
         $this->pipeline = new Pipeline($this->entries, new Options([]));
     }
 
-    /** A new registry with `calculator`, `get_time` and `roll_dice`, which the sidecar runs. */
-    public static function withBuiltins(): ToolRegistry
+    /**
+     * A new registry with `calculator`, `get_time` and `roll_dice`,
+     * and those tools that ask a service over the network for which there are settings, which may be empty:
+     * `get_weather` asks Open-Meteo unless they say otherwise, `web_search` is not offered without a provider.
+     *
+     * @param array{get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
+     *
+     * @throws Exception\InvalidInputException for a setting that makes no sense
+     * @throws Exception\UnavailableException  for settings that are not empty: the sidecar runs these tools, and has its own
+     */
+    public static function withBuiltins(#[\SensitiveParameter] array $services = []): ToolRegistry
     {
         $registry = new self();
-        foreach (Builtins::all() as $tool) {
+        foreach ([...Builtins::all(), ...Builtins::services($services)] as $tool) {
             $registry->register($tool);
         }
         return $registry;

@@ -3,7 +3,7 @@
 mod answer;
 
 use std::iter::repeat_with;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
@@ -20,8 +20,8 @@ use crate::context::context_argument;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
 use crate::zend::{
-    Call, Class, Failure, Method, Outcome, Parameter, State, StateClass, Type, bool_of, construct,
-    entries, list_of, noted_interrupt, state_of, string_of,
+    Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, bool_of,
+    construct, entries, list_of, noted_interrupt, state_of, string_of,
 };
 use crate::{runtime, settings};
 use answer::Answer;
@@ -317,7 +317,11 @@ fn asked_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     asked.collect()
 }
 
-fn caller_argument(call: &Call<'_>, index: usize) -> Result<Caller, Failure> {
+/// On whose behalf a request is made, as the array `$context` says it.
+///
+/// # Errors
+/// An `InvalidInputException` that names the key.
+pub fn caller_argument(call: &Call<'_>, index: usize) -> Result<Caller, Failure> {
     let context = context_argument(call, index)?;
     let mut caller = Caller::default();
     if let Some(user) = context.user {
@@ -366,10 +370,28 @@ fn ask<R>(
 ) -> Result<R, Failure> {
     let sidecar = state_of::<Sidecar>(call.this())?;
     let client = runtime::sidecar(&sidecar.socket, sidecar.timeout);
-    request(&client).map_err(|error| match error {
+    request(&client).map_err(|error| failure_of(&error))
+}
+
+/// Why there is no answer.
+pub fn failure_of(error: &ClientError) -> Failure {
+    match error {
         ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
-        error => exception::of_client(&error),
-    })
+        error => exception::of_client(error),
+    }
+}
+
+/// Whether an object is a `Sidecar`.
+pub fn is_sidecar(object: Object<'_>) -> bool {
+    object.instance_of(CLASS.get())
+}
+
+/// Where a sidecar listens.
+///
+/// # Errors
+/// An `Error` when the object is not constructed.
+pub fn socket_of(sidecar: Object<'_>) -> Result<&Path, Failure> {
+    Ok(&state_of::<Sidecar>(sidecar)?.socket)
 }
 
 fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {

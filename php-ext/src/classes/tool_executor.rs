@@ -106,6 +106,33 @@ pub fn hooks_of(executor: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::of::<ToolExecutor>(executor)
 }
 
+/// Whether an object is a `ToolExecutor`.
+pub fn is_executor(object: Object<'_>) -> bool {
+    object.instance_of(CLASS.get())
+}
+
+/// Whether the application has extended the class of an executor: its methods count then.
+pub fn is_extended(executor: Object<'_>) -> bool {
+    !std::ptr::eq(executor.class(), CLASS.get())
+}
+
+/// The engine's end of an executor.
+///
+/// # Errors
+/// An `Error` when the object is not constructed.
+pub fn executor_of(executor: Object<'_>) -> Result<&Executor, Failure> {
+    Ok(&state_of::<ToolExecutor>(executor)?.executor)
+}
+
+/// The registry of an executor.
+///
+/// # Errors
+/// An `Error` when the object is not constructed.
+pub fn registry_value(executor: Object<'_>) -> Outcome {
+    state_of::<ToolExecutor>(executor)?;
+    executor.get(CLASS.get(), "registry")
+}
+
 fn execute(call: &mut Call<'_>) -> Outcome {
     let single = call
         .value(0)

@@ -4,9 +4,10 @@ mod clients;
 mod lookup;
 mod offer;
 mod registration;
+mod services;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
@@ -131,6 +132,11 @@ impl Registry {
             .is_some_and(|tool| self.php_tool(tool.name().as_str()).is_some())
     }
 
+    /// The names of the tools that are PHP code.
+    pub fn names_in_php(&self) -> HashSet<String> {
+        self.in_php.borrow().keys().cloned().collect()
+    }
+
     /// The number of the tool in PHP that has this name now.
     pub fn php_tool(&self, name: &str) -> Option<u64> {
         self.in_php.borrow().get(name).copied()
@@ -154,6 +160,7 @@ pub(super) fn register() -> ZendResult<()> {
         .method(
             Method::new("withBuiltins", registration::with_builtins)
                 .make_static()
+                .parameters(&[Parameter::optional("services", Type::ARRAY, "[]").sensitive()])
                 .returns(Type::class(NAME)),
         )
         .method(

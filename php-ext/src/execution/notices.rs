@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pillion_core::executor::Observer;
-use pillion_core::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
 use serde_json::json;
 
 use crate::classes::event::{self, Ended};
@@ -75,7 +75,7 @@ fn server_of(origin: Option<&ToolOrigin>) -> Option<String> {
 
 /// The calls of an execution that have begun and not ended.
 #[derive(Default)]
-pub(super) struct Begun(RefCell<Vec<(Notice, Instant)>>);
+pub struct Begun(RefCell<Vec<(Notice, Instant)>>);
 
 impl Begun {
     /// Passes a notice on.
@@ -94,8 +94,19 @@ impl Begun {
         pass_on(hooks, notice)
     }
 
+    /// Tells that the calls which have begun have been given up.
+    ///
+    /// # Errors
+    /// What a listener or the logger throws.
+    pub fn tell_cancelled(&self, hooks: Hooks<'_>) -> Result<(), Failure> {
+        self.0.take().into_iter().try_for_each(|(notice, started)| {
+            let ended = Some((Some(ErrorCode::Cancelled), started.elapsed()));
+            pass_on(hooks, &Notice { ended, ..notice })
+        })
+    }
+
     /// Tells that the calls which have begun have ended by a failure, which goes on afterwards.
-    pub(super) fn tell_failure(&self, hooks: Option<Hooks<'_>>, failure: Failure) -> Failure {
+    pub fn tell_failure(&self, hooks: Option<Hooks<'_>>, failure: Failure) -> Failure {
         let Some(hooks) = hooks else { return failure };
         self.0
             .take()

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Tests;
 
 use Pillion\Tests\Support\Examples;
+use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\McpServer;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
@@ -30,8 +31,11 @@ final class DocsTest extends TestCase
     public function testAnExamplePrintsWhatThePageSays(string $code, string $printed): void
     {
         $code = str_replace('https://mcp.example.org/mcp', McpServer::url(), $code);
+        if (str_contains($code, 'llm.example.org')) {
+            $code = str_replace('https://llm.example.org/v1', FakeLlm::url(), $code);
+        }
         if (str_contains($code, 'pillion.sock')) {
-            self::$sidecar ??= new SidecarProcess([], ['PILLION__TOOLS__ROLL_DICE__REQUIRE_APPROVAL' => 'always']);
+            self::$sidecar ??= new SidecarProcess([], FakeLlm::forSidecar() + ['PILLION__TOOLS__ROLL_DICE__REQUIRE_APPROVAL' => 'always']);
             $code = str_replace('/run/pillion/pillion.sock', self::$sidecar->socket, $code);
         }
         $ran = Process::php($code, ['-d', 'pillion.log_level=off']);

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
+use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SessionServer;
@@ -26,7 +27,7 @@ final class LeakTest extends TestCase
     public static function setUpBeforeClass(): void
     {
         self::$sessions = new SessionServer();
-        self::$sidecar = new SidecarProcess();
+        self::$sidecar = new SidecarProcess([], FakeLlm::forSidecar());
     }
 
     public static function tearDownAfterClass(): void
@@ -48,6 +49,8 @@ final class LeakTest extends TestCase
             'tools' => ['tools', 10_000],
             'tool failures' => ['tool failures', 10_000],
             'cycles' => ['cycles', 10_000],
+            'chats' => ['chats', 500],
+            'chats in the sidecar' => ['chats in the sidecar', 500],
             'sidecar' => ['sidecar', 10_000],
             'sidecar failures' => ['sidecar failures', 3_000],
         ];
@@ -60,7 +63,7 @@ final class LeakTest extends TestCase
         $ran = Process::run([
             PHP_BINARY, '-n', '-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'pillion.log_level=off',
             '-d', 'pillion.max_sessions=8', '-d', 'memory_limit=256M', __DIR__ . '/Support/leak.php',
-            $kind, $calls, FakeServer::url(), self::$sessions->url, self::$sidecar->socket,
+            $kind, $calls, FakeServer::url(), self::$sessions->url, self::$sidecar->socket, FakeLlm::url(),
         ]);
         self::assertSame(['', 0], [$ran['errors'], $ran['exit']], $ran['output']);
         $grown = json_decode($ran['output'], true, flags: JSON_THROW_ON_ERROR);

@@ -17,6 +17,7 @@ if ($library) {
 }
 
 require __DIR__ . '/Support/Examples.php';
+require __DIR__ . '/Support/FakeLlm.php';
 require __DIR__ . '/Support/FakeServer.php';
 require __DIR__ . '/Support/FakeSidecar.php';
 require __DIR__ . '/Support/FastCgi.php';

@@ -2,7 +2,7 @@
 Cycles through registries, executors and callables are collected
 --FILE--
 <?php
-use Pillion\{AsTool, ToolDefinition, ToolExecutor, ToolRegistry};
+use Pillion\{AsTool, ToolAwareChat, ToolDefinition, ToolExecutor, ToolRegistry};
 
 class Witness { public static int $alive = 0; function __construct() { self::$alive++; } function __destruct() { self::$alive--; } }
 
@@ -24,7 +24,9 @@ function cycle(): void {
     $held = new Held;
     $registry->registerObject($held);
     $executor->setLogger($held)->setEventDispatcher($held);
-    $held->all = [$registry, $executor, new Witness];
+    // Through the callable that gives the key of a chat.
+    $chat = new ToolAwareChat($executor, ['base_url' => 'http://127.0.0.1:1/v1', 'model' => 'x', 'api_key' => function () use (&$chat) { return $chat && new Witness; }]);
+    $held->all = [$chat, $registry, $executor, new Witness];
     $definition = ToolDefinition::fromCallable([$held, 'run'], 'again');
     $registry->register($definition, [$held, 'run']);
 }

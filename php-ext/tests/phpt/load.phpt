@@ -15,6 +15,9 @@ pillion 1
 Pillion\AsTool
 Pillion\CallableTool
 Pillion\CancellationToken
+Pillion\ChatAnswer
+Pillion\ChatEvent
+Pillion\ChatStream
 Pillion\DmcpTool
 Pillion\Event\ServerConnected
 Pillion\Event\ToolCallFinished
@@ -45,6 +48,7 @@ Pillion\Progress
 Pillion\ProviderFormat
 Pillion\Sidecar
 Pillion\TokenStore
+Pillion\ToolAwareChat
 Pillion\ToolCall
 Pillion\ToolDefinition
 Pillion\ToolExecutor

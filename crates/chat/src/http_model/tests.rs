@@ -118,6 +118,20 @@ async fn h4_a_key_that_a_server_repeats_is_left_out() {
 }
 
 #[tokio::test]
+async fn h4_headers_go_with_each_request_and_are_not_repeated() {
+    let refusal = LlmAnswer::refusal("400 Bad Request", "odd", &format!("Not for {KEY}"));
+    let llm = FakeLlm::start([refusal]).await;
+    let mut config = config(&llm);
+    let value = http::HeaderValue::from_static(KEY);
+    config.headers.insert("x-team", value);
+    assert!(!format!("{config:?}").contains(KEY));
+    let error = error(config, false).await;
+    assert!(error.message.contains("Not for"), "{error}");
+    assert!(!error.message.contains(KEY), "{error}");
+    assert_eq!(llm.requests.all()[0].header("x-team"), KEY);
+}
+
+#[tokio::test]
 async fn h4_a_provider_that_is_busy_is_asked_again() {
     let llm = FakeLlm::start([
         LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")

@@ -1,6 +1,6 @@
 //! How a chat goes, as the API says it.
 
-use pillion_chat::{ChatError, Finish, LimitReached, WaitingCall};
+use pillion_chat::{ChatError, WaitingCall, shown_arguments};
 use pillion_core::tool::ToolResult;
 use pillion_wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
 use serde_json::Value;
@@ -27,10 +27,10 @@ pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAn
         model: kept.model.clone(),
         status: status.to_owned(),
         content: answer.map(|answer| answer.text.clone()),
-        finish_reason: answer.map(|answer| finish_reason(&answer.finish).to_owned()),
+        finish_reason: answer.map(|answer| answer.finish.reason().to_owned()),
         limit_reached: answer
             .and_then(|answer| answer.limit_reached)
-            .map(|limit| limit_name(limit).to_owned()),
+            .map(|limit| limit.name().to_owned()),
         tool_calls,
         approvals: waiting.iter().map(approval).collect(),
         usage: ChatUsage {
@@ -50,7 +50,7 @@ pub(super) fn call(result: &ToolResult, arguments: Option<Value>) -> ChatToolCal
     ChatToolCall {
         id: result.tool_call_id.clone(),
         name: result.tool_name.clone(),
-        arguments: arguments.map(read).unwrap_or_default(),
+        arguments: arguments.map(shown_arguments).unwrap_or_default(),
         success: result.success,
         content: result.content(),
         error_code: result.error_code.map(|code| code.to_string()),
@@ -58,21 +58,12 @@ pub(super) fn call(result: &ToolResult, arguments: Option<Value>) -> ChatToolCal
 }
 
 /// A call that waits.
-pub(crate) fn approval(waiting: &WaitingCall) -> ChatApproval {
-    let arguments = waiting.result.metadata.get("arguments");
+fn approval(waiting: &WaitingCall) -> ChatApproval {
     ChatApproval {
         id: waiting.approval_id.clone(),
         call: waiting.call.id.clone(),
         tool: waiting.call.name.clone(),
-        arguments: read(arguments.unwrap_or(&waiting.call.arguments).clone()),
-    }
-}
-
-/// Arguments that came as text of JSON (A6) as what they say, where they say something.
-pub(crate) fn read(arguments: Value) -> Value {
-    match &arguments {
-        Value::String(text) => serde_json::from_str(text).unwrap_or(arguments),
-        _ => arguments,
+        arguments: waiting.asked(),
     }
 }
 
@@ -81,24 +72,5 @@ pub(super) fn retry_after(error: &ChatError) -> Option<f64> {
     match error {
         ChatError::Model(error) => error.retry_after.map(|after| after.as_secs_f64()),
         _ => None,
-    }
-}
-
-/// Why an answer ended, in the words of OpenAI's chat completions.
-pub(crate) fn finish_reason(finish: &Finish) -> &str {
-    match finish {
-        Finish::Stop => "stop",
-        Finish::ToolCalls => "tool_calls",
-        Finish::Length => "length",
-        Finish::Filtered => "content_filter",
-        Finish::Other(word) => word,
-        _ => "stop",
-    }
-}
-
-fn limit_name(limit: LimitReached) -> &'static str {
-    match limit {
-        LimitReached::ToolCalls => "tool_calls",
-        _ => "tool_rounds",
     }
 }

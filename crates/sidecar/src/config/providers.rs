@@ -76,16 +76,11 @@ impl ProviderSection {
 
 /// Where the provider itself answers.
 fn own_url(api: Provider) -> Url {
-    let url = match api {
-        Provider::Anthropic => "https://api.anthropic.com/v1",
-        Provider::Google => "https://generativelanguage.googleapis.com/v1beta",
-        _ => "https://api.openai.com/v1",
-    };
     #[expect(
         clippy::expect_used,
         reason = "three constants, each of which a test reads"
     )]
-    Url::parse(url).expect("a URL")
+    Url::parse(HttpModelConfig::own_url(api)).expect("a URL")
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

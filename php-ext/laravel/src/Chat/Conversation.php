@@ -24,6 +24,9 @@ final class Conversation
     /** @var array<int, ToolResult> what is done of it, by the place of the call */
     private array $results = [];
 
+    /** @var list<array{ToolCall, ToolResult}> what has run in the last {@see run()} */
+    private array $ran = [];
+
     private int $rounds = 0;
 
     private ?string $text = null;
@@ -47,6 +50,7 @@ final class Conversation
      */
     public function run(ModelTools $tools, callable $send, array $context = []): self
     {
+        $this->ran = [];
         while ($this->text === null) {
             if ($this->calls !== [] && !$this->finishRound($tools, $context)) {
                 break;
@@ -129,6 +133,16 @@ final class Conversation
         return $this->messages;
     }
 
+    /**
+     * @internal
+     *
+     * @return list<array{ToolCall, ToolResult}> the calls that have run in the last {@see run()}
+     */
+    public function ran(): array
+    {
+        return $this->ran;
+    }
+
     /** How often the model called tools since the user spoke. */
     public function rounds(): int
     {
@@ -159,6 +173,11 @@ final class Conversation
         $open = array_filter($this->calls, fn (int $place) => $this->isOpen($place), ARRAY_FILTER_USE_KEY);
         $ran = array_combine(array_keys($open), $tools->execute(array_values($open), $context));
         $this->results = array_replace($this->results, $ran);
+        foreach ($ran as $place => $result) {
+            if ($result->errorCode !== 'approval_required') {
+                $this->ran[] = [$this->calls[$place], $result];
+            }
+        }
         if ($this->waitingFor() !== []) {
             return false;
         }

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Testing;
 
 use Illuminate\Support\Str;
 use Pillion\CallableTool;
+use Pillion\Laravel\Execution\Calls;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\MCPToolInterface;
 use Pillion\ToolCall;
@@ -28,6 +29,9 @@ final class PillionFake
 
     private bool $preventsStrayCalls = false;
 
+    /** @var ?list<string|array<string, array<string, mixed>>|Throwable> what the model says; null for no fake one */
+    private ?array $answers = null;
+
     /**
      * @param ?array<string, mixed> $fakes by the tool's name, or a pattern with `*`: a result, a
      *        {@see ToolResult}, an exception, a {@see ResultSequence}, or a callable
@@ -49,6 +53,46 @@ final class PillionFake
     {
         $this->preventsStrayCalls = $prevent;
         return $this;
+    }
+
+    /**
+     * What the model of `Pillion::chat()` says from now on, one after the other: a text, the calls that it
+     * makes (`['order_status' => ['order' => 7]]`), or an exception.
+     *
+     * @param string|array<string, array<string, mixed>>|Throwable ...$answers
+     */
+    public function modelSays(string|array|Throwable ...$answers): self
+    {
+        $this->answers = array_values($answers);
+        return $this;
+    }
+
+    /** @internal Whether a model is faked. */
+    public function isModel(): bool
+    {
+        return $this->answers !== null;
+    }
+
+    /**
+     * @internal
+     *
+     * @return array<string, mixed>|Throwable the next response of the model, in OpenAI's shape; or how it fails
+     */
+    public function nextOfModel(): array|Throwable
+    {
+        $answer = array_shift($this->answers) ?? throw new \OutOfBoundsException('The model has nothing more to say: see modelSays()');
+        if ($answer instanceof Throwable) {
+            return $answer;
+        }
+        $message = ['role' => 'assistant', 'content' => is_string($answer) ? $answer : null];
+        if (is_array($answer)) {
+            $message['tool_calls'] = array_map(static fn (string $tool, array $arguments): array => [
+                'id' => Calls::newId(),
+                'type' => 'function',
+                'function' => ['name' => $tool, 'arguments' => json_encode((object) $arguments, JSON_THROW_ON_ERROR)],
+            ], array_keys($answer), $answer);
+        }
+        return ['choices' => [['message' => $message]]];
     }
 
     /** Whether tools without a fake run. */

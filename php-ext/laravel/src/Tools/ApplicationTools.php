@@ -82,7 +82,7 @@ final class ApplicationTools
         if ($wanted === false || $wanted === []) {
             return;
         }
-        $builtins = ToolRegistry::withBuiltins();
+        $builtins = ToolRegistry::withBuiltins(Configured::array($this->config, 'tools.services'));
         $names = $wanted === true ? array_keys($builtins->getAll()) : Configured::texts($this->config, 'tools.builtins');
         foreach ($names as $name) {
             $tool = $builtins->get($name);

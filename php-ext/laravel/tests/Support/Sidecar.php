@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests\Support;
 
+use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\SidecarProcess;
 
@@ -19,7 +20,7 @@ final class Sidecar
             self::$shared = new SidecarProcess([
                 ['label' => 'dice', 'url' => FakeServer::url()],
                 ['label' => 'dmcp', 'url' => FakeServer::url()],
-            ]);
+            ], FakeLlm::forSidecar());
             register_shutdown_function(self::$shared->stop(...));
         }
         return self::$shared->socket;

@@ -18,12 +18,68 @@ final class Builtins
     /** @return list<NativeTool> */
     public static function all(): array
     {
+        return self::tools(self::definitions());
+    }
+
+    /**
+     * Those that ask a service over the network, which the sidecar has set up.
+     *
+     * @param array<array-key, mixed> $services
+     *
+     * @return list<NativeTool>
+     */
+    public static function services(array $services): array
+    {
+        $known = self::serviceDefinitions();
+        foreach ($services as $name => $settings) {
+            if (!isset($known[$name])) {
+                throw Failure::invalidInput("There is no service '$name': " . implode(', ', array_keys($known)));
+            }
+            if ($settings !== []) {
+                throw Failure::unavailable("The sidecar runs '$name', and its configuration says how: the settings here must be empty");
+            }
+        }
+        return self::tools(array_values(array_intersect_key($known, $services)));
+    }
+
+    /**
+     * @param list<ToolDefinition> $definitions
+     *
+     * @return list<NativeTool>
+     */
+    private static function tools(array $definitions): array
+    {
         $make = \Closure::bind(
             static fn (ToolDefinition $definition): NativeTool => new NativeTool($definition),
             null,
             NativeTool::class,
         );
-        return array_map($make, self::definitions());
+        return array_map($make, $definitions);
+    }
+
+    /** @return array<string, ToolDefinition> which service it is the sidecar knows */
+    private static function serviceDefinitions(): array
+    {
+        return [
+            'get_weather' => new ToolDefinition(
+                'get_weather',
+                'Get the current weather of a location.',
+                [
+                    ['name' => 'location', 'type' => 'string', 'description' => 'City name, with region or country where the name alone is not clear (e.g., \'Tokyo\', \'Springfield, Illinois\'), or \'latitude,longitude\''],
+                    ['name' => 'units', 'type' => 'string', 'description' => 'Units of the temperature: \'celsius\' or \'fahrenheit\'', 'required' => false, 'enum' => ['celsius', 'fahrenheit'], 'default' => 'celsius'],
+                ],
+                category: 'information',
+            ),
+            'web_search' => new ToolDefinition(
+                'web_search',
+                'Search the web for information.',
+                [
+                    ['name' => 'query', 'type' => 'string', 'description' => 'What to search for'],
+                    ['name' => 'num_results', 'type' => 'integer', 'description' => 'Number of results, 1 to 10', 'required' => false, 'default' => 5],
+                ],
+                category: 'information',
+            ),
+        ];
     }
 
     /** @return list<ToolDefinition> */

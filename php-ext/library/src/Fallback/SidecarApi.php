@@ -8,6 +8,7 @@ use Pillion\CancellationToken;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Fallback\Http\Deadline;
+use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Http\Request;
 use Pillion\Fallback\Http\Response;
 use Pillion\Fallback\Http\Transports;
@@ -169,6 +170,38 @@ final class SidecarApi
             $calls,
             $this->batch($calls, $mode, $context),
         );
+    }
+
+    /**
+     * Begins a chat, or goes on with one, and waits for its answer.
+     *
+     * @param array<string, mixed> $request
+     */
+    public function chat(?string $id, array $request, Context $context): \stdClass
+    {
+        return $this->send(self::chatRequest($id, $request, $context));
+    }
+
+    /**
+     * As {@see chat()}, with its events as they come.
+     *
+     * @param array<string, mixed> $request
+     */
+    public function chatEvents(?string $id, array $request, Context $context): EventSource
+    {
+        $deadline = new Deadline($this->timeout, $this->cancellation);
+        $events = EventSource::open($this->socketPath, self::chatRequest($id, $request, $context), $deadline);
+        if ($events->status() !== 200) {
+            self::body($events->refusal());
+        }
+        return $events;
+    }
+
+    /** @param array<string, mixed> $request */
+    private static function chatRequest(?string $id, array $request, Context $context): Request
+    {
+        $path = '/api/v1/chat/' . str_replace('.', '%2E', rawurlencode($id ?? ''));
+        return new Request($path, $context->headers(), Json::encode($request === [] ? new \stdClass() : $request));
     }
 
     /** The body of an answer with status 200. */

@@ -14,7 +14,7 @@ pub struct Client(Zval);
 
 impl Clients {
     /// Those of a registry: its hidden value.
-    pub(super) fn of(hidden: &Zval) -> Self {
+    pub fn of(hidden: &Zval) -> Self {
         let clients = hidden.array().into_iter().flat_map(entries);
         Self(
             clients
@@ -24,7 +24,7 @@ impl Clients {
     }
 
     /// The hidden value with these.
-    pub(super) fn to_value(&self) -> Zval {
+    pub fn to_value(&self) -> Zval {
         list_of(self.0.iter().map(|client| client.0.shallow_clone()))
     }
 
@@ -52,13 +52,20 @@ impl Clients {
 }
 
 impl Client {
+    /// Its link and its hooks.
+    ///
+    /// # Errors
+    /// An `Error` when the client is not constructed.
+    pub fn parts(&self) -> Result<(&Link, Hooks<'_>), Failure> {
+        client_of(&self.0)?.ok_or_else(|| Failure::error("The client is none"))
+    }
+
     /// Has the client take part in a wait.
     ///
     /// # Errors
     /// As [`Attendant::new`].
     pub fn attend(&self) -> Result<Attendant<'_>, Failure> {
-        let parts = client_of(&self.0)?;
-        let (link, hooks) = parts.ok_or_else(|| Failure::error("The client is none"))?;
+        let (link, hooks) = self.parts()?;
         Attendant::new(link, hooks)
     }
 }

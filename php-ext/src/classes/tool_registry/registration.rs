@@ -6,7 +6,7 @@ use pillion_core::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CLASS, Registry, objects, refused};
+use super::{CLASS, Registry, objects, refused, services};
 use crate::classes::client_hooks::client_of;
 use crate::classes::interfaces::{MCP_TOOL, TOOL};
 use crate::classes::mcp_sse_client;
@@ -22,15 +22,22 @@ use crate::zend::{
     state_of, string_of, with_entry, without_entry,
 };
 
-/// A new registry with the built-in tools (B3).
-pub(super) fn with_builtins(_call: &mut Call<'_>) -> Outcome {
+/// A new registry with the built-in tools (B3), and those of services that there are settings of.
+pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
+    let services = match call.value(0) {
+        Some(_) => {
+            call.array(0)?;
+            services::read(call.value(0))?
+        }
+        None => Vec::new(),
+    };
     let value = new_with_state(Registry::new())?;
     let Some(this) = Object::of(&value) else {
         return Ok(value);
     };
     let registry = state_of::<Registry>(this)?;
     let mut tools = empty_array();
-    for tool in pillion_builtins::all() {
+    for tool in pillion_builtins::all().into_iter().chain(services) {
         registry
             .tools
             .register(tool)

@@ -74,11 +74,10 @@ impl Link {
     }
 
     /// Stores tokens that have changed, and passes on what the server said on its own account.
-    pub(in crate::mcp) fn deliver(
-        &self,
-        hooks: Hooks<'_>,
-        connection: &Arc<Connection>,
-    ) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// What the PHP code throws.
+    pub fn deliver(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
         if let Some(tokens) = connection.tokens()
             && let Some(text) = credentials::store(hooks, &self.server, tokens)?
             && self.is_personal()

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Library;
 
+use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolRegistry;
@@ -24,6 +25,18 @@ final class BuiltinsTest extends TestCase
             self::assertSame($tool['category'], $registry->get($tool['name'])->getDefinition()->category);
             self::assertEquals($sidecar->getSchemas($tool['category'])[0], $registry->getSchemas()[$nth]);
         }
+    }
+
+    public function testD6ToolsOfServicesAreTheSidecarsAndSetUpThere(): void
+    {
+        $registry = ToolRegistry::withBuiltins(['get_weather' => [], 'web_search' => []]);
+        self::assertSame(['calculator', 'get_time', 'roll_dice', 'get_weather', 'web_search'], array_keys($registry->getAll()));
+        self::assertSame('unavailable', $registry->execute('web_search', ['query' => 'x'], 'call_1')->errorCode);
+        $sidecar = array_column(array_column((new Sidecar())->getSchemas('information'), 'function'), null, 'name');
+        self::assertEquals($sidecar['get_weather']['parameters'], $registry->getSchemas('information')[0]['function']['parameters']);
+        $this->expectException(UnavailableException::class);
+        $this->expectExceptionMessage("The sidecar runs 'get_weather'");
+        ToolRegistry::withBuiltins(['get_weather' => ['provider' => 'mock']]);
     }
 
     public function testWithoutASidecarTheirCallsFailAndNothingElseDoes(): void

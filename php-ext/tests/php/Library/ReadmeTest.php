@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Tests\Library;
 
 use Pillion\Tests\Support\Examples;
+use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\McpServer;
 use Pillion\Tests\Support\Process;
 use Pillion\Tests\Support\SidecarProcess;
@@ -30,8 +31,8 @@ final class ReadmeTest extends TestCase
     /** @dataProvider examples */
     public function testAnExamplePrintsWhatThePageSays(string $code, string $printed): void
     {
-        if (str_contains($code, 'mcp.example.org')) {
-            self::$sidecar ??= new SidecarProcess([['label' => 'dice', 'url' => McpServer::url(), 'tool_prefix' => 'dice-']]);
+        if (str_contains($code, 'mcp.example.org') || str_contains($code, 'ToolAwareChat')) {
+            self::$sidecar ??= new SidecarProcess([['label' => 'dice', 'url' => McpServer::url(), 'tool_prefix' => 'dice-']], FakeLlm::forSidecar());
             $code = str_replace('https://mcp.example.org/mcp', McpServer::url(), $code);
             $code = 'putenv(' . var_export('PILLION_SOCKET=' . self::$sidecar->socket, true) . ");\n$code";
         }

@@ -5,18 +5,19 @@ declare(strict_types=1);
 /*
  * Makes calls of one kind and prints what the process has grown by, after a warm-up, as JSON:
  *
- *   php leak.php <kind> <calls> <URL of the fake MCP server> <of that with sessions> <socket of the sidecar>
+ *   php leak.php <kind> <calls> <URL of the fake MCP server> <of that with sessions> <socket of the sidecar> <URL of the fake model>
  */
 
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Sidecar;
+use Pillion\ToolAwareChat;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
 
-[, $kind, $calls, $url, $sessions, $socket] = $argv;
+[, $kind, $calls, $url, $sessions, $socket, $llm] = $argv;
 
 /** Runs what must fail. */
 $fails = function (callable $call): void {
@@ -80,6 +81,24 @@ $kinds = [
         $registry->register(new ToolDefinition('self', 'Holds all'), fn () => count([$registry, $executor]));
         if ($executor->execute(new ToolCall('1', 'self'))->result !== 2) {
             throw new LogicException('The tool did not run');
+        }
+    },
+    'chats' => function () use ($executor, $llm): void {
+        $model = ['base_url' => $llm, 'model' => 'fake', 'api_key' => fn () => 'key', 'tools' => ['function_calling' => true]];
+        $chat = new ToolAwareChat($executor, $model, ['max_tool_rounds' => 3]);
+        $state = $chat->send('calls {}')->state;
+        foreach ($chat->stream('calculator {"expression": "6*7"}', $state) as $event) {
+            if ($event->type === 'tool_finished') {
+                break;
+            }
+        }
+        $chat->stream('Hello', $state)->getReturn();
+    },
+    'chats in the sidecar' => function () use ($sidecar): void {
+        $chat = new ToolAwareChat($sidecar);
+        $state = $chat->stream('calculator {"expression": "6*7"}')->getReturn()->state;
+        foreach ($chat->stream('Hello', $state) as $event) {
+            break;
         }
     },
     'sidecar' => fn () => $sidecar->callTool('calculator', ['expression' => '6*7']),

@@ -2,10 +2,10 @@
 
 use axum::body::Bytes;
 use axum::response::Response;
-use pillion_chat::{ChatEvent, Delta};
+use pillion_chat::ChatEvent;
 use serde_json::{Value, json};
 
-use crate::chat::{self, Chat};
+use crate::chat::Chat;
 use crate::routes::event_stream;
 
 /// The events of a chat that is run now.
@@ -16,58 +16,14 @@ pub(super) fn response(chat: Chat) -> Response {
         drop(events.send(event("chat", &beginning)));
         let listener = {
             let events = events.clone();
-            move |happened| {
-                if let Some((name, data)) = said_of(happened) {
+            move |happened: ChatEvent| {
+                if let Some((name, data)) = happened.shown() {
                     drop(events.send(event(name, &data)));
                 }
             }
         };
         let answer = chat.run(Some(Box::new(listener))).await;
         drop(events.send(event("done", &json!(answer))));
-    })
-}
-
-/// What is said of an event, if anything is.
-fn said_of(happened: ChatEvent) -> Option<(&'static str, Value)> {
-    Some(match happened {
-        ChatEvent::Delta(Delta::Text(text)) => ("delta", json!({"text": text})),
-        ChatEvent::Delta(Delta::Thought(text)) => ("thought", json!({"text": text})),
-        ChatEvent::Status(text) => ("status", json!({"text": text})),
-        ChatEvent::ToolStarted(call) => (
-            "tool_started",
-            json!({
-                "id": call.id,
-                "name": call.name,
-                "arguments": chat::arguments_of(call.arguments),
-            }),
-        ),
-        ChatEvent::ToolFinished(result) => (
-            "tool_finished",
-            json!({
-                "id": result.tool_call_id,
-                "name": result.tool_name,
-                "success": result.success,
-                "content": result.content(),
-                "error_code": result.error_code,
-            }),
-        ),
-        ChatEvent::ToolWaiting(waiting) => ("tool_waiting", json!(chat::approval(&waiting))),
-        ChatEvent::Usage {
-            request,
-            usage,
-            total,
-        } => (
-            "usage",
-            json!({
-                "request": request,
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "total_input_tokens": total.input_tokens,
-                "total_output_tokens": total.output_tokens,
-            }),
-        ),
-        // Pieces of calls are of no use before the call begins, and the answer is the end.
-        _ => return None,
     })
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::stream::{Chunks, data};
 use super::{answer, error_body};
-use crate::chat::{ChatRefusal, finish_reason};
+use crate::chat::ChatRefusal;
 use crate::routes::event_stream;
 
 /// What the model is asked.
@@ -36,7 +36,7 @@ impl OneTurn {
         let answer = self.ask(&conversation, false, &mut |_| {}).await?;
         let id = Uuid::now_v7().to_string();
         let message = self.message(&answer)?;
-        let reason = finish_reason(&answer.finish);
+        let reason = answer.finish.reason();
         let usage = cost(answer.usage);
         let completion = answer::completion(&id, &self.model, &message, reason, &usage);
         Ok(Json(completion).into_response())
@@ -57,7 +57,7 @@ impl OneTurn {
             };
             let answer = self.ask(&conversation, true, &mut listener).await;
             let last = match answer {
-                Ok(answer) => chunks.last(finish_reason(&answer.finish), &cost(answer.usage)),
+                Ok(answer) => chunks.last(answer.finish.reason(), &cost(answer.usage)),
                 Err(error) => data(&error_body(
                     &error.message,
                     "api_error",

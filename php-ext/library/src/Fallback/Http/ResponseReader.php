@@ -24,6 +24,20 @@ final class ResponseReader
     private int $left = 0;
     private bool $keepsConnection = true;
 
+    /** The HTTP status; 0 before the head is there. */
+    public function status(): int
+    {
+        return $this->stage === 'head' ? 0 : $this->status;
+    }
+
+    /** What of the body has come since the last time. */
+    public function take(): string
+    {
+        $body = $this->body;
+        $this->body = '';
+        return $body;
+    }
+
     public function isDone(): bool
     {
         return $this->stage === 'done';

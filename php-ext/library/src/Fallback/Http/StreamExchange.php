@@ -57,6 +57,18 @@ final class StreamExchange
         return $this->deadline->isOver() ? throw Trouble::time($this->deadline) : false;
     }
 
+    /** The HTTP status; 0 before the head of the answer is there. */
+    public function status(): int
+    {
+        return $this->reader->status();
+    }
+
+    /** What of the body has come since the last time, for an answer that is read as it comes. */
+    public function take(): string
+    {
+        return $this->reader->take();
+    }
+
     public function response(): Response
     {
         return $this->reader->response();

@@ -25,13 +25,13 @@ final class StreamTransport extends Transport
         $waiting = $outcomes = [];
         foreach ($exchanges as $key => [$request, $deadline]) {
             try {
-                $waiting[$key] = new StreamExchange($this->take() ?? $this->connect($deadline), $request, $deadline);
+                $waiting[$key] = new StreamExchange($this->take() ?? self::connect($this->path, $deadline), $request, $deadline);
             } catch (PillionException $e) {
                 $outcomes[$key] = $e;
             }
         }
         while ($waiting !== []) {
-            $this->wait($waiting);
+            self::wait($waiting);
             foreach ($waiting as $key => $exchange) {
                 try {
                     $isDone = $exchange->advance();
@@ -71,12 +71,12 @@ final class StreamTransport extends Transport
     }
 
     /** @return resource */
-    private function connect(Deadline $deadline)
+    public static function connect(string $path, Deadline $deadline)
     {
         $errno = 0;
-        $stream = @stream_socket_client("unix://$this->path", $errno, $message, max(0.001, $deadline->seconds));
+        $stream = @stream_socket_client("unix://$path", $errno, $message, max(0.001, $deadline->seconds));
         if ($stream === false) {
-            throw $deadline->isOver() ? Trouble::time($deadline) : Trouble::connecting($this->path, $errno);
+            throw $deadline->isOver() ? Trouble::time($deadline) : Trouble::connecting($path, $errno);
         }
         stream_set_blocking($stream, false);
         return $stream;
@@ -87,7 +87,7 @@ final class StreamTransport extends Transport
      *
      * @param non-empty-array<int, StreamExchange> $waiting
      */
-    private function wait(array $waiting): void
+    public static function wait(array $waiting): void
     {
         $read = array_map(static fn (StreamExchange $exchange) => $exchange->stream, $waiting);
         $write = array_intersect_key($read, array_filter($waiting, static fn (StreamExchange $exchange): bool => $exchange->hasToWrite()));

@@ -1,0 +1,106 @@
+//! What happens in a chat as every surface says it: the sidecar's event streams, and PHP.
+
+use serde_json::{Value, json};
+
+use crate::{ChatEvent, Delta, Finish, LimitReached, WaitingCall};
+
+impl ChatEvent {
+    /// Its name and its data, if anything is said of it: `delta`, `thought` and `status` with a
+    /// `text`, `tool_started`, `tool_finished`, `tool_waiting`, `usage`. Pieces of calls are of
+    /// no use before the call begins, and of the end there is more to say than the answer.
+    #[must_use]
+    pub fn shown(self) -> Option<(&'static str, Value)> {
+        Some(match self {
+            Self::Delta(Delta::Text(text)) => ("delta", json!({"text": text})),
+            Self::Delta(Delta::Thought(text)) => ("thought", json!({"text": text})),
+            Self::Status(text) => ("status", json!({"text": text})),
+            Self::ToolStarted(call) => (
+                "tool_started",
+                json!({
+                    "id": call.id,
+                    "name": call.name,
+                    "arguments": shown_arguments(call.arguments),
+                }),
+            ),
+            Self::ToolFinished(result) => (
+                "tool_finished",
+                json!({
+                    "id": result.tool_call_id,
+                    "name": result.tool_name,
+                    "success": result.success,
+                    "content": result.content(),
+                    "error_code": result.error_code,
+                }),
+            ),
+            Self::ToolWaiting(waiting) => {
+                let mut data = json!({
+                    "call": waiting.call.id,
+                    "tool": waiting.call.name,
+                    "arguments": waiting.asked(),
+                });
+                if let Some(id) = waiting.approval_id {
+                    data["id"] = id.into();
+                }
+                ("tool_waiting", data)
+            }
+            Self::Usage {
+                request,
+                usage,
+                total,
+            } => (
+                "usage",
+                json!({
+                    "request": request,
+                    "input_tokens": usage.input_tokens,
+                    "output_tokens": usage.output_tokens,
+                    "total_input_tokens": total.input_tokens,
+                    "total_output_tokens": total.output_tokens,
+                }),
+            ),
+            Self::Delta(Delta::ToolCall { .. }) | Self::Done(_) => return None,
+        })
+    }
+}
+
+impl WaitingCall {
+    /// The arguments that it would run with.
+    #[must_use]
+    pub fn asked(&self) -> Value {
+        let arguments = self.result.metadata.get("arguments");
+        shown_arguments(arguments.unwrap_or(&self.call.arguments).clone())
+    }
+}
+
+impl Finish {
+    /// The word for it in OpenAI's chat completions; else the provider's own.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Stop => "stop",
+            Self::ToolCalls => "tool_calls",
+            Self::Length => "length",
+            Self::Filtered => "content_filter",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl LimitReached {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ToolCalls => "tool_calls",
+            Self::ToolRounds => "tool_rounds",
+        }
+    }
+}
+
+/// Arguments that came as text of JSON (A6) as what they say, where they say something.
+#[must_use]
+pub fn shown_arguments(arguments: Value) -> Value {
+    match &arguments {
+        Value::String(text) => serde_json::from_str(text).unwrap_or(arguments),
+        _ => arguments,
+    }
+}

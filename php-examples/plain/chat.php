@@ -1,0 +1,78 @@
+<?php
+
+/**
+ * A chat in the terminal: a language model uses tools, some of them in this file. Each line is said;
+ * a call that needs approval is asked about.
+ *
+ *   LLM_URL=http://127.0.0.1:11434/v1 LLM_MODEL=llama3.2 php -d extension=pillion.so chat.php
+ *
+ * LLM_KEY is the provider's key, where it wants one. With a socket as the argument the chat is the
+ * sidecar's, which has its own models and tools; this runs on the library in plain PHP, too.
+ */
+
+declare(strict_types=1);
+
+use Pillion\ChatAnswer;
+use Pillion\Sidecar;
+use Pillion\ToolAwareChat;
+use Pillion\ToolDefinition;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
+
+function chatHere(): ToolAwareChat
+{
+    $registry = ToolRegistry::withBuiltins();
+    $registry->register(
+        new ToolDefinition('note', 'Writes a note down', [['name' => 'text', 'type' => 'string']], requiresConfirmation: true),
+        fn (array $arguments) => "Noted: {$arguments['text']}",
+    );
+    return new ToolAwareChat(
+        tools: new ToolExecutor($registry),
+        model: [
+            'base_url' => (string) getenv('LLM_URL'),
+            'model' => getenv('LLM_MODEL') ?: 'fake',
+            'api_key' => getenv('LLM_KEY') ?: null,
+            'tools' => ['function_calling' => true],
+        ],
+    );
+}
+
+/** Says it, and shows what happens. */
+function talk(ToolAwareChat $chat, ?string $message, ?string $state, array $context = []): ChatAnswer
+{
+    $stream = $chat->stream($message, $state, $context);
+    foreach ($stream as $event) {
+        echo match ($event->type) {
+            'delta' => $event->text,
+            'status' => "· $event->text\n",
+            'tool_finished' => "= {$event->data['name']}: {$event->data['content']}\n",
+            default => '',
+        };
+    }
+    echo "\n";
+    return $stream->getReturn();
+}
+
+$sidecar = isset($argv[1]) ? new Sidecar($argv[1]) : null;
+$chat = $sidecar === null ? chatHere() : new ToolAwareChat($sidecar);
+$state = null;
+while (($line = fgets(STDIN)) !== false) {
+    echo '> ', $line = trim($line), "\n";
+    $answer = talk($chat, $line, $state);
+    while ($answer->status === 'awaiting_approval') {
+        $context = ['approved' => [], 'denied' => []];
+        foreach ($answer->approvals as $approval) {
+            echo "Run {$approval['tool']} ", json_encode($approval['arguments']), '? [y/N] ';
+            $isApproved = trim((string) fgets(STDIN)) === 'y';
+            echo $isApproved ? "yes\n" : "no\n";
+            $isApproved ? $sidecar?->approve($approval['id']) : $sidecar?->deny($approval['id']);
+            $context[$isApproved ? 'approved' : 'denied'][] = $approval['id'];
+        }
+        $answer = talk($chat, null, $answer->state, $sidecar === null ? $context : []);
+    }
+    if (!$answer->success) {
+        fwrite(STDERR, "$answer->error ($answer->errorCode)\n");
+        exit(1);
+    }
+    $state = $answer->state;
+}

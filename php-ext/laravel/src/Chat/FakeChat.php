@@ -1,0 +1,128 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Chat;
+
+use Generator;
+use Pillion\ChatAnswer;
+use Pillion\ChatEvent;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Models\ModelTools;
+use Pillion\Laravel\Testing\PillionFake;
+use Pillion\ToolCall;
+use Pillion\ToolResult;
+use Throwable;
+
+/**
+ * A chat with a model that says what a test has written: tools, approvals and limits are those of the
+ * application.
+ *
+ * @internal
+ */
+final class FakeChat
+{
+    public function __construct(
+        private readonly PillionFake $fake,
+        private readonly ModelTools $tools,
+        private readonly string $model,
+    ) {
+    }
+
+    /**
+     * @param string|list<array<string, mixed>>|null $message
+     * @param array<string, mixed>                   $context
+     */
+    public function send(string|array|null $message, ?string $state, array $context): ChatAnswer
+    {
+        $messages = is_string($message) ? [['role' => 'user', 'content' => $message]] : $message ?? [];
+        if ($messages === [] && $state === null) {
+            throw new InvalidInputException('A chat begins with a message; null goes on with the chat of $state');
+        }
+        $conversation = $state === null ? new Conversation('openai', $messages) : unserialize(base64_decode($state));
+        assert($conversation instanceof Conversation);
+        foreach ($state === null ? [] : $messages as $next) {
+            $conversation->say($next);
+        }
+        $failure = null;
+        $send = function () use (&$failure): array {
+            $next = $this->fake->nextOfModel();
+            return is_array($next) ? $next : throw $failure = $next;
+        };
+        try {
+            $conversation->run($this->tools, $send, $context);
+        } catch (Throwable $e) {
+            // What the test says of the model is a provider that fails.
+            if ($e !== $failure) {
+                throw $e;
+            }
+        }
+        $waiting = $conversation->waitingFor();
+        return new ChatAnswer(
+            text: $failure === null ? $conversation->text() : null,
+            status: match (true) {
+                $failure !== null => 'failed',
+                $waiting !== [] => 'awaiting_approval',
+                default => 'answered',
+            },
+            state: base64_encode(serialize($conversation)),
+            model: $this->model,
+            finishReason: $failure === null && $waiting === [] ? 'stop' : null,
+            toolCalls: array_map(self::call(...), $conversation->ran()),
+            approvals: array_map(self::approval(...), array_keys($waiting), $waiting),
+            error: $failure?->getMessage(),
+            errorCode: $failure === null ? null : $failure->errorCode ?? 'unavailable',
+        );
+    }
+
+    /**
+     * @param string|list<array<string, mixed>>|null $message
+     * @param array<string, mixed>                   $context
+     *
+     * @return Generator<int, ChatEvent, mixed, ChatAnswer>
+     */
+    public function stream(string|array|null $message, ?string $state, array $context): Generator
+    {
+        $answer = $this->send($message, $state, $context);
+        foreach ($answer->toolCalls as $call) {
+            yield new ChatEvent('tool_started', array_intersect_key($call, ['id' => 0, 'name' => 0, 'arguments' => 0]));
+            yield new ChatEvent('tool_finished', array_diff_key($call, ['arguments' => 0]) + ['error_code' => null]);
+        }
+        foreach ($answer->approvals as $approval) {
+            yield new ChatEvent('tool_waiting', $approval);
+        }
+        if ($answer->text !== null) {
+            yield new ChatEvent('delta', ['text' => $answer->text]);
+        }
+        yield new ChatEvent('done', [], $answer);
+        return $answer;
+    }
+
+    /**
+     * @param array{ToolCall, ToolResult} $ran
+     *
+     * @return array<string, mixed>
+     */
+    private static function call(array $ran): array
+    {
+        [$call, $result] = $ran;
+        return [
+            'id' => $call->id,
+            'name' => $call->name,
+            'arguments' => self::arguments($call),
+            'success' => $result->success,
+            'content' => $result->success ? $result->text() : $result->toMessage(),
+        ] + ($result->errorCode === null ? [] : ['error_code' => $result->errorCode]);
+    }
+
+    /** @return array<string, mixed> */
+    private static function approval(string $id, ToolCall $call): array
+    {
+        return ['id' => $id, 'call' => $call->id, 'tool' => $call->name, 'arguments' => self::arguments($call)];
+    }
+
+    private static function arguments(ToolCall $call): mixed
+    {
+        return is_string($call->arguments) ? json_decode($call->arguments, true) ?? $call->arguments : $call->arguments;
+    }
+}

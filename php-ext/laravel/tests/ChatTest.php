@@ -1,0 +1,128 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Testing\StrayToolCallException;
+use Pillion\Laravel\Tests\Support\Sidecar;
+use Pillion\Tests\Support\FakeLlm;
+
+/** `Pillion::chat()`, with an obedient model or with what a test says. */
+final class ChatTest extends TestCase
+{
+    private function withModel(): void
+    {
+        $this->needsTheExtension();
+        if (!getenv('PILLION') && !getenv('PILLION_FAKE_LLM')) {
+            self::markTestSkipped('There is no fake model: use php-ext/laravel/run-tests');
+        }
+        $this->configure(['models' => [
+            'demo' => ['base_url' => FakeLlm::url(), 'api_key' => 's3cret', 'function_calling' => true, 'mcp' => true],
+        ]]);
+    }
+
+    public function test_h7_a_model_of_the_configuration_answers(): void
+    {
+        $this->withModel();
+        $answer = Pillion::chat('demo')->send('calculator {"expression": "6 * 7"}');
+        self::assertSame(['The tools say: 42', 'demo'], [$answer->text, $answer->model]);
+        $this->configure(['chat.model' => 'demo']);
+        self::assertSame('You said: Hi', Pillion::chat()->send('Hi', $answer->state)->text);
+        self::assertStringNotContainsString('s3cret', print_r(Pillion::chat(), true));
+    }
+
+    public function test_h6_it_is_streamed(): void
+    {
+        $this->withModel();
+        $texts = [];
+        foreach ($stream = Pillion::chat('demo')->stream('calculator {"expression": "6 * 7"}') as $event) {
+            $texts[$event->type] = ($texts[$event->type] ?? '') . $event->text;
+        }
+        self::assertSame(['Executing calculator...', 'The tools say: 42'], [$texts['status'], $texts['delta']]);
+        self::assertTrue($stream->getReturn()->success);
+    }
+
+    public function test_g3_an_approval_of_the_application_lets_it_go_on(): void
+    {
+        $this->withModel();
+        $this->configure(['approvals.tools' => ['calculator' => 'always-ask']]);
+        Pillion::fake(['calculator' => 41]);
+        $said = "calculator {\"expression\": \"6 * 7\"}\nget_time {\"format\": \"timestamp\"}";
+        $chat = fn () => Pillion::forUser('ann')->chat('demo');
+        Pillion::fake(['get_time' => 'noon']);
+        // A fake of tools alone, and stray calls are allowed: the model is asked.
+        $waiting = $chat()->send($said);
+        self::assertSame('awaiting_approval', $waiting->status);
+        $pending = Pillion::approvals()->pendingFor('ann');
+        self::assertSame([$waiting->approvals[0]['id']], array_map(fn ($approval) => $approval->id, $pending));
+        self::assertSame('awaiting_approval', $chat()->send(state: $waiting->state)->status);
+        Pillion::approvals()->approve($waiting->approvals[0]['id']);
+        self::assertSame('The tools say: 41; noon', $chat()->send(state: $waiting->state)->text);
+        Pillion::assertToolCalledTimes('*', 2);
+    }
+
+    public function test_it_runs_in_the_sidecar(): void
+    {
+        if (getenv('PILLION') === false) {
+            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
+        }
+        $this->configure(['chat.in' => 'sidecar', 'sidecar.socket' => Sidecar::socket(), 'chat.options' => ['timeout' => '30']]);
+        $answer = Pillion::forUser('ann')->chat('demo')->send('calculator {"expression": "6 * 7"}');
+        self::assertSame('The tools say: 42', $answer->text);
+        self::assertSame('You said: Hi', Pillion::forUser('ann')->chat()->send('Hi', $answer->state)->text);
+        Pillion::fake()->preventStrayCalls();
+        $this->expectException(StrayToolCallException::class);
+        Pillion::chat()->send('Hi');
+    }
+
+    public function test_a_test_says_what_the_model_says(): void
+    {
+        $this->configure(['models' => ['demo' => ['provider' => 'openai', 'api_key' => 'x', 'function_calling' => true]], 'approvals.tools' => ['get_time' => 'always-ask']]);
+        Pillion::fake(['calculator' => 42, 'get_time' => 'noon'])->preventStrayCalls()
+            ->modelSays(['calculator' => ['expression' => '6 * 7']], 'It is 42.', ['get_time' => []], 'Noon.', new \RuntimeException('down'), 'Up again.');
+        $chat = Pillion::forUser('ann')->chat('demo');
+        $answer = $chat->send('What is 6 * 7?');
+        self::assertSame(['It is 42.', ['calculator'], ['42']], [$answer->text, array_column($answer->toolCalls, 'name'), array_column($answer->toolCalls, 'content')]);
+        Pillion::assertToolCalled('calculator', ['expression' => '6 * 7']);
+
+        $waiting = $chat->send('How late is it?', $answer->state);
+        self::assertSame(['awaiting_approval', 'get_time'], [$waiting->status, $waiting->approvals[0]['tool']]);
+        Pillion::approvals()->approve($waiting->approvals[0]['id']);
+        $events = iterator_to_array($stream = $chat->stream(state: $waiting->state));
+        self::assertSame(['tool_started', 'tool_finished', 'delta', 'done'], array_map(fn ($event) => $event->type, $events));
+        self::assertSame('Noon.', $stream->getReturn()->text);
+
+        $failed = $chat->send('And now?', $stream->getReturn()->state);
+        self::assertSame(['failed', 'down'], [$failed->status, $failed->error]);
+        self::assertSame('Up again.', $chat->send(state: $failed->state)->text);
+        $this->expectException(\OutOfBoundsException::class);
+        $chat->send('One more');
+    }
+
+    public function test_without_words_of_the_test_no_model_is_asked(): void
+    {
+        $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]]]);
+        Pillion::fake()->preventStrayCalls();
+        $this->expectException(StrayToolCallException::class);
+        $this->expectExceptionMessage('a language model');
+        Pillion::chat('demo')->send('Hi');
+    }
+
+    public function test_a_model_that_there_is_not(): void
+    {
+        foreach ([fn () => Pillion::chat(), fn () => Pillion::chat('nope')] as $chat) {
+            try {
+                $chat();
+                self::fail('There was one');
+            } catch (InvalidInputException $e) {
+                self::assertStringContainsString('model', $e->getMessage());
+            }
+        }
+        $this->configure(['chat.in' => 'somewhere']);
+        $this->expectExceptionMessage('pillion.chat.in must be process or sidecar');
+        Pillion::chat('demo');
+    }
+}

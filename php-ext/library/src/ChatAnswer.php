@@ -1,0 +1,68 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\Failure;
+
+/** How a chat goes: what the model has answered, or why it has not yet. */
+final class ChatAnswer
+{
+    /** Whether the model has answered. */
+    public readonly bool $success;
+
+    /**
+     * @param ?string     $text         what the model says
+     * @param string      $status       `answered`; `awaiting_approval`: calls wait for somebody's decision; `failed`
+     *                                  or `interrupted`: nothing is lost. {@see ToolAwareChat::send()} goes on
+     * @param string      $state        what it takes to go on: of a chat in the sidecar its id, else JSON to be
+     *                                  kept where users cannot change it
+     * @param string      $model        the model's name
+     * @param ?string     $finishReason `stop`, `length` when the text is incomplete, `content_filter`, or the provider's own word
+     * @param ?string     $limitReached `tool_calls` or `tool_rounds` where that limit made the model answer
+     * @param list<array{id: string, name: string, arguments: array<array-key, mixed>|string, success: bool, content: string, error_code?: string}> $toolCalls the calls
+     *                                  of this run, in the order in which they ended
+     * @param list<array{id: ?string, call: string, tool: string, arguments: array<array-key, mixed>|string}> $approvals the calls that wait, with what they would run with
+     * @param array{requests?: int, input_tokens?: int, output_tokens?: int, cached_tokens?: int} $usage what the chat has cost up to here
+     * @param ?string     $error        what went wrong
+     * @param ?string     $errorCode    which kind of failure it is
+     * @param ?float      $retryAfter   in how many seconds to try again, where that is known
+     */
+    public function __construct(
+        public readonly ?string $text = null,
+        public readonly string $status = 'answered',
+        public readonly string $state = '',
+        public readonly string $model = '',
+        public readonly ?string $finishReason = null,
+        public readonly ?string $limitReached = null,
+        public readonly array $toolCalls = [],
+        public readonly array $approvals = [],
+        public readonly array $usage = [],
+        public readonly ?string $error = null,
+        public readonly ?string $errorCode = null,
+        public readonly ?float $retryAfter = null,
+    ) {
+        $this->success = $status === 'answered';
+    }
+
+    /**
+     * What the model says.
+     *
+     * @throws Exception\ApprovalRequiredException when calls wait, with the first of them
+     * @throws Exception\PillionException          when it has not answered; the class fits the error code
+     */
+    public function textOrThrow(): string
+    {
+        if ($this->success && $this->text !== null) {
+            return $this->text;
+        }
+        $approval = $this->status === 'awaiting_approval' ? $this->approvals[0] ?? null : null;
+        throw Failure::ofResult($approval === null
+            ? new ToolResult('', '', null, false, $this->error ?? 'The model has not answered', $this->errorCode ?? 'internal_error', null, ['retry_after' => $this->retryAfter])
+            : new ToolResult('', $approval['tool'], null, false, "Tool '{$approval['tool']}' needs approval", 'approval_required', null, [
+                'approval_id' => $approval['id'] ?? null,
+                'arguments' => $approval['arguments'] ?? [],
+            ]));
+    }
+}

@@ -1,0 +1,165 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion;
+
+use Pillion\Fallback\Chat\Answer;
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\EventSource;
+use Pillion\Fallback\Json;
+
+/**
+ * A chat that is under way, with what happens as it comes. A stream that is dropped before its end cancels
+ * what is under way.
+ *
+ * @implements \Iterator<int, ChatEvent>
+ */
+final class ChatStream implements \Iterator
+{
+    private ?ChatEvent $current = null;
+    private ?ChatAnswer $answer = null;
+    private ?int $position = null;
+    private readonly int $process;
+
+    private function __construct(private ?EventSource $events, private ?string $state)
+    {
+        $this->process = (int) getmypid();
+    }
+
+    /** Cancels what is under way. */
+    public function __destruct()
+    {
+        if ($this->process === getmypid()) {
+            $this->leave();
+        }
+    }
+
+    /** The event; null at the end. */
+    public function current(): ?ChatEvent
+    {
+        $this->begin();
+        return $this->current;
+    }
+
+    /** How many events came before it. */
+    public function key(): int
+    {
+        $this->begin();
+        return (int) $this->position;
+    }
+
+    /**
+     * Waits for the next event, or for the end.
+     *
+     * @throws Exception\PillionException when the sidecar is lost. A failure of the model is an answer that says so
+     */
+    public function next(): void
+    {
+        $this->begin();
+        $this->advance();
+    }
+
+    /** Waits for the first event. There is no way back, as in a generator. */
+    public function rewind(): void
+    {
+        if ($this->position > 0) {
+            throw new \Error('A ChatStream cannot be rewound');
+        }
+        $this->begin();
+    }
+
+    public function valid(): bool
+    {
+        $this->begin();
+        return $this->current !== null;
+    }
+
+    /**
+     * Runs the chat to its end; events that come meanwhile are dropped.
+     *
+     * @throws Exception\PillionException as {@see next()}
+     */
+    public function getReturn(): ChatAnswer
+    {
+        while ($this->answer === null) {
+            if ($this->events === null) {
+                throw new \Error('The chat has ended without an answer');
+            }
+            $this->advance();
+        }
+        $this->current = null;
+        return $this->answer;
+    }
+
+    /**
+     * What it takes to go on, as far as the chat has come: for who leaves the stream before its
+     * end. No call that has begun begins a second time.
+     */
+    public function getState(): ?string
+    {
+        return $this->state;
+    }
+
+    private function begin(): void
+    {
+        if ($this->position === null) {
+            $this->advance();
+        }
+    }
+
+    /** Waits for the next event, or for the end. */
+    private function advance(): void
+    {
+        $this->current = null;
+        $this->position = $this->position === null ? 0 : $this->position + 1;
+        if ($this->events === null) {
+            return;
+        }
+        if ($this->process !== getmypid()) {
+            throw new \Error('Pillion: the process was forked; only the parent goes on with the chat');
+        }
+        try {
+            $this->current = $this->event($this->events);
+        } catch (\Throwable $e) {
+            $this->leave();
+            throw $e;
+        }
+    }
+
+    private function event(EventSource $events): ChatEvent
+    {
+        while (($next = $events->next()) !== null) {
+            [$type, $json] = $next;
+            try {
+                $data = Json::parse($json);
+            } catch (\JsonException $e) {
+                throw Failure::transport("The sidecar's answer cannot be read: {$e->getMessage()}");
+            }
+            if (!$data instanceof \stdClass) {
+                throw Failure::transport("The sidecar's answer cannot be read: '$type' is no object");
+            }
+            switch ($type) {
+                case 'chat':
+                    $this->state = is_string($data->id ?? null) ? $data->id : null;
+                    break;
+                case 'done':
+                    $this->answer = Answer::of($data, $this->state ?? '');
+                    $this->state = $this->answer->state;
+                    $this->leave();
+                    return new ChatEvent('done', [], $this->answer);
+                case 'tool_waiting':
+                    return new ChatEvent($type, Answer::approval($data));
+                default:
+                    return new ChatEvent($type, Json::arrays($data));
+            }
+        }
+        throw Failure::transport('The sidecar ended the stream before the chat had ended');
+    }
+
+    private function leave(): void
+    {
+        $this->events?->close();
+        $this->events = null;
+    }
+}

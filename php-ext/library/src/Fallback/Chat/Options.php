@@ -1,0 +1,60 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Chat;
+
+use Pillion\Fallback\Argument;
+use Pillion\Fallback\Failure;
+use Pillion\Fallback\Json;
+
+/**
+ * The options of `ToolAwareChat` for a chat in the sidecar.
+ *
+ * @internal
+ */
+final class Options
+{
+    private const TYPES = [
+        'system' => 'a string',
+        'enable_tools' => 'a boolean',
+        'temperature' => 'a number',
+        'max_output_tokens' => 'a number',
+        'timeout' => 'a number',
+    ];
+    private const ONLY_IN_PHP = ['top_p', 'stop', 'extra', 'max_tool_calls', 'max_tool_rounds', 'max_calls_per_answer', 'max_total_tokens'];
+
+    public readonly float $timeout;
+
+    /** @var array<string, mixed> what a request says that begins a chat */
+    public readonly array $beginning;
+
+    /**
+     * @param array<array-key, mixed> $given
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public function __construct(array $given)
+    {
+        Json::tree($given, 'argument $options');
+        $given = array_filter($given, static fn (mixed $value): bool => $value !== null);
+        foreach ($given as $key => $value) {
+            if (in_array($key, self::ONLY_IN_PHP, true)) {
+                throw Failure::invalidInput("Invalid chat option '$key': with a Sidecar it is the sidecar's configuration that says it");
+            }
+            $expected = self::TYPES[$key] ?? throw Failure::invalidInput("Invalid chat option '$key': unknown field `$key`");
+            $fits = match (true) {
+                $key === 'system' => is_string($value),
+                $key === 'enable_tools' => is_bool($value),
+                $key === 'max_output_tokens' => is_int($value) && $value >= 0,
+                default => is_int($value) || is_float($value),
+            };
+            if (!$fits) {
+                throw Failure::invalidInput("Invalid chat option '$key': expected $expected");
+            }
+        }
+        $this->timeout = Argument::seconds('timeout', $given['timeout'] ?? 300);
+        unset($given['timeout']);
+        $this->beginning = $given + ['enable_tools' => true];
+    }
+}

@@ -1,0 +1,104 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Http;
+
+/**
+ * Server-sent events, as they come, on a connection of their own. The deadline holds for all of
+ * them.
+ *
+ * @internal
+ */
+final class EventSource
+{
+    private string $buffer = '';
+    /** Bytes that have come. */
+    private int $read = 0;
+    private bool $isDone = false;
+
+    private function __construct(private readonly StreamExchange $exchange)
+    {
+    }
+
+    /** Waits for the head of the answer. */
+    public static function open(string $path, Request $request, Deadline $deadline): self
+    {
+        Transports::check($path);
+        $source = new self(new StreamExchange(StreamTransport::connect($path, $deadline), $request, $deadline));
+        while ($source->exchange->status() === 0) {
+            $source->advance();
+        }
+        return $source;
+    }
+
+    public function status(): int
+    {
+        return $this->exchange->status();
+    }
+
+    /** The whole of an answer that is no stream. */
+    public function refusal(): Response
+    {
+        while (!$this->isDone) {
+            $this->advance();
+        }
+        $this->close();
+        return new Response($this->status(), $this->buffer);
+    }
+
+    /** @return ?array{string, string} the name and the data of the next event; null at the end */
+    public function next(): ?array
+    {
+        while (true) {
+            while (($end = strpos($this->buffer, "\n\n")) !== false) {
+                $block = substr($this->buffer, 0, $end);
+                $this->buffer = substr($this->buffer, $end + 2);
+                if (($event = self::event($block)) !== null) {
+                    return $event;
+                }
+            }
+            if ($this->isDone) {
+                return null;
+            }
+            $this->advance();
+        }
+    }
+
+    /** Ends the connection, and with it what the sidecar does for it. */
+    public function close(): void
+    {
+        $this->isDone = true;
+        if (is_resource($this->exchange->stream)) {
+            fclose($this->exchange->stream);
+        }
+    }
+
+    /** @return ?array{string, string} null for a comment */
+    private static function event(string $block): ?array
+    {
+        $name = 'message';
+        $data = [];
+        foreach (explode("\n", $block) as $line) {
+            if (str_starts_with($line, 'event: ')) {
+                $name = substr($line, 7);
+            } elseif (str_starts_with($line, 'data: ')) {
+                $data[] = substr($line, 6);
+            }
+        }
+        return $data === [] ? null : [$name, implode("\n", $data)];
+    }
+
+    private function advance(): void
+    {
+        StreamTransport::wait([$this->exchange]);
+        $this->isDone = $this->exchange->advance();
+        $bytes = $this->exchange->take();
+        $this->read += strlen($bytes);
+        if ($this->read > Response::MOST_BYTES) {
+            $this->close();
+            throw Trouble::tooLong();
+        }
+        $this->buffer .= $bytes;
+    }
+}

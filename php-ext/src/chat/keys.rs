@@ -1,0 +1,62 @@
+//! A provider's key that PHP code gives: a callable is asked on the PHP thread, for each request.
+
+use async_trait::async_trait;
+use ext_php_rs::types::Zval;
+use pillion_chat::{KeySource, ModelError, ModelErrorKind};
+use pillion_core::tool::ToolFailure;
+use secrecy::SecretString;
+
+use super::here::{Errand, php};
+use crate::exception;
+use crate::wait::Job;
+use crate::zend::{Failure, call_callable, must_stop, type_name};
+
+/// The question for a key.
+pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
+
+/// Asks the PHP thread of the chat.
+pub(super) struct KeyOfPhp;
+
+#[async_trait]
+impl KeySource for KeyOfPhp {
+    async fn key(&self) -> Result<Option<SecretString>, ModelError> {
+        let unauthorized = |message: String| ModelError::new(ModelErrorKind::Unauthorized, message);
+        let php = php()
+            .ok_or_else(|| unauthorized("No PHP thread can be asked for the key".to_owned()))?;
+        let (job, answer) = Job::new(());
+        php(Errand::Key(job));
+        match answer.await {
+            Ok(Ok(key)) => Ok(Some(key)),
+            Ok(Err(failure)) => Err(unauthorized(format!(
+                "The callable 'api_key' failed: {}",
+                failure.message
+            ))),
+            Err(_) => Err(ModelError::new(
+                ModelErrorKind::Cancelled,
+                "The question for the key was cancelled",
+            )),
+        }
+    }
+}
+
+/// Asks the callable. What it throws fails the request.
+///
+/// # Errors
+/// What must end the PHP request.
+pub(super) fn ask(callable: &Zval) -> Result<Result<SecretString, ToolFailure>, Failure> {
+    if callable.is_null() {
+        return Ok(Err(ToolFailure::internal("there is none")));
+    }
+    match call_callable(callable, []) {
+        // What was given up on the way may have a destructor that throws.
+        Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
+        Ok(key) => Ok(match key.str() {
+            Some(key) => Ok(SecretString::from(key.to_owned())),
+            None => Err(ToolFailure::internal(format!(
+                "it must return a string, not {}",
+                type_name(&key)
+            ))),
+        }),
+        Err(failure) => exception::into_tool_failure(failure).map(Err),
+    }
+}

@@ -1,0 +1,119 @@
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use pillion_chat::ToolRunner;
+use pillion_core::executor::Executor;
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolResult};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use super::here::{Errand, php};
+use crate::switchboard::Switchboard;
+use crate::wait::Job;
+
+/// An executor of PHP: native and MCP tools run side by side, beside them those in PHP one after
+/// the other. Each one's time limit starts when its turn comes.
+pub(super) struct PhpRunner {
+    pub(super) executor: Executor,
+    /// The names of the tools that are PHP code.
+    pub(super) in_php: HashSet<String>,
+    pub(super) switchboard: Arc<Switchboard>,
+}
+
+#[async_trait]
+impl ToolRunner for PhpRunner {
+    fn canonical_name(&self, name: &str) -> Option<String> {
+        Some(self.executor.find(name)?.name().to_string())
+    }
+
+    fn at_once(&self) -> NonZeroUsize {
+        self.executor.max_concurrent()
+    }
+
+    async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        let name = self.canonical_name(&call.name);
+        let is_php = name.is_some_and(|name| self.in_php.contains(&name));
+        let line = self.switchboard.find(context);
+        let Some(line) = line.filter(|_| is_php) else {
+            return self.executor.execute_one(call, context).await;
+        };
+        let mut context = context.clone();
+        let _turn = line.turn(&mut context).await;
+        self.executor.execute_one(call, &context).await
+    }
+}
+
+/// The question for the results of calls.
+pub(super) type CallsJob = Job<Vec<ToolCall>, Result<Vec<ToolResult>, ToolFailure>>;
+
+/// An executor whose class the application has extended: its `executeParallel()` runs the calls.
+pub(super) struct ExtendedRunner {
+    pub(super) executor: Executor,
+    /// Calls that run side by side go to PHP together.
+    pub(super) queue: Mutex<Vec<(ToolCall, oneshot::Sender<ToolResult>)>>,
+}
+
+impl ExtendedRunner {
+    fn queue(&self) -> std::sync::MutexGuard<'_, Vec<(ToolCall, oneshot::Sender<ToolResult>)>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run_queued(&self) {
+        let (calls, answers): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *self.queue()).into_iter().unzip();
+        let Some(php) = php().filter(|_| !calls.is_empty()) else {
+            return;
+        };
+        let (job, done) = Job::new(calls.clone());
+        php(Errand::Calls(job));
+        let results = match done.await {
+            Ok(Ok(results)) if results.len() == calls.len() => results,
+            Ok(Ok(_)) => failed(
+                &calls,
+                &ToolFailure::internal("executeParallel() has no result for each call"),
+            ),
+            Ok(Err(failure)) => failed(&calls, &failure),
+            // Nobody waits for them any more.
+            Err(_) => return,
+        };
+        for (answer, result) in answers.into_iter().zip(results) {
+            // Whoever is gone does not want it.
+            drop(answer.send(result));
+        }
+    }
+}
+
+fn failed(calls: &[ToolCall], failure: &ToolFailure) -> Vec<ToolResult> {
+    let failed = |call: &ToolCall| {
+        ToolResult::failure(&call.id, &call.name, failure.code, failure.message.clone())
+    };
+    calls.iter().map(failed).collect()
+}
+
+#[async_trait]
+impl ToolRunner for ExtendedRunner {
+    fn canonical_name(&self, name: &str) -> Option<String> {
+        Some(self.executor.find(name)?.name().to_string())
+    }
+
+    fn at_once(&self) -> NonZeroUsize {
+        self.executor.max_concurrent()
+    }
+
+    async fn run(&self, call: ToolCall, _context: &CallContext) -> ToolResult {
+        let (answer, result) = oneshot::channel();
+        let cancelled = ToolResult::failure(
+            &call.id,
+            &call.name,
+            ErrorCode::Cancelled,
+            "The call was cancelled",
+        );
+        self.queue().push((call, answer));
+        // Those that begin beside it are there then, too.
+        yield_now().await;
+        self.run_queued().await;
+        result.await.unwrap_or(cancelled)
+    }
+}

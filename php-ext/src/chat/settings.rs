@@ -1,0 +1,316 @@
+//! What `ToolAwareChat` is constructed with.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ext_php_rs::types::Zval;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use pillion_chat::{ChatLimits, HttpModel, HttpModelConfig, TurnOptions};
+use pillion_core::provider::Provider;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::keys::KeyOfPhp;
+use crate::classes::tool_definition::seconds;
+use crate::json::to_value_as;
+use crate::zend::{Failure, type_name, without_entry};
+use crate::{exception, runtime};
+
+/// The key of the model's array that is no plain data.
+const API_KEY: &str = "api_key";
+
+/// How long a run may take unless an option says so.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How chats go.
+#[derive(Debug)]
+pub struct Settings {
+    pub system: Option<String>,
+    /// Whether the model may use tools.
+    pub with_tools: bool,
+    pub options: TurnOptions,
+    pub timeout: Duration,
+    limits: ChatLimits,
+}
+
+impl Settings {
+    /// How far a chat goes by itself.
+    pub(super) fn limits(&self, model: &ModelSettings) -> ChatLimits {
+        ChatLimits {
+            context_tokens: model.context_tokens,
+            timeout: self.timeout,
+            ..self.limits.clone()
+        }
+    }
+}
+
+/// A model at its provider.
+pub struct ModelSettings {
+    /// The provider's name of it.
+    pub model: String,
+    config: HttpModelConfig,
+    key: Key,
+    context_tokens: Option<u64>,
+    /// Whose settings these are: two models with the same share connections.
+    identity: String,
+}
+
+enum Key {
+    None,
+    Text(SecretString),
+    /// A callable, which the object has.
+    Callable,
+}
+
+impl ModelSettings {
+    /// The model, with connections that chats of this process share.
+    ///
+    /// # Errors
+    /// An `InvalidInputException` for a URL that no request may go to.
+    pub(super) fn at_provider(&self) -> Result<HttpModel, Failure> {
+        runtime::language_model(&self.identity, || {
+            let config = self.config.clone();
+            let config = match &self.key {
+                Key::None => config,
+                Key::Text(key) => config.with_key(key.clone()),
+                Key::Callable => config.with_key(KeyOfPhp),
+            };
+            HttpModel::new(config).map_err(|error| exception::of_code(error.code(), error.message))
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OptionData {
+    system: Option<String>,
+    enable_tools: Option<bool>,
+    temperature: Option<f64>,
+    max_output_tokens: Option<u64>,
+    timeout: Option<f64>,
+    top_p: Option<f64>,
+    stop: Option<Vec<String>>,
+    extra: Option<Map<String, Value>>,
+    max_tool_calls: Option<usize>,
+    max_tool_rounds: Option<usize>,
+    max_calls_per_answer: Option<usize>,
+    max_total_tokens: Option<u64>,
+}
+
+/// Those that a sidecar's configuration has in their place.
+const ONLY_HERE: [&str; 7] = [
+    "top_p",
+    "stop",
+    "extra",
+    "max_tool_calls",
+    "max_tool_rounds",
+    "max_calls_per_answer",
+    "max_total_tokens",
+];
+
+/// Reads the options; what is left out keeps its default.
+///
+/// # Errors
+/// An `InvalidInputException` that names the key.
+pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, Failure> {
+    let given = match given {
+        Some(given) => to_value_as("argument $options", given)?,
+        None => Value::Null,
+    };
+    if let Some(key) = given
+        .as_object()
+        .into_iter()
+        .flat_map(Map::keys)
+        .find(|key| in_sidecar && ONLY_HERE.contains(&key.as_str()))
+    {
+        return Err(exception::invalid_input(format!(
+            "Invalid chat option '{key}': with a Sidecar it is the sidecar's configuration that says it"
+        )));
+    }
+    let data: OptionData = read("chat option", given)?;
+    let limits = ChatLimits::default();
+    Ok(Settings {
+        system: data.system,
+        with_tools: data.enable_tools.unwrap_or(true),
+        options: TurnOptions {
+            temperature: data.temperature,
+            top_p: data.top_p,
+            max_output_tokens: data.max_output_tokens,
+            stop: data.stop.unwrap_or_default(),
+            extra: data.extra.unwrap_or_default(),
+        },
+        timeout: match data.timeout {
+            Some(timeout) => seconds("timeout", timeout)?,
+            None => TIMEOUT,
+        },
+        limits: ChatLimits {
+            max_tool_calls: data.max_tool_calls.unwrap_or(limits.max_tool_calls),
+            max_tool_rounds: data.max_tool_rounds.unwrap_or(limits.max_tool_rounds),
+            max_calls_per_answer: (data.max_calls_per_answer)
+                .unwrap_or(limits.max_calls_per_answer),
+            max_total_tokens: data.max_total_tokens,
+            ..limits
+        },
+    })
+}
+
+/// The keys of a model that say where it is. Lists of models have others, too, which are for others.
+#[derive(Deserialize)]
+struct ModelData {
+    provider: Option<String>,
+    api: Option<String>,
+    base_url: Option<String>,
+    model: Option<String>,
+    id: Option<String>,
+    headers: Option<BTreeMap<String, String>>,
+    context_tokens: Option<u64>,
+    max_retries: Option<u32>,
+}
+
+/// A model as PHP code has it.
+pub struct GivenModel {
+    pub settings: ModelSettings,
+    /// The callable that gives the key, or null.
+    pub callable: Zval,
+    /// The array without credentials: what tools are asked about.
+    pub shown: Zval,
+}
+
+/// Reads the array of a model.
+///
+/// # Errors
+/// An `InvalidInputException` that names the key.
+pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
+    let (key, callable) = key_of(given)?;
+    let shown = without_entry(given, API_KEY);
+    let data: ModelData = read("model key", to_value_as("argument $model", &shown)?)?;
+    let model = data.model.or(data.id).filter(|model| !model.is_empty());
+    let model = model.ok_or_else(|| invalid("model", "the provider's name of the model"))?;
+    let named = data.api.as_deref().or(data.provider.as_deref());
+    let by_name = named.map(str::parse::<Provider>);
+    let provider = match (&data.api, by_name) {
+        (Some(_), Some(Err(error))) => return Err(invalid("api", &error.to_string())),
+        (_, Some(Ok(provider))) => provider,
+        // Most servers imitate it.
+        _ => Provider::OpenAiChat,
+    };
+    let is_own = data
+        .provider
+        .as_deref()
+        .is_none_or(|name| name.parse::<Provider>().is_ok());
+    let base_url = match (&data.base_url, is_own && named.is_some()) {
+        (Some(url), _) => url.as_str(),
+        (None, true) => HttpModelConfig::own_url(provider),
+        (None, false) => {
+            return Err(invalid(
+                "base_url",
+                "where the provider answers, such as http://127.0.0.1:11434/v1",
+            ));
+        }
+    };
+    // The text may hold a key: nothing of it is in the error.
+    let url: Url = (base_url.parse()).map_err(|_| invalid("base_url", "a URL"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid("base_url", "without a key: that is 'api_key'"));
+    }
+    let mut config = HttpModelConfig::new(provider, url, model.clone());
+    config.headers = headers_of(data.headers.unwrap_or_default())?;
+    config.max_retries = data.max_retries.unwrap_or(config.max_retries);
+    // The run's own limit is the sooner one.
+    config.timeout = Duration::from_secs(u64::from(u32::MAX));
+    let identity = identity_of(&config, &key);
+    Ok(GivenModel {
+        settings: ModelSettings {
+            model,
+            config,
+            key,
+            context_tokens: data.context_tokens,
+            identity,
+        },
+        callable,
+        shown: without_entry(&shown, "headers"),
+    })
+}
+
+fn key_of(model: &Zval) -> Result<(Key, Zval), Failure> {
+    let given = model.array().and_then(|model| model.get(API_KEY));
+    let Some(given) = given
+        .map(Zval::dereference)
+        .filter(|given| !given.is_null())
+    else {
+        return Ok((Key::None, Zval::new()));
+    };
+    // A string that is also the name of a function is a key.
+    match given.str() {
+        Some("") => Ok((Key::None, Zval::new())),
+        Some(key) => Ok((Key::Text(SecretString::from(key.to_owned())), Zval::new())),
+        None if given.is_callable() => Ok((Key::Callable, given.shallow_clone())),
+        None => Err(invalid(
+            API_KEY,
+            &format!("a string or callable, {} given", type_name(given)),
+        )),
+    }
+}
+
+fn headers_of(given: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
+    given
+        .into_iter()
+        .map(|(name, value)| {
+            let header: HeaderName = name
+                .parse()
+                .map_err(|_| invalid("headers", "names of headers as keys"))?;
+            let value = HeaderValue::from_str(&value);
+            let mut value = value.map_err(|_| {
+                invalid("headers", &format!("what a header can carry, in '{name}'"))
+            })?;
+            value.set_sensitive(true);
+            Ok((header, value))
+        })
+        .collect()
+}
+
+fn identity_of(config: &HttpModelConfig, key: &Key) -> String {
+    let key = match key {
+        Key::None => "",
+        Key::Text(key) => key.expose_secret(),
+        Key::Callable => "\0callable",
+    };
+    let headers = (config.headers.iter())
+        .map(|(name, value)| format!("{name}\0{}\0", String::from_utf8_lossy(value.as_bytes())));
+    let headers: String = headers.collect();
+    format!(
+        "{}\0{}\0{}\0{}\0{headers}\0{key}",
+        config.provider, config.base_url, config.model, config.max_retries
+    )
+}
+
+/// PHP writes an empty map as `[]`.
+fn read<T: DeserializeOwned>(what: &str, given: Value) -> Result<T, Failure> {
+    let mut given = match given {
+        Value::Null => Value::Object(Map::new()),
+        Value::Array(list) if list.is_empty() => Value::Object(Map::new()),
+        given => given,
+    };
+    for key in ["headers", "extra"] {
+        if let Some(value) = given.get_mut(key)
+            && value.as_array().is_some_and(Vec::is_empty)
+        {
+            *value = Value::Object(Map::new());
+        }
+    }
+    serde_path_to_error::deserialize(given).map_err(|error| {
+        let path = error.path().to_string();
+        let why = error
+            .inner()
+            .to_string()
+            .replace("expected f64", "expected a number");
+        exception::invalid_input(format!("Invalid {what} '{path}': {why}"))
+    })
+}
+
+fn invalid(key: &str, expected: &str) -> Failure {
+    exception::invalid_input(format!("Invalid model key '{key}': it must be {expected}"))
+}

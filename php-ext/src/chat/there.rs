@@ -1,0 +1,151 @@
+use std::cell::RefCell;
+
+use pillion_client::wire::ChatRequest;
+use pillion_client::{Caller, Client, Stream};
+use pillion_core::mcp::SseDecoder;
+use serde_json::{Map, Value};
+
+use super::{Done, Settings, Step};
+use crate::classes::sidecar::failure_of;
+use crate::exception;
+use crate::runtime::Bound;
+use crate::zend::Failure;
+
+/// The longest event of a stream, in bytes: the last has all of an answer.
+const LONGEST_EVENT: usize = 32 * 1024 * 1024;
+
+/// A chat whose loop runs in the sidecar, while its events are read.
+pub struct There {
+    reading: Bound<RefCell<Reading>>,
+    id: RefCell<String>,
+}
+
+struct Reading {
+    stream: Stream,
+    decoder: SseDecoder,
+}
+
+/// What a request to the sidecar says: `messages` now, in the chat `id` or a new one.
+pub struct Request<'a> {
+    pub settings: &'a Settings,
+    pub model: Option<&'a str>,
+    pub id: Option<&'a str>,
+    pub messages: Vec<Value>,
+    pub caller: Caller,
+}
+
+impl Request<'_> {
+    fn body(&self, stream: bool) -> Result<Vec<u8>, Failure> {
+        let messages: Vec<Map<String, Value>> = (self.messages.iter())
+            .filter_map(|message| message.as_object().cloned())
+            .collect();
+        let said = ChatRequest {
+            messages: (!messages.is_empty()).then_some(messages),
+            stream: Some(stream),
+            ..ChatRequest::default()
+        };
+        let request = match self.id {
+            Some(_) => said,
+            None => ChatRequest {
+                model: self.model.map(str::to_owned),
+                system: self.settings.system.clone(),
+                enable_tools: self.settings.with_tools.then_some(true).or(Some(false)),
+                temperature: self.settings.options.temperature,
+                max_output_tokens: self.settings.options.max_output_tokens,
+                ..said
+            },
+        };
+        serde_json::to_vec(&request).map_err(|error| exception::invalid_input(error.to_string()))
+    }
+
+    /// Waits for the whole answer.
+    ///
+    /// # Errors
+    /// The exception for why there is none.
+    pub fn answer(&self, client: &Client) -> Result<Done, Failure> {
+        let answer = client.raw().chat(self.id, &self.body(false)?, &self.caller);
+        let answer = answer.map_err(|error| failure_of(&error))?;
+        let answer = serde_json::from_slice(&answer).map_err(|error| unreadable(&error))?;
+        Ok(done(answer, ""))
+    }
+
+    /// Waits for the head of a stream.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
+    pub fn stream(&self, client: &Client) -> Result<There, Failure> {
+        let body = self.body(true)?;
+        let stream = client.raw().chat_events(self.id, &body, &self.caller);
+        let reading = Reading {
+            stream: stream.map_err(|error| failure_of(&error))?,
+            decoder: SseDecoder::new(LONGEST_EVENT),
+        };
+        Ok(There {
+            reading: Bound::new(RefCell::new(reading)),
+            id: RefCell::new(self.id.unwrap_or_default().to_owned()),
+        })
+    }
+}
+
+impl There {
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// A `TransportException` or a `TimeoutException`; what a signal handler threw.
+    pub fn next(&self) -> Result<Step, Failure> {
+        let reading = self.reading.get().ok_or_else(|| {
+            Failure::error("Pillion: the process was forked; only the parent goes on with the chat")
+        })?;
+        // A signal handler may come by while it waits.
+        let Ok(mut reading) = reading.try_borrow_mut() else {
+            return Err(Failure::error("Pillion: the stream is being read"));
+        };
+        loop {
+            let (kind, data) = reading.event()?;
+            let data: Value = serde_json::from_str(&data).map_err(|error| unreadable(&error))?;
+            match kind.as_str() {
+                "chat" => {
+                    let id = data["id"].as_str().unwrap_or_default();
+                    id.clone_into(&mut self.id.borrow_mut());
+                }
+                "done" => return Ok(Step::Done(done(data, &self.id.borrow()))),
+                _ => return Ok(Step::Said(kind, data)),
+            }
+        }
+    }
+
+    /// What it takes to go on: the chat's id, once the sidecar has said it.
+    pub fn state(&self) -> Option<String> {
+        let id = self.id.borrow();
+        (!id.is_empty()).then(|| id.clone())
+    }
+}
+
+impl Reading {
+    /// The next event: its name and its data.
+    fn event(&mut self) -> Result<(String, String), Failure> {
+        let mut piece = [0; 16 * 1024];
+        loop {
+            if let Some(event) = self.decoder.next_event() {
+                return Ok((event.event.into_owned(), event.data));
+            }
+            let read = self.stream.read(&mut piece);
+            let read = read.map_err(|error| failure_of(&error))?;
+            if read == 0 {
+                let message = "The sidecar ended the stream before the chat had ended";
+                return Err(exception::transport(message));
+            }
+            let fed = self.decoder.feed(&piece[..read]);
+            fed.map_err(|error| exception::transport(format!("The sidecar's answer: {error}")))?;
+        }
+    }
+}
+
+fn done(answer: Value, id: &str) -> Done {
+    let state = answer["id"].as_str().unwrap_or(id).to_owned();
+    Done { answer, state }
+}
+
+fn unreadable(error: &serde_json::Error) -> Failure {
+    exception::transport(format!("The sidecar's answer cannot be read: {error}"))
+}

@@ -1,0 +1,168 @@
+//! `ChatAnswer`: how a chat goes (requirement H7).
+
+use ext_php_rs::error::Result;
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::Zval;
+use serde_json::Value;
+
+use super::tool_call::exact_arguments;
+use crate::chat::Done;
+use crate::exception::{self, FailedResult};
+use crate::json::{EmptyObject, decode_value};
+use crate::zend::{
+    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
+    bool_of, create, entries, float_of, list_of, must_stop, string_of,
+};
+
+pub const NAME: &str = "Pillion\\ChatAnswer";
+static CLASS: ClassSlot = ClassSlot::new();
+
+const TEXT_OR_NULL: Type = Type::STRING.nullable();
+
+/// The properties that are the constructor's parameters, with their defaults and, in the
+/// sidecar's answer, their names.
+const PROPERTIES: [(&str, Type, &str, &str); 12] = [
+    ("text", TEXT_OR_NULL, "null", "content"),
+    ("status", Type::STRING, "'answered'", "status"),
+    ("state", Type::STRING, "''", ""),
+    ("model", Type::STRING, "''", "model"),
+    ("finishReason", TEXT_OR_NULL, "null", "finish_reason"),
+    ("limitReached", TEXT_OR_NULL, "null", "limit_reached"),
+    ("toolCalls", Type::ARRAY, "[]", "tool_calls"),
+    ("approvals", Type::ARRAY, "[]", "approvals"),
+    ("usage", Type::ARRAY, "[]", "usage"),
+    ("error", TEXT_OR_NULL, "null", "error"),
+    ("errorCode", TEXT_OR_NULL, "null", "error_code"),
+    ("retryAfter", Type::FLOAT.nullable(), "null", "retry_after"),
+];
+
+pub(super) fn register() -> Result<()> {
+    let parameters =
+        PROPERTIES.map(|(name, kind, default, _)| Parameter::optional(name, kind, default));
+    let mut class = Class::new(NAME)
+        .flags(ClassFlags::Final)
+        .property(Property::readonly("success", Type::BOOL));
+    for (name, kind, _, _) in PROPERTIES {
+        class = class.property(Property::readonly(name, kind));
+    }
+    class
+        .method(Method::new("__construct", construct).parameters(&parameters))
+        .method(Method::new("textOrThrow", text_or_throw).returns(Type::STRING))
+        .register(&CLASS)
+}
+
+/// The typed properties check the arguments.
+fn construct(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    for (index, (name, _, default, _)) in PROPERTIES.into_iter().enumerate() {
+        let value = match (call.value(index), default) {
+            (Some(value), _) => value.shallow_clone(),
+            (None, "null") => Zval::new(),
+            (None, "[]") => array_of([]),
+            (None, text) => string_of(text.trim_matches('\'')),
+        };
+        this.set(CLASS.get(), name, value);
+        if must_stop() {
+            return Err(Failure::Pending);
+        }
+    }
+    let status = this.get(CLASS.get(), "status")?;
+    let is_answered = status.str() == Some("answered");
+    this.set(CLASS.get(), "success", bool_of(is_answered));
+    Ok(Zval::new())
+}
+
+/// How a run has ended, as an object of PHP.
+pub fn new_answer(done: &Done) -> Outcome {
+    let answer = &done.answer;
+    let mut values = Vec::with_capacity(PROPERTIES.len());
+    for (name, _, default, field) in PROPERTIES {
+        let given = answer.get(field).unwrap_or(&Value::Null);
+        let value = match name {
+            "state" => string_of(&done.state),
+            "approvals" => approvals_of(given)?,
+            "retryAfter" => given.as_f64().map_or_else(Zval::new, float_of),
+            _ if default == "[]" => match given {
+                Value::Array(_) | Value::Object(_) => decode_value(given, EmptyObject::Array)?,
+                _ => array_of([]),
+            },
+            _ => match given.as_str() {
+                Some(text) => string_of(text),
+                None if default == "null" => Zval::new(),
+                None => string_of(""),
+            },
+        };
+        values.push((name, value));
+    }
+    let success = answer["success"] == true;
+    create(CLASS.get(), |this| {
+        this.set(CLASS.get(), "success", bool_of(success));
+        for (name, value) in values {
+            this.set(CLASS.get(), name, value);
+        }
+    })
+}
+
+/// The calls that wait; whoever approves of one has to see what would run.
+fn approvals_of(given: &Value) -> Outcome {
+    let mut approvals = Vec::new();
+    for approval in given.as_array().into_iter().flatten() {
+        approvals.push(approval_of(approval)?);
+    }
+    Ok(list_of(approvals))
+}
+
+/// One of them.
+pub fn approval_of(given: &Value) -> Outcome {
+    let text = |name: &str| given[name].as_str().map_or_else(Zval::new, string_of);
+    Ok(array_of([
+        ("id", text("id")),
+        ("call", text("call")),
+        ("tool", text("tool")),
+        ("arguments", exact_arguments(&given["arguments"])?),
+    ]))
+}
+
+/// The words, or the exception for why there are none.
+fn text_or_throw(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let text = this.get(CLASS.get(), "text")?;
+    if this.get(CLASS.get(), "success")?.bool() == Some(true) && text.is_string() {
+        return Ok(text);
+    }
+    Err(exception::of_result(&failure(this)?))
+}
+
+fn failure(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
+    let get = |name: &str| this.get(CLASS.get(), name);
+    let text = |name: &str| Ok::<_, Failure>(get(name)?.string());
+    let approvals = get("approvals")?;
+    let first = approvals.array().into_iter().flat_map(entries).next();
+    let first = first.and_then(|(_, approval)| approval.dereference().array());
+    let Some(approval) = first.filter(|_| {
+        text("status").is_ok_and(|status| status.as_deref() == Some("awaiting_approval"))
+    }) else {
+        let retry_after = get("retryAfter")?;
+        return Ok(FailedResult {
+            tool_name: String::new(),
+            error: text("error")?.unwrap_or_else(|| "The model has not answered".to_owned()),
+            code: text("errorCode")?.unwrap_or_else(|| "internal_error".to_owned()),
+            metadata: array_of([("retry_after", retry_after)]),
+        });
+    };
+    let entry = |name: &str| {
+        approval
+            .get(name)
+            .map_or_else(Zval::new, Zval::shallow_clone)
+    };
+    let tool = entry("tool").string().unwrap_or_default();
+    Ok(FailedResult {
+        error: format!("Tool '{tool}' needs approval"),
+        tool_name: tool,
+        code: "approval_required".to_owned(),
+        metadata: array_of([
+            ("approval_id", entry("id")),
+            ("arguments", entry("arguments")),
+        ]),
+    })
+}

@@ -1,0 +1,80 @@
+//! `ChatEvent`: what happens in a chat (requirement H6).
+
+use ext_php_rs::error::Result;
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::Zval;
+use serde_json::Value;
+
+use super::chat_answer::{NAME as ANSWER, approval_of};
+use crate::json::{EmptyObject, decode_value};
+use crate::zend::{
+    Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, create,
+    empty_array, must_stop, string_of,
+};
+
+pub const NAME: &str = "Pillion\\ChatEvent";
+static CLASS: ClassSlot = ClassSlot::new();
+
+pub(super) fn register() -> Result<()> {
+    let answer = Type::class(ANSWER).nullable();
+    Class::new(NAME)
+        .flags(ClassFlags::Final)
+        .property(Property::readonly("text", Type::STRING))
+        .property(Property::readonly("type", Type::STRING))
+        .property(Property::readonly("data", Type::ARRAY))
+        .property(Property::readonly("answer", answer))
+        .method(Method::new("__construct", construct).parameters(&[
+            Parameter::required("type", Type::STRING),
+            Parameter::optional("data", Type::ARRAY, "[]"),
+            Parameter::optional("answer", answer, "null"),
+        ]))
+        .register(&CLASS)
+}
+
+/// The typed properties check the arguments.
+fn construct(call: &mut Call<'_>) -> Outcome {
+    let kind = call.value(0).map_or_else(Zval::new, Zval::shallow_clone);
+    let data = call.value(1).map_or_else(empty_array, Zval::shallow_clone);
+    let answer = call.value(2).map_or_else(Zval::new, Zval::shallow_clone);
+    fill(call.this(), kind, data, answer);
+    if must_stop() {
+        return Err(Failure::Pending);
+    }
+    Ok(Zval::new())
+}
+
+fn fill(this: Object<'_>, kind: Zval, data: Zval, answer: Zval) {
+    let text = data.array().and_then(|data| data.get("text"));
+    let text = text.map(Zval::dereference).filter(|text| text.is_string());
+    let text = text.map_or_else(|| string_of(""), Zval::shallow_clone);
+    let values = [
+        ("type", kind),
+        ("text", text),
+        ("data", data),
+        ("answer", answer),
+    ];
+    for (name, value) in values {
+        if must_stop() {
+            return;
+        }
+        this.set(CLASS.get(), name, value);
+    }
+}
+
+/// Something that has happened, as an object of PHP.
+pub fn new_event(kind: &str, data: &Value) -> Outcome {
+    let data = match kind {
+        "tool_waiting" => approval_of(data)?,
+        _ => decode_value(data, EmptyObject::Array)?,
+    };
+    create(CLASS.get(), |this| {
+        fill(this, string_of(kind), data, Zval::new());
+    })
+}
+
+/// The last event of a chat.
+pub fn done(answer: Zval) -> Outcome {
+    create(CLASS.get(), |this| {
+        fill(this, string_of("done"), empty_array(), answer);
+    })
+}

@@ -1,0 +1,303 @@
+//! `ToolAwareChat`: a language model that uses tools until it answers in words (requirements H4
+//! to H7).
+
+use std::sync::Arc;
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::PropertyFlags;
+use ext_php_rs::types::Zval;
+use pillion_core::tool::ToolDefinition;
+use serde_json::Value;
+
+use super::chat_answer::{self, new_answer};
+use super::chat_stream::{self, Running, new_stream};
+use super::tool_definition::definition_of;
+use super::tool_registry::registry_of;
+use super::{sidecar, tool_executor};
+use crate::chat::{
+    Begin, Company, Done, Here, ModelSettings, Request, Settings, Step, messages_of, read_model,
+    read_options,
+};
+use crate::context::context_argument;
+use crate::zend::{
+    Call, Class, Failure, Hidden, Method, Object, Outcome, Parameter, Property, State, StateClass,
+    Type, array_of, construct, entries, state_of, undefined,
+};
+use crate::{exception, runtime};
+
+pub const NAME: &str = "Pillion\\ToolAwareChat";
+static CLASS: StateClass<Chat> = StateClass::new();
+
+/// The property with the executor or the sidecar.
+const TOOLS: &str = "tools";
+/// In the hidden value: the callable that gives the key.
+const KEY: &str = "key";
+/// In the hidden value: the model as tools are asked about it.
+const MODEL: &str = "model";
+
+struct Chat {
+    settings: Settings,
+    place: Place,
+}
+
+/// Where the loop runs.
+enum Place {
+    Here(Box<ModelSettings>),
+    /// With the model's name there; the default one without.
+    Sidecar(Option<String>),
+}
+
+impl State for Chat {
+    fn class() -> &'static StateClass<Self> {
+        &CLASS
+    }
+}
+
+pub(super) fn register() -> ZendResult<()> {
+    let tools = Type::class("Pillion\\ToolExecutor|Pillion\\Sidecar");
+    let said = [
+        Parameter::optional("message", Type::STRING.or(Type::ARRAY).nullable(), "null"),
+        Parameter::optional("state", Type::STRING.nullable(), "null"),
+        Parameter::optional("context", Type::ARRAY, "[]"),
+    ];
+    let class = Class::new(NAME)
+        .property(Property::new(
+            PropertyFlags::Private,
+            TOOLS,
+            Type::OBJECT,
+            undefined(),
+        ))
+        .method(
+            Method::new("__construct", construct_chat).parameters(&[
+                Parameter::required("tools", tools),
+                Parameter::optional("model", Type::STRING.or(Type::ARRAY).nullable(), "null")
+                    .sensitive(),
+                Parameter::optional("options", Type::ARRAY, "[]"),
+            ]),
+        )
+        .method(
+            Method::new("send", send)
+                .parameters(&said)
+                .returns(Type::class(chat_answer::NAME)),
+        )
+        .method(
+            Method::new("stream", stream)
+                .parameters(&said)
+                .returns(Type::class(chat_stream::NAME)),
+        );
+    CLASS.register(class)
+}
+
+/// No I/O.
+fn construct_chat(call: &mut Call<'_>) -> Outcome {
+    let tools = call.value(0).and_then(Object::of);
+    let tools = tools.filter(|tools| is_executor(*tools) || sidecar::is_sidecar(*tools));
+    let tools =
+        tools.ok_or_else(|| call.type_error(0, "Pillion\\ToolExecutor|Pillion\\Sidecar"))?;
+    let options = call.value(2).map(|_| call.array(2)).transpose()?;
+    let options = options.and_then(|_| call.value(2));
+    let settings = read_options(options, !is_executor(tools))?;
+    let model = call.some(1);
+    let model = model.map(|model| {
+        if model.is_array() {
+            Ok(None)
+        } else {
+            call.string(1).map(Some)
+        }
+    });
+    let name = model.transpose()?;
+    let this = call.this();
+    let (place, hidden) = match (is_executor(tools), name) {
+        (true, Some(None)) => {
+            let given = call.value(1).map_or(Err(Failure::Pending), read_model)?;
+            let hidden = array_of([(KEY, given.callable), (MODEL, given.shown)]);
+            (Place::Here(Box::new(given.settings)), hidden)
+        }
+        (true, _) => {
+            return Err(exception::invalid_input(
+                "$model must be an array that says where the model is: 'provider' or 'base_url', 'model', 'api_key'",
+            ));
+        }
+        (false, Some(None)) => {
+            return Err(exception::invalid_input(
+                "$model must be the name of a model of the sidecar, or null for its default one",
+            ));
+        }
+        (false, name) => (
+            Place::Sidecar(name.flatten().map(str::to_owned)),
+            Zval::new(),
+        ),
+    };
+    construct(this, Chat { settings, place })?;
+    this.set(CLASS.get(), TOOLS, tools.to_value());
+    Hidden::of::<Chat>(this)?.set(hidden);
+    Ok(Zval::new())
+}
+
+fn is_executor(tools: Object<'_>) -> bool {
+    tool_executor::is_executor(tools)
+}
+
+fn send(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let chat = state_of::<Chat>(this)?;
+    let done = match &chat.place {
+        Place::Sidecar(model) => {
+            let client = client_of(this, chat)?;
+            request(call, chat, model.as_deref())?.answer(&client)?
+        }
+        Place::Here(model) => {
+            let company = company_of(call)?;
+            let here = begin(call, chat, model, &company, false)?;
+            to_the_end(this, &here, &company)?
+        }
+    };
+    new_answer(&done)
+}
+
+fn stream(call: &mut Call<'_>) -> Outcome {
+    let this = call.this();
+    let chat = state_of::<Chat>(this)?;
+    match &chat.place {
+        Place::Sidecar(model) => {
+            let client = client_of(this, chat)?;
+            let there = request(call, chat, model.as_deref())?.stream(&client)?;
+            new_stream(this, Running::There(Box::new(there)), None)
+        }
+        Place::Here(model) => {
+            let company = company_of(call)?;
+            let here = begin(call, chat, model, &company, true)?;
+            new_stream(this, Running::Here(here), Some(&company))
+        }
+    }
+}
+
+fn to_the_end(this: Object<'_>, here: &Here, company: &Company) -> Result<Done, Failure> {
+    loop {
+        if let Step::Done(done) = step(this, here, company)? {
+            return Ok(done);
+        }
+    }
+}
+
+/// Waits for what comes next in a chat of this object.
+///
+/// # Errors
+/// As [`Here::next`].
+pub fn step(this: Object<'_>, here: &Here, company: &Company) -> Result<Step, Failure> {
+    let executor = tools_of(this)?;
+    let executor = Object::of(&executor).ok_or(Failure::Pending)?;
+    here.next(executor, company)
+}
+
+/// Tells that the calls of a chat which have begun have been given up.
+///
+/// # Errors
+/// What a listener or the logger throws.
+pub fn tell_end(this: Object<'_>, here: &Here) -> Result<(), Failure> {
+    let executor = tools_of(this)?;
+    let executor = Object::of(&executor).ok_or(Failure::Pending)?;
+    here.tell_end(executor)
+}
+
+fn tools_of(this: Object<'_>) -> Outcome {
+    this.get(CLASS.get(), TOOLS)
+}
+
+fn hidden(this: Object<'_>, name: &str) -> Outcome {
+    let hidden = Hidden::of::<Chat>(this)?.get();
+    let value = hidden.array().and_then(|hidden| hidden.get(name));
+    Ok(value.map_or_else(Zval::new, Zval::shallow_clone))
+}
+
+/// What is said now, and the state of the chat that it is said in.
+fn said<'a>(call: &Call<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
+    if let Some(message) = call.some(0)
+        && !message.is_array()
+    {
+        call.string(0)?;
+    }
+    let messages = messages_of(call.some(0))?;
+    let state = call.optional_string(1)?;
+    if messages.is_empty() && state.is_none() {
+        return Err(exception::invalid_input(
+            "A chat begins with a message; null goes on with the chat of $state",
+        ));
+    }
+    Ok((messages, state))
+}
+
+fn client_of(this: Object<'_>, chat: &Chat) -> Result<Arc<pillion_client::Client>, Failure> {
+    let sidecar = tools_of(this)?;
+    let socket = sidecar::socket_of(Object::of(&sidecar).ok_or(Failure::Pending)?)?;
+    Ok(runtime::sidecar(socket, chat.settings.timeout))
+}
+
+fn request<'a>(
+    call: &Call<'a>,
+    chat: &'a Chat,
+    model: Option<&'a str>,
+) -> Result<Request<'a>, Failure> {
+    let (messages, id) = said(call)?;
+    Ok(Request {
+        settings: &chat.settings,
+        model,
+        id,
+        messages,
+        caller: sidecar::caller_argument(call, 2)?,
+    })
+}
+
+/// What of PHP takes part in a chat of this object.
+fn company_of(call: &Call<'_>) -> Result<Company, Failure> {
+    let this = call.this();
+    let executor = tools_of(this)?;
+    let executor = Object::of(&executor).ok_or(Failure::Pending)?;
+    let registry = tool_executor::registry_value(executor)?;
+    let (object, registry) = registry_of(&registry)?;
+    Ok(Company {
+        clients: registry.clients(object)?,
+        context: call.value(2).map_or_else(Zval::new, Zval::shallow_clone),
+        key: hidden(this, KEY)?,
+    })
+}
+
+fn begin(
+    call: &Call<'_>,
+    chat: &Chat,
+    model: &ModelSettings,
+    company: &Company,
+    streamed: bool,
+) -> Result<Here, Failure> {
+    let this = call.this();
+    let (messages, state) = said(call)?;
+    let context = context_argument(call, 2)?;
+    let executor = tools_of(this)?;
+    let executor = Object::of(&executor).ok_or(Failure::Pending)?;
+    let tools = match chat.settings.with_tools {
+        true => visible(this, executor)?,
+        false => Vec::new(),
+    };
+    let begin = Begin {
+        settings: &chat.settings,
+        model,
+        tools,
+        state,
+        messages,
+        context,
+        streamed,
+    };
+    begin.start(executor, &company.clients)
+}
+
+/// What the model may see (H2): each tool is asked.
+fn visible(this: Object<'_>, executor: Object<'_>) -> Result<Vec<Arc<ToolDefinition>>, Failure> {
+    let registry = tool_executor::registry_value(executor)?;
+    let registry = Object::of(&registry).ok_or(Failure::Pending)?;
+    let definitions = registry.call("getDefinitionsForModel", [hidden(this, MODEL)?])?;
+    let mut tools = Vec::new();
+    for (_, definition) in definitions.array().into_iter().flat_map(entries) {
+        tools.extend(definition_of(definition.dereference())?.map(Arc::new));
+    }
+    Ok(tools)
+}

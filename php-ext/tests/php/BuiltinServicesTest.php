@@ -1,0 +1,73 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Exception\InvalidInputException;
+use Pillion\ToolRegistry;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * The built-in tools that ask services, in this process (D6, D7).
+ *
+ * @group extension
+ */
+final class BuiltinServicesTest extends TestCase
+{
+    private const MODEL = ['function_calling' => true];
+
+    public function testD6TheWeatherIsThereWhereTheApplicationSaysSo(): void
+    {
+        self::assertFalse(ToolRegistry::withBuiltins()->has('get_weather'));
+        $registry = ToolRegistry::withBuiltins(['get_weather' => ['provider' => 'mock', 'units' => 'fahrenheit']]);
+        self::assertArrayHasKey('get_weather', $registry->getAvailableForModel(self::MODEL));
+        $result = $registry->execute('get_weather', ['location' => 'Tokyo'], 'call_1');
+        self::assertSame([true, 77.0, 'fahrenheit', 'mock'], [$result->success, $result->data['temperature'], $result->data['units'], $result->metadata['source']]);
+    }
+
+    public function testD6OpenMeteoIsAskedUnlessTheSettingsSayOtherwise(): void
+    {
+        $registry = ToolRegistry::withBuiltins(['get_weather' => []]);
+        self::assertStringContainsString('Open-Meteo', $registry->get('get_weather')->getDefinition()->description);
+        // Nobody listens there: it is the service that is asked, nothing is invented.
+        $registry = ToolRegistry::withBuiltins(['get_weather' => ['provider' => 'open-meteo', 'base_url' => 'http://127.0.0.1:1', 'timeout' => 5]]);
+        self::assertSame('unavailable', $registry->execute('get_weather', ['location' => 'Tokyo'], 'call_1')->errorCode);
+    }
+
+    public function testD7ASearchWithoutAProviderIsNotOffered(): void
+    {
+        $registry = ToolRegistry::withBuiltins(['web_search' => []]);
+        self::assertSame(['calculator', 'get_time', 'roll_dice'], array_keys($registry->getAvailableForModel(self::MODEL)));
+        $result = $registry->execute('web_search', ['query' => 'x'], 'call_1');
+        self::assertSame('unavailable', $result->errorCode);
+        self::assertStringContainsString('web_search is not configured', $result->error);
+        $registry = ToolRegistry::withBuiltins(['web_search' => ['provider' => 'mock']]);
+        self::assertCount(2, $registry->execute('web_search', ['query' => 'x', 'num_results' => 2], 'call_1')->data['results']);
+    }
+
+    /** @return iterable<string, array{array<string, mixed>, string}> */
+    public static function wrongSettings(): iterable
+    {
+        yield 'a service that there is not' => [['forecast' => []], "There is no service 'forecast'"];
+        yield 'a setting that there is not' => [['get_weather' => ['keey' => 1]], "Invalid setting 'get_weather.keey': unknown field"];
+        yield 'no array' => [['get_weather' => 5], "The settings of 'get_weather' must be an array"];
+        yield 'a provider that there is not' => [['get_weather' => ['provider' => 'x']], "Invalid setting 'get_weather.provider'"];
+        yield 'a provider without key' => [['web_search' => ['provider' => 'brave']], "Invalid setting 'web_search.provider': it needs api_key"];
+        yield 'a key of nobody' => [['get_weather' => ['api_key' => 's3cret']], "Invalid setting 'get_weather.api_key': say which"];
+        yield 'a variable that is not set' => [['get_weather' => ['provider' => 'openweathermap', 'api_key_env' => 'NO_SUCH_KEY']], 'NO_SUCH_KEY is not set'];
+        yield 'a password in the URL' => [['web_search' => ['provider' => 'searxng', 'base_url' => 'http://u:s3cret@x/']], "Invalid setting 'web_search.base_url'"];
+    }
+
+    /** @dataProvider wrongSettings */
+    public function testWhatIsWrongIsSaid(array $services, string $message): void
+    {
+        try {
+            ToolRegistry::withBuiltins($services);
+            self::fail('It was taken');
+        } catch (InvalidInputException $e) {
+            self::assertStringContainsString($message, $e->getMessage());
+            self::assertStringNotContainsString('s3cret', $e . print_r($e->getTrace(), true));
+        }
+    }
+}

@@ -1,0 +1,364 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Tests;
+
+use Pillion\Event\ToolCallFinished;
+use Pillion\Event\ToolCallStarted;
+use Pillion\Exception\ApprovalRequiredException;
+use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\PillionException;
+use Pillion\Exception\UnavailableException;
+use Pillion\McpClient;
+use Pillion\Tests\Support\FakeLlm;
+use Pillion\Tests\Support\McpServer;
+use Pillion\Tests\Support\Process;
+use Pillion\ToolAwareChat;
+use Pillion\ToolDefinition;
+use Pillion\ToolExecutor;
+use Pillion\ToolRegistry;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * Chats whose loop runs in this process (H2, H4 to H7).
+ *
+ * @group extension
+ */
+final class ChatTest extends TestCase
+{
+    private ToolRegistry $registry;
+
+    /** @var list<string> what tools in PHP were given */
+    private array $ran = [];
+
+    protected function setUp(): void
+    {
+        $this->registry = ToolRegistry::withBuiltins();
+        $text = [['name' => 'text', 'type' => 'string']];
+        $this->registry->register(new ToolDefinition('shout', 'Shouts', $text), function (array $arguments): string {
+            $this->ran[] = $arguments['text'];
+            return strtoupper($arguments['text']);
+        });
+        $this->registry->register(new ToolDefinition('fail', 'Fails'), fn () => throw new \DomainException('no luck'));
+        $this->registry->register(new ToolDefinition('delete', 'Deletes', $text, requiresConfirmation: true), function (array $arguments): string {
+            $this->ran[] = "delete $arguments[text]";
+            return "$arguments[text] is gone";
+        });
+    }
+
+    /**
+     * @param array<string, mixed> $model
+     * @param array<string, mixed> $options
+     * @param array<string, mixed> $executor
+     */
+    private function chat(array $model = [], array $options = [], array $executor = []): ToolAwareChat
+    {
+        $model += ['base_url' => FakeLlm::url(), 'model' => 'fake', 'tools' => ['function_calling' => true, 'mcp' => true]];
+        return new ToolAwareChat(new ToolExecutor($this->registry, $executor), $model, $options);
+    }
+
+    public function testH5ToolsInPhpAndNativeOnesRun(): void
+    {
+        $answer = $this->chat()->send("shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"6 * 7\"}\nfail {}\nshout {\"text\": \"ho\"}");
+        self::assertSame('The tools say: HI; 42; {"error":"no luck"}; HO', $answer->text);
+        self::assertSame([true, 'answered', 'fake', 'stop', 2], [$answer->success, $answer->status, $answer->model, $answer->finishReason, $answer->usage['requests']]);
+        self::assertSame(['hi', 'ho'], $this->ran);
+        $messages = json_decode($answer->state, true)['messages'];
+        self::assertSame(['user', 'assistant', 'tool', 'tool', 'tool', 'tool', 'assistant'], array_column($messages, 'role'));
+        $asked = array_column($messages[1]['tool_calls'], 'id');
+        self::assertSame($asked, array_column($messages, 'tool_call_id'));
+    }
+
+    public function testH6AStreamTellsWhatHappens(): void
+    {
+        $types = $texts = [];
+        foreach ($stream = $this->chat()->stream("shout {\"text\": \"hi\"}\nshout {\"text\": \"ho\"}") as $event) {
+            $types[] = $event->type;
+            $texts[$event->type] = ($texts[$event->type] ?? '') . $event->text;
+        }
+        self::assertSame(['usage', 'status', 'tool_started', 'tool_started', 'tool_finished', 'tool_finished'], array_slice($types, 0, 6));
+        self::assertSame('done', array_pop($types));
+        self::assertNotContains('done', $types);
+        self::assertSame(['Executing shout, shout...', 'The tools say: HI; HO'], [$texts['status'], $texts['delta']]);
+        self::assertSame([$texts['delta'], $stream->getState()], [$event->answer->text, $event->answer->state]);
+        self::assertSame($event->answer, $stream->getReturn());
+    }
+
+    public function testH4AtTheLimitTheModelAnswersInWords(): void
+    {
+        $stream = $this->chat(options: ['max_tool_rounds' => 1])->stream('shout {"text": "hi"}');
+        $status = [];
+        foreach ($stream as $event) {
+            $event->type === 'status' && $status[] = $event->text;
+        }
+        self::assertSame(['Executing shout...', 'Maximum tool execution rounds reached. Generating final response...'], $status);
+        self::assertSame('tool_rounds', $stream->getReturn()->limitReached);
+        $answer = $this->chat(options: ['max_tool_calls' => 1, 'max_tool_rounds' => 9])->send('shout {"text": "hi"}');
+        self::assertSame('tool_calls', $answer->limitReached);
+    }
+
+    public function testH2TheModelSeesWhatItMay(): void
+    {
+        $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"1+1\"}";
+        $few = $this->chat(['tools' => ['function_calling' => true, 'enabled_tools' => ['calculator']]]);
+        self::assertSame(['calculator'], array_column($few->send($said)->toolCalls, 'name'));
+        foreach ([['tools' => ['mcp' => true]], ['tools' => []], ['tools' => ['function_calling' => false]]] as $model) {
+            self::assertSame("You said: $said", $this->chat($model)->send($said)->text);
+        }
+        self::assertSame("You said: $said", $this->chat(options: ['enable_tools' => false])->send($said)->text);
+        self::assertSame([], $this->ran);
+    }
+
+    public function testE1ToolsOfMcpServersRun(): void
+    {
+        ini_set('pillion.log_level', 'off');
+        $this->registry->registerMcpServer(new McpClient(McpServer::url()), 'dice_');
+        ini_restore('pillion.log_level');
+        $answer = $this->chat()->send('dice_roll {"dice": "1d20"}');
+        self::assertSame(['dice_roll', true], [$answer->toolCalls[0]['name'], $answer->toolCalls[0]['success']]);
+        self::assertStringContainsString('15', $answer->text);
+        $blind = $this->chat(['tools' => ['function_calling' => true]])->send('dice_roll {"dice": "1d20"}');
+        self::assertSame([], $blind->toolCalls);
+    }
+
+    public function testH7AChatGoesOnFromItsState(): void
+    {
+        $first = $this->chat(options: ['system' => 'Be brief'])->send('One');
+        self::assertSame(['system', 'user', 'assistant'], array_column(json_decode($first->state, true)['messages'], 'role'));
+        $second = $this->chat()->send([['role' => 'user', 'content' => 'Two']], $first->state);
+        self::assertSame(['You said: Two', 2], [$second->text, $second->usage['requests']]);
+        self::assertCount(5, json_decode($second->state, true)['messages']);
+        self::assertSame($second->text, $this->chat()->stream(state: $second->state)->getReturn()->text);
+    }
+
+    public function testG3AChatGoesOnAfterADecision(): void
+    {
+        $said = "delete {\"text\": \"a.txt\"}\nshout {\"text\": \"hi\"}";
+        $context = ['user' => 'ann'];
+        $waiting = $this->chat()->send($said, context: $context);
+        self::assertSame(['awaiting_approval', ['hi']], [$waiting->status, $this->ran]);
+        [$approval] = $waiting->approvals;
+        self::assertSame(['delete', ['text' => 'a.txt']], [$approval['tool'], $approval['arguments']]);
+        try {
+            $waiting->textOrThrow();
+            self::fail('It has no text');
+        } catch (ApprovalRequiredException $e) {
+            self::assertSame([$approval['id'], 'delete', ['text' => 'a.txt']], [$e->approvalId, $e->toolName, $e->arguments]);
+        }
+        $still = $this->chat()->send(state: $waiting->state, context: $context);
+        self::assertSame('awaiting_approval', $still->status);
+        $answer = $this->chat()->send(state: $still->state, context: $context + ['approved' => [$approval['id']]]);
+        self::assertSame(['The tools say: a.txt is gone; HI', ['hi', 'delete a.txt']], [$answer->text, $this->ran]);
+        $denied = $this->chat()->send(state: $waiting->state, context: $context + ['denied' => [$approval['id']]]);
+        self::assertSame(['answered', 'denied'], [$denied->status, $denied->toolCalls[0]['error_code']]);
+        self::assertSame(['hi', 'delete a.txt'], $this->ran);
+    }
+
+    public function testG1TheExecutorsCallablesDecide(): void
+    {
+        $asked = [];
+        $chat = $this->chat(executor: ['approve' => function ($call, $definition, array $context) use (&$asked): bool {
+            $asked[] = [$call->name, $context['user']];
+            return true;
+        }]);
+        $answer = $chat->send('delete {"text": "a.txt"}', context: ['user' => 'ann']);
+        self::assertSame(['The tools say: a.txt is gone', [['delete', 'ann']]], [$answer->text, $asked]);
+    }
+
+    public function testC1TheMethodsOfAnExtendedExecutorRunTheCalls(): void
+    {
+        $executor = new class($this->registry) extends ToolExecutor {
+            /** @var list<array{list<string>, array<string, mixed>}> */
+            public array $batches = [];
+            public ?\Closure $instead = null;
+
+            public function executeParallel(array $calls, array $context = []): array
+            {
+                $this->batches[] = [array_column($calls, 'name'), $context];
+                return $this->instead === null ? parent::executeParallel($calls, $context) : ($this->instead)();
+            }
+        };
+        $chat = new ToolAwareChat($executor, ['base_url' => FakeLlm::url(), 'model' => 'fake', 'tools' => ['function_calling' => true]]);
+        $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"6 * 7\"}\ndelete {\"text\": \"a\"}";
+        $waiting = $chat->send($said, context: ['user' => 'ann']);
+        self::assertSame('awaiting_approval', $waiting->status);
+        self::assertSame([[['shout', 'calculator', 'delete'], ['user' => 'ann']]], $executor->batches);
+        $context = ['user' => 'ann', 'approved' => [$waiting->approvals[0]['id']]];
+        $stream = $chat->stream(state: $waiting->state, context: $context);
+        self::assertSame('The tools say: HI; 42; a is gone', $stream->getReturn()->text);
+        self::assertSame([['delete'], $context], $executor->batches[1]);
+
+        foreach (['has no result for each call' => fn () => [], 'must give results, not int' => fn () => [5], 'no luck' => fn () => throw new \DomainException('no luck')] as $why => $instead) {
+            $executor->instead = $instead;
+            self::assertStringContainsString($why, $chat->send('shout {"text": "hi"}')->text);
+        }
+    }
+
+    public function testM2ADispatcherHearsOfCalls(): void
+    {
+        $events = [];
+        $executor = new ToolExecutor($this->registry);
+        $executor->setEventDispatcher(new class($events) {
+            public function __construct(private array &$events)
+            {
+            }
+
+            public function dispatch(object $event): object
+            {
+                return $this->events[] = $event;
+            }
+        });
+        $chat = new ToolAwareChat($executor, ['base_url' => FakeLlm::url(), 'model' => 'fake', 'tools' => ['function_calling' => true]]);
+        $chat->send('shout {"text": "hi"}');
+        self::assertSame([ToolCallStarted::class, ToolCallFinished::class], array_map(get_class(...), $events));
+        foreach ($chat->stream('shout {"text": "hi"}') as $event) {
+            if ($event->type === 'tool_started') {
+                // The tool is PHP code, and waits for the next look.
+                break;
+            }
+        }
+    }
+
+    public function testAStreamThatIsLeftRunsNoMore(): void
+    {
+        $stream = $this->chat()->stream('shout {"text": "hi"}');
+        foreach ($stream as $event) {
+            if ($event->type === 'tool_started') {
+                break;
+            }
+        }
+        $state = $stream->getState();
+        unset($stream, $event);
+        self::assertSame([], $this->ran);
+        // Whether it has run is not known to who comes later: it does not run again.
+        $answer = $this->chat()->send(state: $state);
+        self::assertStringContainsString('cut off', $answer->text);
+        self::assertSame([], $this->ran);
+    }
+
+    public function testTheKeyIsAskedForEachRequest(): void
+    {
+        $asked = 0;
+        $key = function () use (&$asked): string {
+            return 'k' . ++$asked;
+        };
+        $chat = $this->chat(['api_key' => $key]);
+        self::assertTrue($chat->send('shout {"text": "hi"}')->success);
+        self::assertSame(2, $asked);
+        self::assertTrue($chat->stream('Hi')->getReturn()->success);
+        self::assertSame(3, $asked);
+    }
+
+    public function testAKeyThatCannotBeHadIsAFailedAnswer(): void
+    {
+        foreach ([[fn () => throw new \DomainException('no vault'), 'no vault'], [fn () => 5, 'it must return a string, not int']] as [$key, $why]) {
+            $answer = $this->chat(['api_key' => $key])->send('Hi');
+            self::assertSame(['failed', 'unavailable', "The callable 'api_key' failed: $why"], [$answer->status, $answer->errorCode, $answer->error]);
+        }
+    }
+
+    public function testNoDumpAndNoTraceHasTheKey(): void
+    {
+        $chat = $this->chat(['api_key' => 's3cr3t-key', 'headers' => ['x-more' => 's3cr3t-header']]);
+        ob_start();
+        var_dump($chat);
+        print_r($chat);
+        self::assertStringNotContainsString('s3cr3t', ob_get_clean() . print_r((array) $chat, true));
+        try {
+            new ToolAwareChat(new ToolExecutor($this->registry), ['api_key' => 's3cr3t', 'headers' => ['no header' => 's3cr3t'], 'base_url' => FakeLlm::url(), 'model' => 'x']);
+            self::fail('It was taken');
+        } catch (InvalidInputException $e) {
+            self::assertStringNotContainsString('s3cr3t', $e . print_r($e->getTrace(), true));
+        }
+    }
+
+    public function testAFailureOfTheModelIsAnAnswerThatGoesOn(): void
+    {
+        $gone = $this->chat(['base_url' => 'http://127.0.0.1:1/v1', 'max_retries' => 0]);
+        $answer = $gone->send('Good morning');
+        self::assertSame([false, 'failed', 'unavailable', null], [$answer->success, $answer->status, $answer->errorCode, $answer->text]);
+        self::assertNotSame('', $answer->state);
+        self::assertSame('You said: Good morning', $this->chat()->send(state: $answer->state)->text);
+        $last = null;
+        foreach ($gone->stream('Hi') as $event) {
+            $last = $event;
+        }
+        self::assertSame('failed', $last?->answer->status);
+        $this->expectException(UnavailableException::class);
+        $answer->textOrThrow();
+    }
+
+    public function testALimitOfTimeHolds(): void
+    {
+        $answer = $this->chat(options: ['timeout' => 0])->send('Hi');
+        self::assertSame(['failed', 'timeout'], [$answer->status, $answer->errorCode]);
+    }
+
+    public function testATokenLimitHolds(): void
+    {
+        $answer = $this->chat(options: ['max_total_tokens' => 10])->send(str_repeat('Hi ', 100));
+        self::assertSame(['failed', 'rate_limited'], [$answer->status, $answer->errorCode]);
+    }
+
+    /** @return iterable<string, array{array<string, mixed>, array<string, mixed>, mixed, ?string, string}> */
+    public static function wrongThings(): iterable
+    {
+        yield 'no model' => [['model' => ''], [], 'Hi', null, "Invalid model key 'model'"];
+        yield 'no URL' => [['provider' => 'gwdg', 'base_url' => null], [], 'Hi', null, "Invalid model key 'base_url': it must be where the provider answers"];
+        yield 'a URL that is none' => [['base_url' => 'nowhere'], [], 'Hi', null, "Invalid model key 'base_url': it must be a URL"];
+        yield 'a key in the URL' => [['base_url' => 'https://u:s3cret@x.example/'], [], 'Hi', null, "that is 'api_key'"];
+        yield 'an API that there is not' => [['api' => 'hal9000'], [], 'Hi', null, "Unknown provider 'hal9000'"];
+        yield 'a key that is none' => [['api_key' => 5], [], 'Hi', null, "Invalid model key 'api_key': it must be a string or callable, int given"];
+        yield 'a header that is none' => [['headers' => ['a b' => 'c']], [], 'Hi', null, "Invalid model key 'headers'"];
+        yield 'a scheme that is not spoken' => [['base_url' => 'ftp://x.example/'], [], 'Hi', null, 'only https:// and http:// URLs'];
+        yield 'flags that are none' => [['tools' => ['function_calling' => 'maybe']], [], 'Hi', null, 'function_calling'];
+        yield 'an option that there is not' => [[], ['sytem' => 'x'], 'Hi', null, "Invalid chat option 'sytem': unknown field `sytem`"];
+        yield 'an option of another type' => [[], ['max_tool_rounds' => 'x'], 'Hi', null, "Invalid chat option 'max_tool_rounds'"];
+        yield 'no message' => [[], [], null, null, 'A chat begins with a message'];
+        yield 'a message that is none' => [[], [], ['Hi'], null, '$message must be a text or a list of messages'];
+        yield 'a state that is none' => [[], [], 'Hi', '{}', 'The state of the chat cannot be read'];
+        yield 'the state of another provider' => [['provider' => 'anthropic', 'base_url' => 'http://127.0.0.1:1'], [], 'Hi', '{"format":1,"provider":"openai","messages":[],"rounds":0,"tool_calls":0,"requests":0,"usage":{"input_tokens":0,"output_tokens":0,"cached_tokens":0},"spent_tokens":0,"round_at":0,"round":null,"answer":null}', "the chat is in the shapes of 'openai'"];
+    }
+
+    /** @dataProvider wrongThings */
+    public function testWhatIsWrongIsSaid(array $model, array $options, mixed $said, ?string $state, string $message): void
+    {
+        foreach (['send', 'stream'] as $method) {
+            try {
+                $this->chat($model, $options)->$method($said, $state);
+                self::fail("$method took it");
+            } catch (PillionException $e) {
+                self::assertInstanceOf(InvalidInputException::class, $e);
+                self::assertStringContainsString($message, $e->getMessage());
+                self::assertStringNotContainsString('s3cret', $e->getMessage());
+            }
+        }
+    }
+
+    public function testASignalHandlerEndsAWait(): void
+    {
+        $server = stream_socket_server('tcp://127.0.0.1:0');
+        $url = 'http://' . stream_socket_get_name($server, false);
+        $code = <<<'PHP'
+            pcntl_async_signals(true);
+            pcntl_signal(SIGALRM, fn () => throw new DomainException('enough'));
+            $chat = new Pillion\ToolAwareChat(new Pillion\ToolExecutor(new Pillion\ToolRegistry()), ['base_url' => 'URL', 'model' => 'x']);
+            foreach (['send', 'stream'] as $method) {
+                $started = microtime(true);
+                try {
+                    pcntl_alarm(1);
+                    $said = $chat->$method('Hi');
+                    $said->getReturn();
+                } catch (DomainException $e) {
+                    echo $e->getMessage(), microtime(true) - $started < 20 ? ' in time ' : ' late ';
+                }
+            }
+            PHP;
+        try {
+            self::assertSame('enough in time enough in time ', Process::php(str_replace('URL', $url, $code))['output']);
+        } finally {
+            fclose($server);
+        }
+    }
+}
