@@ -30,6 +30,7 @@ mod tools;
 use std::sync::Arc;
 
 use pillion_core::mcp::RpcError;
+use pillion_core::pack::Packs;
 use pillion_core::tool::CallContext;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -78,6 +79,11 @@ impl McpServer {
     /// Another state with other servers is in force.
     pub(crate) fn servers_changed(&self, app: &App) {
         self.listening.servers_changed(app);
+    }
+
+    /// These packs are offered from now on.
+    pub(crate) fn offer_packs(&self, packs: &Arc<Packs>) {
+        self.listening.offer_packs(packs);
     }
 
     /// Ends what would go on for ever.

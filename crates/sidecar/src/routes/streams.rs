@@ -1,7 +1,6 @@
 use std::fmt::Write;
 use std::pin::Pin;
 
-use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -10,10 +9,10 @@ use axum::response::Response;
 use pillion_core::pack::{Heard, StreamListener};
 use pillion_wire::{StreamEntry, StreamList};
 
+use super::caller::Caller;
 use super::error::RequestError;
 use super::event_stream;
 use super::tagged::Known;
-use crate::access::Grant;
 use crate::app::App;
 
 /// Lists the event streams of packs.
@@ -28,8 +27,13 @@ use crate::app::App;
         (status = 304, description = "The list is the same"),
     )
 )]
-pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Response, RequestError> {
-    let streams = app.packs().streams().iter().map(|stream| StreamEntry {
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    known: Known,
+) -> Result<Response, RequestError> {
+    let packs = app.packs_for(&caller.visibility);
+    let streams = packs.streams().map(|stream| StreamEntry {
         name: stream.name().to_owned(),
         uri: stream.uri().to_owned(),
         description: stream.description().to_owned(),
@@ -53,24 +57,24 @@ pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Respons
     ),
     responses(
         (status = 200, description = "The events", content_type = "text/event-stream", body = String),
-        (status = 404, description = "There is no such stream"),
+        (status = 404, description = "There is no such stream, or none for a token that may use none of its pack's tools"),
     )
 )]
 pub(super) async fn listen(
     State(app): State<App>,
-    Extension(grant): Extension<Grant>,
+    caller: Caller,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::UnknownStream)?;
-    let stream = app.packs().stream(&name);
-    let stream = stream.ok_or(RequestError::UnknownStream)?;
+    let packs = app.packs_for(&caller.visibility);
+    let stream = packs.stream(&name).ok_or(RequestError::UnknownStream)?;
     let last = headers.get("last-event-id");
     // What is no text is nothing that we have sent.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let outgoing = Outgoing {
         listener: stream.listen(last),
-        only_of: grant.calls_of().map(str::to_owned),
+        only_of: caller.visibility.only_user().map(str::to_owned),
         stopping: Box::pin(app.process().draining()),
     };
     Ok(event_stream::of(outgoing))
