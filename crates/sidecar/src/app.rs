@@ -275,7 +275,6 @@ impl App {
             (shelf, tools) = config.tools_of(&old.shelf, &models, state, &keeper);
             registered = old.registered.succeeded_by(tools, registry, events);
             set_aliases(registry);
-            old.mcp.offer_packs(&shelf.offered);
         }
         let access = reloaded.unwrap_or_else(|| old.access.clone());
         let results = config.results(old.state.as_ref());

@@ -76,13 +76,14 @@ impl McpServer {
         self.listening.tools_changed();
     }
 
-    /// Another state with other servers is in force.
+    /// Another state with other servers, and perhaps other packs, is in force.
     pub(crate) fn servers_changed(&self, app: &App) {
         self.listening.servers_changed(app);
+        self.offer_packs(app.packs());
     }
 
     /// These packs are offered from now on.
-    pub(crate) fn offer_packs(&self, packs: &Arc<Packs>) {
+    pub(crate) fn offer_packs(&self, packs: &Packs) {
         self.listening.offer_packs(packs);
     }
 

@@ -14,7 +14,7 @@ use crate::models::Models;
 /// long as the process does, whatever becomes of its configuration.
 #[derive(Clone, Default)]
 pub(crate) struct Shelf {
-    pub(crate) offered: Arc<Packs>,
+    pub(crate) offered: Packs,
     tabletop: Option<Arc<Tabletop>>,
 }
 
@@ -28,7 +28,7 @@ impl Shelf {
     ) -> (Self, Vec<Arc<dyn Tool>>) {
         let section = &config.tabletop;
         if !section.enabled {
-            let offered = Arc::default();
+            let offered = Packs::default();
             let tabletop = self.tabletop.clone();
             return (Self { offered, tabletop }, Vec::new());
         }
@@ -56,7 +56,7 @@ impl Shelf {
             Vec::new()
         });
         let shelf = Self {
-            offered: Arc::new(packs),
+            offered: packs,
             tabletop: Some(tabletop),
         };
         (shelf, tools)

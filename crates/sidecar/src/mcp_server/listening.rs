@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Listening {
     changes: broadcast::Sender<Change>,
-    packs: watch::Sender<Arc<Packs>>,
+    packs: watch::Sender<Packs>,
     known: Mutex<Known>,
 }
 
@@ -104,10 +104,10 @@ impl Listening {
     }
 
     /// There are other packs now, if there are.
-    pub(super) fn offer_packs(&self, packs: &Arc<Packs>) {
+    pub(super) fn offer_packs(&self, packs: &Packs) {
         self.packs.send_if_modified(|before| {
             let is_other = before.names().ne(packs.names());
-            *before = Arc::clone(packs);
+            before.clone_from(packs);
             is_other
         });
     }

@@ -1,7 +1,5 @@
 //! Resources of packs, which this process has itself.
 
-use std::sync::Arc;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pillion_core::mcp::RpcError;
@@ -140,13 +138,13 @@ fn concerns(change: &ResourceChange, uri: &str) -> bool {
 /// Hears of changes of the packs' lists, as far as the listener may see packs.
 #[derive(Debug)]
 pub(super) struct LocalEar {
-    packs: watch::Receiver<Arc<Packs>>,
+    packs: watch::Receiver<Packs>,
     visibility: Visibility,
     changes: Vec<ChangeListener>,
 }
 
 impl LocalEar {
-    pub(super) fn new(packs: watch::Receiver<Arc<Packs>>, visibility: Visibility) -> Self {
+    pub(super) fn new(packs: watch::Receiver<Packs>, visibility: Visibility) -> Self {
         let mut ear = Self {
             packs,
             visibility,
@@ -157,8 +155,7 @@ impl LocalEar {
     }
 
     fn turn_to_packs(&mut self) {
-        let packs = Arc::clone(&self.packs.borrow_and_update());
-        let packs = self.visibility.packs(&packs);
+        let packs = self.visibility.packs(&self.packs.borrow_and_update());
         let changes = packs.providers().filter_map(|provider| provider.changes());
         self.changes = changes.collect();
     }

@@ -1,6 +1,7 @@
 use std::fmt::Write;
 use std::pin::Pin;
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -9,11 +10,12 @@ use axum::response::Response;
 use pillion_core::pack::{Heard, StreamListener};
 use pillion_wire::{StreamEntry, StreamList};
 
-use super::caller::Caller;
 use super::error::RequestError;
 use super::event_stream;
 use super::tagged::Known;
+use crate::access::Grant;
 use crate::app::App;
+use crate::visibility::Visibility;
 
 /// Lists the event streams of packs.
 #[utoipa::path(
@@ -29,10 +31,10 @@ use crate::app::App;
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    caller: Caller,
+    Extension(grant): Extension<Grant>,
     known: Known,
 ) -> Result<Response, RequestError> {
-    let packs = app.packs_for(&caller.visibility);
+    let packs = app.packs_for(&Visibility::of(grant.tools.clone()));
     let streams = packs.streams().map(|stream| StreamEntry {
         name: stream.name().to_owned(),
         uri: stream.uri().to_owned(),
@@ -62,19 +64,19 @@ pub(super) async fn list(
 )]
 pub(super) async fn listen(
     State(app): State<App>,
-    caller: Caller,
+    Extension(grant): Extension<Grant>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::UnknownStream)?;
-    let packs = app.packs_for(&caller.visibility);
+    let packs = app.packs_for(&Visibility::of(grant.tools.clone()));
     let stream = packs.stream(&name).ok_or(RequestError::UnknownStream)?;
     let last = headers.get("last-event-id");
     // What is no text is nothing that we have sent.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let outgoing = Outgoing {
         listener: stream.listen(last),
-        only_of: caller.visibility.only_user().map(str::to_owned),
+        only_of: grant.calls_of().map(str::to_owned),
         stopping: Box::pin(app.process().draining()),
     };
     Ok(event_stream::of(outgoing))
