@@ -34,7 +34,7 @@ pub(super) async fn list(
     Extension(grant): Extension<Grant>,
     known: Known,
 ) -> Result<Response, RequestError> {
-    let packs = app.packs_for(&Visibility::of(grant.tools.clone()));
+    let packs = app.packs_for(&Visibility::of(grant.tools));
     let streams = packs.streams().map(|stream| StreamEntry {
         name: stream.name().to_owned(),
         uri: stream.uri().to_owned(),
