@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::chat;
 use crate::http::{get, post};
 use crate::program::{Daemon, eventually};
+use crate::reload::reload;
 use crate::routes::mcp::{Session, Stream, ask, stateless};
 
 const ENABLED: &str = "[tabletop]\nenabled = true\n";
@@ -357,4 +358,50 @@ async fn d9_an_action_is_narrated_by_the_model_that_the_configuration_names() {
     // The same again within half a minute is not asked again.
     execute(&daemon, "orchestrate_action", action());
     assert_eq!(llm.bodies().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n2_the_pack_comes_and_goes_with_reloads_and_its_model_with_it() {
+    let answer = json!({
+        "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
+        "narration": "You leap over the gap.",
+    });
+    let answers = [LlmAnswer::text(&answer.to_string())];
+    let llm = FakeLlm::start(answers).await;
+    let daemon = Daemon::with_config("", &[]);
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let mut pushed = session.listen();
+    let models = chat::config(&llm, "");
+    let action = |message: &str| json!({"scene_id": "s1", "player_msg": message});
+
+    reload(&daemon, &format!("{ENABLED}{models}"));
+    let rejected = execute(&daemon, "orchestrate_action", action("I leap"));
+    assert_eq!(rejected["gates"]["reasons"], json!(["llm_unconfigured"]));
+    let mut told: Vec<Value> = Vec::new();
+    while told.len() < 2 {
+        let method = pushed.next().unwrap()["method"].clone();
+        if !told.contains(&method) {
+            told.push(method);
+        }
+    }
+    assert!(told.contains(&json!("notifications/resources/list_changed")));
+    say(&daemon, "cave", "Hello");
+    // A session that is older than the pack hears of what it has.
+    while pushed.next().unwrap()["method"] != "notifications/resources/list_changed" {}
+
+    let with_model = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n{models}");
+    reload(&daemon, &with_model);
+    let accepted = execute(&daemon, "orchestrate_action", action("I leap far"));
+    assert_eq!(accepted["gates"]["accepted"], true, "{accepted}");
+    let counters = read(&daemon, "metrics://counters?prefix=orchestrator.action.");
+    assert_eq!(counters["orchestrator.action.rejected"], 1);
+    assert_eq!(counters["orchestrator.action.accepted"], 1);
+
+    reload(&daemon, "");
+    let gone = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
+    assert_eq!(gone.status, 404);
+    assert_eq!(get(&daemon.socket, "/api/v1/streams/app").status, 404);
+    assert!(!daemon.log().contains("takes effect at the next start"));
+    reload(&daemon, ENABLED);
+    assert_eq!(read(&daemon, "scene://cave")["messages"], 1);
 }

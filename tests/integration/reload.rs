@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually};
+use crate::workers::Worker;
 
 fn file(daemon: &Daemon) -> PathBuf {
     daemon
@@ -125,6 +126,111 @@ fn a_changed_file_is_taken_up_without_a_signal() {
     std::fs::write(file(&daemon), servers(&[("far", &server)])).unwrap();
     eventually("the server is there", || {
         names(&client).contains(&"far_echo".to_owned())
+    });
+}
+
+#[test]
+fn b1_a_name_goes_from_one_kind_of_tool_to_another_while_it_is_called() {
+    const NAME: &str = "get_weather";
+    let daemon = Daemon::with_config("", &[]);
+    let document = daemon.directory().join("weather.yaml");
+    let operations = format!(
+        "openapi: 3.1.0\nservers: [{{url: 'http://127.0.0.1:1'}}]\n\
+         paths: {{/now: {{get: {{operationId: {NAME}, description: an operation}}}}}}\n"
+    );
+    std::fs::write(&document, operations).unwrap();
+    let none = "[tools.get_weather]\nprovider = \"none\"\n";
+    let composed = format!(
+        "{none}[[composed_tools]]\nname = \"{NAME}\"\ndescription = \"composed\"\n\
+         steps = [{{ name = \"a\", tool = \"calculator\", arguments = {{ expression = \"6 * 7\" }} }}]\n"
+    );
+    let http = format!(
+        "{none}[[http_tools]]\nname = \"{NAME}\"\ndescription = \"an endpoint\"\n\
+         url = \"http://127.0.0.1:1/now\"\n"
+    );
+    let openapi = format!(
+        "{none}[[openapi]]\nname = \"w\"\nprefix = \"\"\noperations = [\"{NAME}\"]\n\
+         document = \"{}\"\n",
+        document.display()
+    );
+    let built_in = "[tools.get_weather]\nprovider = \"mock\"\n".to_owned();
+    let kinds = [
+        (&built_in, "Get the current weather of a location, invented"),
+        (&composed, "composed"),
+        (&http, "an endpoint"),
+        (&openapi, "an operation"),
+    ];
+    let client = Client::new(&daemon.socket);
+    reload(&daemon, &built_in);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let path = format!("/api/v1/tools/{NAME}");
+            while !is_over.load(Ordering::Relaxed) {
+                assert_eq!(http::get(&daemon.socket, &path).status, 200);
+            }
+        });
+        let orders = [1, 2, 3, 0, 2, 1, 0, 3, 2, 0, 1, 3, 1];
+        for (toml, description) in orders.map(|kind| kinds[kind]) {
+            reload(&daemon, toml);
+            let list = client.list_tools(None).unwrap().tools;
+            let tool = list.iter().find(|tool| tool.name == NAME);
+            let said = &tool.unwrap_or_else(|| panic!("{description}")).description;
+            assert!(said.starts_with(description), "{said}");
+            assert!(!caller.is_finished());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        caller.join().unwrap();
+    });
+}
+
+#[test]
+fn b1_a_tool_of_the_configuration_waits_until_a_worker_leaves_its_name() {
+    let daemon = Daemon::with_config("[workers]\ngrace_ms = 1\n", &[]);
+    let client = Client::new(&daemon.socket);
+    let tools = json!([{"name": "pick", "description": "a worker's", "inputSchema": {}}]);
+    let worker = Worker::connect(&daemon.socket, &tools);
+    let declared = "[workers]\ngrace_ms = 1\n\
+        [[composed_tools]]\nname = \"pick\"\ndescription = \"composed\"\n\
+        steps = [{ name = \"a\", tool = \"calculator\", arguments = { expression = \"6 * 7\" } }]\n";
+    let said = || {
+        let list = client.list_tools(None).unwrap().tools;
+        let tool = list.into_iter().find(|tool| tool.name == "pick");
+        tool.map(|tool| tool.description)
+    };
+    reload(&daemon, declared);
+    assert_eq!(said().as_deref(), Some("a worker's"));
+    drop(worker);
+    eventually("the composed tool is there", || {
+        said().as_deref() == Some("composed")
+    });
+}
+
+#[test]
+fn a_document_that_was_refused_is_tried_again_when_it_changes() {
+    let good = "openapi: 3.1.0\nservers: [{url: 'http://127.0.0.1:1'}]\n\
+        paths: {/a: {get: {operationId: a}}}\n";
+    let daemon = Daemon::with_config("", &[]);
+    let document = daemon.directory().join("api.yaml");
+    std::fs::write(&document, "openapi: [").unwrap();
+    let toml = format!(
+        "[[openapi]]\nname = \"far\"\noperations = [\"*\"]\ndocument = \"{}\"\n",
+        document.display()
+    );
+    reload(&daemon, &toml);
+    let client = Client::new(&daemon.socket);
+    let is_there = || names(&client).contains(&"far_a".to_owned());
+    assert!(!is_there());
+    std::fs::write(&document, good).unwrap();
+    eventually("the document is read again", is_there);
+    // One that was good, and is bad, and is another good one.
+    let before = reloads(&daemon);
+    std::fs::write(&document, "openapi: [").unwrap();
+    eventually("the document is refused", || reloads(&daemon) > before);
+    assert!(is_there());
+    std::fs::write(&document, good.replace("operationId: a", "operationId: b")).unwrap();
+    eventually("the document is read again", || {
+        names(&client).contains(&"far_b".to_owned())
     });
 }
 

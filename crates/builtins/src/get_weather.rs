@@ -6,6 +6,7 @@ mod open_meteo;
 mod open_weather_map;
 mod place;
 mod report;
+mod service;
 mod settings;
 mod state_codes;
 
@@ -18,7 +19,7 @@ use pillion_core::tool::{
 };
 use serde_json::json;
 
-use crate::service;
+use crate::service::within;
 use open_meteo::OpenMeteo;
 use open_weather_map::OpenWeatherMap;
 use place::Wanted;
@@ -95,12 +96,12 @@ impl GetWeather {
         let wanted = Wanted::read(location);
         match &self.source {
             Source::OpenMeteo(source) => {
-                let asked = source.weather(&wanted);
-                service::within(self.timeout, open_meteo::NAME, asked).await
+                let asked = service::report(source, &wanted);
+                within(self.timeout, open_meteo::NAME, asked).await
             }
             Source::OpenWeatherMap(source) => {
-                let asked = source.weather(&wanted);
-                service::within(self.timeout, open_weather_map::NAME, asked).await
+                let asked = service::report(source, &wanted);
+                within(self.timeout, open_weather_map::NAME, asked).await
             }
             Source::Mock => Ok(mock::weather(location).await),
         }

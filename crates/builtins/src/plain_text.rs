@@ -19,12 +19,16 @@ const UNSEEN: [&str; 2] = ["script", "style"];
 /// The text without markup, entities and characters that cannot be seen, its spaces single;
 /// at most `most_chars` characters, `…` where it was cut.
 ///
+/// Looks at each character a few times, however long the text is.
+///
 /// Markup that stood there as entities goes as well: what comes out is no HTML, whatever went
 /// in.
 pub(crate) fn plain_text(text: &str, most_chars: usize) -> String {
     let once = without_markup(text);
     let decoded = html_escape::decode_html_entities(&once);
-    let bare = without_markup(&decoded);
+    // What cannot be seen may stand within markup: without it there is more of that.
+    let seen = single_spaces(&decoded);
+    let bare = without_markup(&seen);
     cut(&single_spaces(&bare), most_chars)
 }
 
@@ -38,7 +42,10 @@ fn without_markup(text: &str) -> Cow<'_, str> {
         kept.push_str(&rest[..at]);
         rest = &rest[at..];
         match markup_at(rest) {
-            Some(length) => rest = &rest[length..],
+            Some(length) => {
+                rest = &rest[length..];
+                break_beginning(&mut kept);
+            }
             None => {
                 kept.push('<');
                 rest = &rest[1..];
@@ -47,6 +54,24 @@ fn without_markup(text: &str) -> Cow<'_, str> {
     }
     kept.push_str(rest);
     Cow::Owned(kept)
+}
+
+/// Takes the `<` away from what looks like the beginning of markup at the end of a text: what comes
+/// next did not stand right behind it.
+fn break_beginning(text: &mut String) {
+    const LONGEST: usize = 16;
+    let is_of_a_tag = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);
+    loop {
+        let end = text.as_bytes().iter().rev().take(LONGEST);
+        let length = end.take_while(|byte| is_of_a_tag(byte)).count();
+        let Some(at) = text.len().checked_sub(length + 1) else {
+            return;
+        };
+        if text.as_bytes()[at] != b'<' {
+            return;
+        }
+        text.remove(at);
+    }
 }
 
 /// How many bytes of markup a text begins with that begins with `<`.
@@ -69,9 +94,20 @@ fn markup_at(text: &str) -> Option<usize> {
     if closes || !UNSEEN.contains(&name.as_str()) {
         return Some(end);
     }
-    let after = text[end..].to_ascii_lowercase();
-    let closing = after.find(&format!("</{name}"));
-    Some(closing.map_or(text.len(), |at| end + at))
+    Some(closing_at(text, end, &name).unwrap_or(text.len()))
+}
+
+/// Where an element is closed, from `begin` on. Nothing behind that place is looked at.
+fn closing_at(text: &str, begin: usize, name: &str) -> Option<usize> {
+    let mut closings = text[begin..].match_indices("</");
+    let is_meant = |at: &usize| {
+        let closing = text
+            .as_bytes()
+            .get(begin + at + 2..begin + at + 2 + name.len());
+        closing.is_some_and(|closing| closing.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let at = closings.find_map(|(at, _)| Some(at).filter(is_meant))?;
+    Some(begin + at)
 }
 
 /// Characters that cannot be seen are left out, and each run of spaces becomes one.
@@ -109,6 +145,10 @@ fn cut(text: &str, most_chars: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
 
     #[test]
@@ -118,6 +158,13 @@ mod tests {
             ("a<br/>b <!-- c --> d", "ab d"),
             ("&lt;script&gt;alert(1)&lt;/script&gt;x", "x"),
             ("<script>alert(1)</script>x", "x"),
+            ("<sCript>a</style></ScripT >x<STYLE>b</sty</style>y", "xy"),
+            ("a &lt;&lt;b&gt;script&gt;alert(1)", "a script>alert(1)"),
+            ("a <\u{200b}b>x</b>", "a x"),
+            ("a <\u{200b}script>alert(1)</script>b", "a"),
+            ("<&#8203;b&gt;c", "c"),
+            ("<!&lt;b>-- c", "!-- c"),
+            ("<style>p</\u{e9}</styl\u{e9}", ""),
             ("<style>p{}", ""),
             ("x <img src=x onerror=alert(1)", "x"),
             ("Vec<String> and a < b > c", "Vec<String> and a < b > c"),
@@ -128,6 +175,48 @@ mod tests {
             ("<é", "<é"),
         ] {
             assert_eq!(plain_text(given, 100), plain, "{given}");
+        }
+    }
+
+    /// No element, not even one that was put together of what stood apart.
+    fn is_bare(plain: &str) -> bool {
+        let mut begins = plain.match_indices('<');
+        begins.all(|(at, _)| markup_at(&plain[at..]).is_none())
+    }
+
+    proptest! {
+        #[test]
+        fn d7_what_comes_out_is_no_markup(
+            pieces in vec(
+                prop_oneof![
+                    select(vec![
+                        "<script>", "</script>", "</style", "</scrip", "<!--", "-->", "<b>", "</", "<",
+                        ">", "&lt;", "&gt;", "&", "&#", ";", "!", "--", "a", " ", "\u{e9}", "\u{200b}",
+                    ]),
+                    select(ELEMENTS.to_vec()),
+                ],
+                0..24,
+            ),
+        ) {
+            let plain = plain_text(&pieces.concat(), 1_000);
+            prop_assert!(is_bare(&plain), "{plain}");
+        }
+    }
+
+    #[test]
+    fn d7_a_text_of_megabytes_is_no_more_work_than_many_short_ones() {
+        // What looked again at all that follows would not come to an end here.
+        const LENGTH: usize = 4 * 1024 * 1024;
+        for piece in [
+            "<script></script>",
+            "<style>a</styl</style>",
+            "<!----><b",
+            "<<b>b>",
+            "&lt;script&gt;&lt;/script&gt;",
+        ] {
+            let text = piece.repeat(LENGTH / piece.len());
+            let plain = plain_text(&text, LENGTH);
+            assert!(plain.len() <= text.len(), "{piece}");
         }
     }
 

@@ -64,8 +64,8 @@ pub use stream::{EventStream, Heard, StreamEvent, StreamListener};
 
 use crate::tool::Tool;
 
-/// Tools, resources and event streams that belong together. It is asked once, when it is added;
-/// what it gives stays as long as the process.
+/// Tools, resources and event streams that belong together: who may use none of its tools is not
+/// shown its resources and streams either. It is asked once, each time it is added.
 pub trait Pack: Send + Sync {
     /// Its name: small letters, digits and `_`, beginning with a letter.
     fn name(&self) -> &str;

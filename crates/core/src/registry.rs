@@ -17,7 +17,8 @@ pub use entry::RegisteredTool;
 /// between threads.
 ///
 /// MCP tools live in the same map, told apart by their [`ToolOrigin`]. A tool that is
-/// [not offered](Tool::is_offered) is found by its name and stands in no list.
+/// [not offered](Tool::is_offered) is found by its name and stands in no list; when another takes
+/// its name, it stands by until that is free again.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct ToolRegistry {
 #[derive(Debug, Default)]
 struct Inner {
     tools: IndexMap<ToolName, Arc<RegisteredTool>>,
+    /// Those that take their names when these are free.
+    standing_by: HashMap<ToolName, Arc<RegisteredTool>>,
     aliases: HashMap<String, ToolName>,
 }
 
@@ -63,6 +66,54 @@ pub enum RegistryError {
     /// An alias would hide a tool of that name.
     #[error("The alias '{0}' is the name of a registered tool")]
     AliasIsTool(String),
+}
+
+/// What became of a tool that was [put](ToolRegistry::put) into a registry.
+#[derive(Debug, Clone)]
+pub struct Put {
+    /// The tool.
+    pub entry: Arc<RegisteredTool>,
+    /// Where it is now.
+    pub outcome: Placed,
+    /// The one whose place it has taken, registered or standing by as it is itself.
+    pub before: Option<Arc<RegisteredTool>>,
+}
+
+/// Where a tool is that was put into a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// It is registered under a name that was free.
+    Added,
+    /// It is registered in the place of another.
+    Replaced,
+    /// Another tool has its name.
+    StandsBy,
+}
+
+impl Inner {
+    /// Registers a tool in the place of one of its name, which stands by if it was not offered.
+    fn insert(&mut self, entry: Arc<RegisteredTool>) -> Option<Arc<RegisteredTool>> {
+        let name = entry.name().clone();
+        let is_offered = entry.is_offered();
+        let before = self.tools.insert(name.clone(), entry)?;
+        if is_offered && !before.is_offered() {
+            let waiting = self.standing_by.entry(name);
+            waiting.or_insert_with(|| Arc::clone(&before));
+        }
+        Some(before)
+    }
+
+    /// Removes the tool of that name, for the sake of one that stands by.
+    fn remove(&mut self, name: &str) -> bool {
+        if let Some((name, next)) = self.standing_by.remove_entry(name) {
+            return self.tools.insert(name, next).is_some();
+        }
+        let is_removed = self.tools.shift_remove(name).is_some();
+        if is_removed {
+            self.aliases.retain(|_, target| target.as_str() != name);
+        }
+        is_removed
+    }
 }
 
 static GLOBAL: LazyLock<Arc<ToolRegistry>> = LazyLock::new(Arc::default);
@@ -95,7 +146,7 @@ impl ToolRegistry {
         if taken.is_some_and(|taken| taken.is_offered() || !entry.is_offered()) {
             return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
         }
-        inner.tools.insert(entry.name().clone(), Arc::new(entry));
+        inner.insert(Arc::new(entry));
         Ok(())
     }
 
@@ -110,7 +161,51 @@ impl ToolRegistry {
     ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
         let entry = RegisteredTool::new(tool)?;
         let mut inner = self.inner.write();
-        Ok(inner.tools.insert(entry.name().clone(), Arc::new(entry)))
+        Ok(inner.insert(Arc::new(entry)))
+    }
+
+    /// Adds a tool if its name is free, or if `may_replace` says so of the one that has it: then
+    /// there is no moment without a tool of that name. Otherwise it stands by, in the place of one
+    /// that did so before, and is registered when the name is free. [`withdraw`](Self::withdraw)
+    /// takes it back.
+    ///
+    /// # Errors
+    /// [`RegistryError::InvalidSchema`], as for [`register`](Self::register).
+    pub fn put(
+        &self,
+        tool: Arc<dyn Tool>,
+        may_replace: impl FnOnce(&Arc<RegisteredTool>) -> bool,
+    ) -> Result<Put, RegistryError> {
+        let entry = Arc::new(RegisteredTool::new(tool)?);
+        let mut inner = self.inner.write();
+        let holder = inner.tools.get(entry.name());
+        let outcome = match holder.map(may_replace) {
+            None => Placed::Added,
+            Some(true) => Placed::Replaced,
+            Some(false) => Placed::StandsBy,
+        };
+        let (name, tool) = (entry.name().clone(), Arc::clone(&entry));
+        let before = match outcome {
+            Placed::StandsBy => inner.standing_by.insert(name, tool),
+            Placed::Added | Placed::Replaced => inner.tools.insert(name, tool),
+        };
+        Ok(Put {
+            entry,
+            outcome,
+            before,
+        })
+    }
+
+    /// Takes back this very tool, wherever it is; whether it was registered.
+    pub fn withdraw(&self, tool: &Arc<RegisteredTool>) -> bool {
+        let mut inner = self.inner.write();
+        let name = tool.name().as_str();
+        let is_it =
+            |other: Option<&Arc<RegisteredTool>>| other.is_some_and(|it| Arc::ptr_eq(it, tool));
+        if is_it(inner.standing_by.get(name)) {
+            inner.standing_by.remove(name);
+        }
+        is_it(inner.tools.get(name)) && inner.remove(name)
     }
 
     /// Adds those tools whose names are free and returns the names it added: start-up code
@@ -151,20 +246,17 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Removes a tool and the aliases that point at it; says whether it was there.
+    /// Removes a tool and the aliases that point at it; says whether it was there. One that has
+    /// stood by takes its place.
     pub fn unregister(&self, name: &str) -> bool {
-        let mut inner = self.inner.write();
-        let removed = inner.tools.shift_remove(name).is_some();
-        if removed {
-            inner.aliases.retain(|_, target| target.as_str() != name);
-        }
-        removed
+        self.inner.write().remove(name)
     }
 
     /// Removes every tool and alias.
     pub fn clear(&self) {
         let mut inner = self.inner.write();
         inner.tools.clear();
+        inner.standing_by.clear();
         inner.aliases.clear();
     }
 

@@ -47,7 +47,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
 pub use kept_steps::KeptStepsStore;
 pub use memory::{Memory, MemoryCategory, MemorySearch, MemoryStore};
-pub use pack::{LogEntry, LogSummary, PackStore};
+pub use pack::{LogBounds, LogEntry, LogSummary, PackStore};
 pub use page::{Cursor, Page, PageRequest};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};

@@ -1,18 +1,22 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pillion_core::egress::{EgressPolicy, HttpClient, HttpError};
 use pillion_core::mcp::Authentication;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::{HttpToolError, StatusRange};
 
 /// Shorter texts are no secrets that could be found again in an answer.
 const SHORTEST_SECRET: usize = 6;
+
+/// Headers that are made for credentials.
+const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
 
 /// Where requests go out: the policy, the credential and the limits that tools of one API have in
 /// common.
@@ -23,6 +27,10 @@ pub(crate) struct Door {
     credential: HeaderMap,
     /// What no answer may show.
     secrets: Vec<SecretString>,
+    /// The headers whose values are among the secrets.
+    secret_headers: Vec<HeaderName>,
+    /// What may be told of the credential: its kind, its header, its user.
+    pub(crate) identity: Value,
     pub(crate) limits: Limits,
 }
 
@@ -37,8 +45,8 @@ pub(crate) struct Limits {
 
 /// What a declaration says of a door.
 pub(crate) struct DoorKeys {
-    /// What no answer may show, beside the credential.
-    pub(crate) secrets: Vec<SecretString>,
+    /// Headers whose values no answer may show, and these.
+    pub(crate) secrets: Vec<(HeaderName, SecretString)>,
     pub(crate) authentication: Authentication,
     pub(crate) egress: EgressPolicy,
     pub(crate) timeout_ms: Option<u64>,
@@ -54,7 +62,8 @@ impl Door {
             return Err(HttpToolError::new(key, what));
         }
         let mut credential = HeaderMap::new();
-        let mut secrets = keys.secrets;
+        let identity = identity(&keys.authentication);
+        let (secret_headers, mut secrets): (Vec<_>, Vec<_>) = keys.secrets.into_iter().unzip();
         if let Some((name, value)) = keys.authentication.header() {
             let wrong = || HttpToolError::new(key, "it has characters that no header has");
             let name: HeaderName = name.parse().map_err(|_| wrong())?;
@@ -86,6 +95,8 @@ impl Door {
             client: OnceLock::new(),
             credential,
             secrets,
+            secret_headers,
+            identity,
             limits: Limits {
                 timeout: Duration::from_millis(timeout),
                 max_answer_bytes,
@@ -98,6 +109,12 @@ impl Door {
     pub(crate) fn check(&self, url: &Url) -> Result<(), HttpToolError> {
         let checked = self.egress.check_url(url);
         checked.map_err(|error| HttpToolError::new("url", error.to_string()))
+    }
+
+    /// Whether the value of a header of a tool is a secret: where its operator says so, and where
+    /// such values are.
+    pub(crate) fn is_secret(&self, name: &HeaderName) -> bool {
+        self.secret_headers.contains(name) || SECRET_HEADERS.contains(name)
     }
 
     /// Adds the credential.
@@ -135,6 +152,15 @@ impl Door {
             true => body.replace(secret, "[redacted]"),
             false => body,
         })
+    }
+}
+
+fn identity(authentication: &Authentication) -> Value {
+    match authentication {
+        Authentication::Bearer { .. } => json!({"type": "bearer"}),
+        Authentication::ApiKey { header, .. } => json!({"type": "api-key", "header": header}),
+        Authentication::Basic { username, .. } => json!({"type": "basic", "username": username}),
+        _ => Value::Null,
     }
 }
 

@@ -1,6 +1,7 @@
+use std::sync::Arc;
+
 use http::{HeaderName, Method};
 use pillion_core::compose::InputTemplate;
-use pillion_core::digest::sha256_hex;
 use pillion_core::egress::EgressPolicy;
 use pillion_core::mcp::Authentication;
 use pillion_core::schema::CompiledSchema;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use crate::door::{Door, DoorKeys};
 use crate::request::{QueryPart, RequestPlan, Style};
 use crate::url_template::UrlTemplate;
-use crate::{HttpTool, HttpToolError, StatusRange};
+use crate::{HttpTool, HttpToolError, StatusRange, digest};
 
 /// Headers that are the connection's own.
 const NOT_TO_BE_SET: [&str; 8] = [
@@ -77,16 +78,6 @@ pub struct HttpToolEntry {
 }
 
 pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
-    let digest = sha256_hex(
-        &json!([
-            entry.method,
-            entry.url,
-            entry.query,
-            entry.body,
-            entry.result_at
-        ])
-        .to_string(),
-    );
     let method = method(entry.method.as_deref().unwrap_or("GET"))?;
     if entry.body.is_some() && matches!(method, Method::GET | Method::HEAD) {
         let what = format!("a {method} has no body");
@@ -135,20 +126,26 @@ pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
         success: entry.success,
     })?;
     door.check(plan.url.sample())?;
-    registrable(HttpTool {
-        definition,
-        plan,
-        door,
-        result_at: entry.result_at,
-        digest,
-    })
+    registrable(definition, plan, door, entry.result_at)
 }
 
 /// A tool whose schema can be compiled, so that a registry takes it.
-pub(crate) fn registrable(tool: HttpTool) -> Result<HttpTool, HttpToolError> {
-    CompiledSchema::compile(tool.definition.input_schema())
+pub(crate) fn registrable(
+    definition: ToolDefinition,
+    plan: RequestPlan,
+    door: Arc<Door>,
+    result_at: Option<String>,
+) -> Result<HttpTool, HttpToolError> {
+    CompiledSchema::compile(definition.input_schema())
         .map_err(|error| HttpToolError::new("input_schema", error.to_string()))?;
-    Ok(tool)
+    let digest = digest::of(&definition, &plan, &door, result_at.as_deref());
+    Ok(HttpTool {
+        definition,
+        plan,
+        door,
+        result_at,
+        digest,
+    })
 }
 
 fn method(text: &str) -> Result<Method, HttpToolError> {
@@ -182,18 +179,18 @@ pub(crate) fn headers(
     headers.collect()
 }
 
-/// The values of those headers, which are the same in every request.
+/// Those headers with their values, which are the same in every request.
 pub(crate) fn values_of(
     headers: &[(HeaderName, InputTemplate)],
     names: &[String],
-) -> Result<Vec<SecretString>, HttpToolError> {
+) -> Result<Vec<(HeaderName, SecretString)>, HttpToolError> {
     let values = names.iter().map(|name| {
         let found = headers
             .iter()
             .find(|(header, _)| header.as_str().eq_ignore_ascii_case(name));
-        let value = found.and_then(|(_, value)| value.fill(&json!({})));
+        let value = found.and_then(|(header, value)| Some((header, value.fill(&json!({}))?)));
         match value {
-            Some(Value::String(value)) => Ok(SecretString::from(value)),
+            Some((header, Value::String(value))) => Ok((header.clone(), SecretString::from(value))),
             _ => {
                 let what = format!("'{name}' is no header with a text for its value");
                 Err(HttpToolError::new("secret_headers", what))

@@ -20,6 +20,7 @@
 //! ```
 
 mod answer;
+mod digest;
 mod door;
 mod entry;
 mod error;

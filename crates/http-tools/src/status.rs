@@ -1,7 +1,8 @@
+use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// Which statuses mean that a tool has worked: one, as `404`, or a hundred, as `"2XX"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StatusRange {
     first: u16,
     last: u16,

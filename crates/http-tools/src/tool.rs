@@ -17,7 +17,7 @@ pub struct HttpTool {
     pub(crate) door: Arc<Door>,
     /// The part of the answer that is wanted, as a JSON pointer.
     pub(crate) result_at: Option<String>,
-    /// What stands for all that it sends, credentials aside.
+    /// What stands for all that it is, the values of secrets aside.
     pub(crate) digest: String,
 }
 

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pillion_core::tool::ToolFailure;
 use serde_json::Value;
@@ -110,6 +112,16 @@ impl UrlTemplate {
             true => Ok(url),
             false => Err(refused()),
         }
+    }
+}
+
+/// As it was declared.
+impl fmt::Display for UrlTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pieces.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => write!(f, "{text}"),
+            Piece::Argument(name) => write!(f, "{{{name}}}"),
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
 use pillion_core::pack::Packs;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
-use pillion_core::tool::{CallContext, ToolName};
+use pillion_core::tool::{CallContext, Tool};
 use pillion_wire::UnavailableServer;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -17,10 +17,11 @@ use crate::access::Access;
 use crate::approvals::Approvals;
 use crate::config::{Config, HttpSection};
 use crate::declared_tools::{Keeper, Registered};
-use crate::events::{Both, Event};
+use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
 use crate::models::Models;
+use crate::packs::Shelf;
 use crate::pins::Pins;
 use crate::process::Process;
 use crate::results::Results;
@@ -58,10 +59,13 @@ struct Shared {
     mcp: Arc<McpServer>,
     models: Arc<Models>,
     workers: Arc<Workers>,
-    declared: Registered,
+    /// The tools of the configuration.
+    registered: Registered,
+    /// Whether those are all that it has, or what it declares alone.
+    has_all_tools: bool,
     /// What composed tools keep where nothing is stored.
     keeper: Arc<dyn StepKeeper>,
-    packs: Arc<Packs>,
+    shelf: Shelf,
     process: Arc<Process>,
     /// Closed when nobody uses this state any more.
     used: watch::Sender<()>,
@@ -80,7 +84,7 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("executor", &self.executor)
-            .field("declared", &self.declared)
+            .field("registered", &self.registered)
             .finish_non_exhaustive()
     }
 }
@@ -105,17 +109,22 @@ impl Config {
         state: Option<State>,
         access: Access,
     ) -> App {
-        self.build_with_packs(registry, state, access, Packs::default())
+        self.put_together(registry, state, access, false)
     }
 
-    /// As [`build_with`](Self::build_with), with what packs have beside the tools in `registry`.
+    /// As [`build_with`](Self::build_with), with the built-in tools and the packs that the
+    /// configuration has over what is stored.
     #[must_use]
-    pub fn build_with_packs(
+    pub fn build_whole(&self, registry: Arc<ToolRegistry>, state: State, access: Access) -> App {
+        self.put_together(registry, Some(state), access, true)
+    }
+
+    fn put_together(
         &self,
         registry: Arc<ToolRegistry>,
         state: Option<State>,
         access: Access,
-        packs: Packs,
+        has_all_tools: bool,
     ) -> App {
         let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
         process.let_in(&access.peers);
@@ -135,6 +144,7 @@ impl Config {
             Pins::new(state.as_ref().map(State::store)),
             credentials.clone(),
         );
+        process.metrics.tools.know_servers(upstreams.listings());
         let mcp = Arc::new(McpServer::default());
         let models = Arc::new(Models::new(self, &credentials));
         let workers = Workers::new(
@@ -144,8 +154,15 @@ impl Config {
             self.workers.clone(),
         );
         let keeper = self.keeper(state.as_ref());
-        let declared =
-            Registered::default().succeeded_by(&self.declared, &registry, &keeper, &process.events);
+        let (shelf, tools) = self.tools_of(
+            &Shelf::default(),
+            &models,
+            state.as_ref().filter(|_| has_all_tools),
+            &keeper,
+        );
+        let registered = Registered::default().succeeded_by(tools, &registry, &process.events);
+        set_aliases(&registry);
+        mcp.offer_packs(&shelf.offered);
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
             executor,
@@ -158,12 +175,31 @@ impl Config {
             mcp,
             models,
             workers,
-            declared,
+            registered,
+            has_all_tools,
             keeper,
-            packs: Arc::new(packs),
+            shelf,
             process,
             used: watch::Sender::new(()),
         })
+    }
+
+    /// The packs, and all tools that the configuration has; without `state` what it declares alone.
+    fn tools_of(
+        &self,
+        shelf: &Shelf,
+        models: &Models,
+        state: Option<&State>,
+        keeper: &Arc<dyn StepKeeper>,
+    ) -> (Shelf, Vec<Arc<dyn Tool>>) {
+        let Some(state) = state else {
+            return (shelf.clone(), self.declared.tools(keeper));
+        };
+        let mut tools = tools::configured(self, Some(state.store()));
+        let (shelf, of_packs) = shelf.succeeded_by(self, models, state.store());
+        tools.extend(of_packs);
+        tools.extend(self.declared.tools(keeper));
+        (shelf, tools)
     }
 
     fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
@@ -204,14 +240,25 @@ impl App {
     }
 
     /// The state of another configuration that takes this one's place: over the same tools,
-    /// but for those of MCP servers that are gone or have changed; with what the limits have
-    /// counted; with the same statistics. Calls that run keep what they began with.
+    /// but for those of MCP servers and of the configuration that are gone or have changed; with
+    /// what the limits have counted; with the same statistics. Calls that run keep what they began
+    /// with.
     pub async fn succeeded_by(&self, config: &Config, access: Access) -> Self {
+        self.followed_by(config, Some(access)).await
+    }
+
+    /// The same where nothing but the MCP servers has changed.
+    pub(crate) async fn with_servers_of(&self, config: &Config) -> Self {
+        self.followed_by(config, None).await
+    }
+
+    async fn followed_by(&self, config: &Config, reloaded: Option<Access>) -> Self {
         let old = &*self.shared;
         let upstreams = old
             .upstreams
             .succeeded_by(&config.mcp_servers, config.mcp.clone())
             .await;
+        old.process.metrics.tools.know_servers(upstreams.listings());
         old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
         // What is kept in memory is kept on.
@@ -219,12 +266,17 @@ impl App {
             Some(state) => config.keeper(Some(state)),
             None => Arc::clone(&old.keeper),
         };
-        let declared = old.declared.succeeded_by(
-            &config.declared,
-            old.executor.registry(),
-            &keeper,
-            &old.process.events,
-        );
+        let models = Arc::new(Models::new(config, &credentials_of(old.state.as_ref())));
+        let (mut shelf, mut registered) = (old.shelf.clone(), old.registered.clone());
+        if reloaded.is_some() {
+            let state = old.state.as_ref().filter(|_| old.has_all_tools);
+            let (registry, events) = (old.executor.registry(), &old.process.events);
+            let tools;
+            (shelf, tools) = config.tools_of(&old.shelf, &models, state, &keeper);
+            registered = old.registered.succeeded_by(tools, registry, events);
+            set_aliases(registry);
+        }
+        let access = reloaded.unwrap_or_else(|| old.access.clone());
         let results = config.results(old.state.as_ref());
         let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
         let hooks = config.hooks(
@@ -242,46 +294,15 @@ impl App {
             state: old.state.clone(),
             results,
             mcp: Arc::clone(&old.mcp),
-            models: Arc::new(Models::new(config, &credentials_of(old.state.as_ref()))),
+            models,
             workers: Arc::clone(&old.workers),
-            declared,
+            registered,
+            has_all_tools: old.has_all_tools,
             keeper,
-            packs: Arc::clone(&old.packs),
+            shelf,
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),
         })
-    }
-
-    /// Puts the built-in tools in force that the configuration may have or not, and tells who
-    /// listens if there are others than before.
-    pub(crate) fn reconfigure_builtins(&self, config: &Config) {
-        let registry = self.registry();
-        let before = registry.names();
-        let is_ours = |tool: &RegisteredTool| {
-            !tool.origin().is_mcp()
-                && self.workers().listed(tool.name()).is_none()
-                && !self.shared.declared.has(tool.name())
-        };
-        if let Err(error) = tools::configure(registry, config, self.store(), is_ours) {
-            tracing::error!(%error, "The built-in tools stay as they were");
-        }
-        let after = registry.names();
-        let missing = |from: &[ToolName], there: &[ToolName]| -> Vec<String> {
-            let missing = there.iter().filter(|name| !from.contains(name));
-            missing.map(ToString::to_string).collect()
-        };
-        let added = missing(&before, &after);
-        let removed = missing(&after, &before);
-        if added.is_empty() && removed.is_empty() {
-            return;
-        }
-        self.mcp().tools_changed();
-        self.process().events.tell(&Event::ToolsChanged {
-            server: None,
-            added,
-            removed,
-            changed: Vec::new(),
-        });
     }
 
     /// Lets go of this state, whose place `successor` has taken: once the last request is done
@@ -359,7 +380,12 @@ impl App {
 
     /// What packs have beside their tools.
     pub(crate) fn packs(&self) -> &Packs {
-        &self.shared.packs
+        &self.shared.shelf.offered
+    }
+
+    /// What of it is for who sees that much.
+    pub(crate) fn packs_for(&self, visibility: &Visibility) -> Packs {
+        visibility.packs(self.packs())
     }
 
     /// Who may do what.
@@ -392,7 +418,7 @@ impl App {
             tools: self.registry().len(),
             load: self.executor().load(),
             cache: self.executor().cache_counts(),
-            packs: self.packs().counters().to_vec(),
+            packs: self.packs().counters(),
         }
     }
 
@@ -484,6 +510,12 @@ impl App {
     /// Ends the sessions with the MCP servers. Whether they hear of it in time is their affair.
     pub(crate) async fn disconnect(&self) {
         drop(timeout(FAREWELL, self.shared.upstreams.disconnect()).await);
+    }
+}
+
+fn set_aliases(registry: &ToolRegistry) {
+    if let Err(error) = tools::alias(registry) {
+        tracing::error!(%error, "Not every built-in tool has its other names");
     }
 }
 

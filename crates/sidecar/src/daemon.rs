@@ -8,7 +8,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pillion_core::pack::PackError;
 use pillion_core::registry::RegistryError;
 use pillion_core::store::StoreError;
 use tokio::signal::unix::{SignalKind, signal};
@@ -51,9 +50,6 @@ pub enum DaemonError {
     /// The built-in tools cannot be registered.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A pack cannot be added.
-    #[error(transparent)]
-    Pack(#[from] PackError),
     /// The system gives us no threads.
     #[error("cannot start the threads that serve: {0}")]
     Threads(#[source] io::Error),
@@ -93,13 +89,7 @@ impl Daemon {
         let caught_up = Arc::clone(&servers);
         let grace = self.config.shutdown.grace;
         let mut lanes = Lanes::start().map_err(DaemonError::Threads)?;
-        let reloader = Reloader {
-            source: self.source,
-            live: live.clone(),
-            servers,
-            config: self.config,
-            log: self.log,
-        };
+        let reloader = Reloader::new(self.source, self.config, live.clone(), servers, self.log);
         let reloads = tokio::spawn(reloader.run(hangup));
         tracing::info!(
             socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),

@@ -30,6 +30,7 @@ mod tools;
 use std::sync::Arc;
 
 use pillion_core::mcp::RpcError;
+use pillion_core::pack::Packs;
 use pillion_core::tool::CallContext;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -75,9 +76,15 @@ impl McpServer {
         self.listening.tools_changed();
     }
 
-    /// Another state with other servers is in force.
+    /// Another state with other servers, and perhaps other packs, is in force.
     pub(crate) fn servers_changed(&self, app: &App) {
         self.listening.servers_changed(app);
+        self.offer_packs(app.packs());
+    }
+
+    /// These packs are offered from now on.
+    pub(crate) fn offer_packs(&self, packs: &Packs) {
+        self.listening.offer_packs(packs);
     }
 
     /// Ends what would go on for ever.

@@ -2,40 +2,65 @@
 
 use std::sync::Arc;
 
-use pillion_chat::LanguageModel;
-use pillion_core::pack::{PackError, Packs};
-use pillion_core::registry::ToolRegistry;
+use pillion_core::pack::Packs;
 use pillion_core::store::PackStore;
+use pillion_core::tool::Tool;
 use pillion_tabletop::Tabletop;
 
 use crate::config::Config;
+use crate::models::Models;
 
-/// Puts the packs together and registers their tools. `model_of` finds a language model by its name.
-///
-/// # Errors
-/// [`PackError`], as when a tool's name is taken.
-pub(crate) fn assemble(
-    config: &Config,
-    store: Arc<dyn PackStore>,
-    registry: &ToolRegistry,
-    model_of: impl Fn(&str) -> Option<Arc<dyn LanguageModel>>,
-) -> Result<Packs, PackError> {
-    let mut packs = Packs::default();
-    let section = &config.tabletop;
-    if !section.enabled {
-        return Ok(packs);
-    }
-    let wanted = section.model.as_deref().filter(|_| config.features.llm);
-    let model = wanted.and_then(|name| {
-        let model = model_of(name);
-        if model.is_none() {
-            tracing::warn!(model = name, "tabletop.model: there is no such model");
+/// The packs that are offered, and those that are there: what a pack counts and streams goes on as
+/// long as the process does, whatever becomes of its configuration.
+#[derive(Clone, Default)]
+pub(crate) struct Shelf {
+    pub(crate) offered: Packs,
+    tabletop: Option<Arc<Tabletop>>,
+}
+
+impl Shelf {
+    /// As another configuration has the packs, which ask these models; and their tools.
+    pub(crate) fn succeeded_by(
+        &self,
+        config: &Config,
+        models: &Models,
+        store: Arc<dyn PackStore>,
+    ) -> (Self, Vec<Arc<dyn Tool>>) {
+        let section = &config.tabletop;
+        if !section.enabled {
+            let offered = Packs::default();
+            let tabletop = self.tabletop.clone();
+            return (Self { offered, tabletop }, Vec::new());
         }
-        model
-    });
-    let options = section.options(&config.features);
-    packs.add(&Tabletop::new(store, model, options), registry)?;
-    Ok(packs)
+        let wanted = section.model.as_deref().filter(|_| config.features.llm);
+        let model = wanted.and_then(|name| {
+            let model = models.get(name).map(|model| model.voice.clone());
+            match model {
+                None => tracing::warn!(model = name, "tabletop.model: there is no such model"),
+                Some(Err(error)) => tracing::warn!(model = name, %error, "tabletop.model"),
+                Some(Ok(model)) => return Some(model),
+            }
+            None
+        });
+        let options = section.options(&config.features);
+        let tabletop = match &self.tabletop {
+            Some(tabletop) => {
+                tabletop.reconfigure(model, options);
+                Arc::clone(tabletop)
+            }
+            None => Arc::new(Tabletop::new(store, model, options)),
+        };
+        let mut packs = Packs::default();
+        let tools = packs.include(&*tabletop).unwrap_or_else(|error| {
+            tracing::error!(%error, "A pack is not offered");
+            Vec::new()
+        });
+        let shelf = Self {
+            offered: packs,
+            tabletop: Some(tabletop),
+        };
+        (shelf, tools)
+    }
 }
 
 #[cfg(test)]

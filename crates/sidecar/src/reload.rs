@@ -58,6 +58,11 @@ impl Source {
         Ok(config)
     }
 
+    /// The files that it names, good or not.
+    fn files_named(&self) -> Vec<PathBuf> {
+        Config::files_named(self.file.as_deref(), std::env::vars_os())
+    }
+
     /// Reads it and what it names: users, groups, tokens.
     fn load_with_access(
         &self,
@@ -85,9 +90,29 @@ pub(crate) struct Reloader {
     /// What is in force.
     pub(crate) config: Config,
     pub(crate) log: LogControl,
+    /// What else a configuration names that was refused: it may be good when one of these is.
+    refused: Vec<PathBuf>,
 }
 
 impl Reloader {
+    /// With `config` in force.
+    pub(crate) fn new(
+        source: Source,
+        config: Config,
+        live: Live,
+        servers: Arc<Servers>,
+        log: LogControl,
+    ) -> Self {
+        Self {
+            source,
+            live,
+            servers,
+            config,
+            log,
+            refused: Vec::new(),
+        }
+    }
+
     /// Reloads whenever there is a reason; never ends.
     pub(crate) async fn run(mut self, mut hangup: Signal) {
         let mut look = interval(LOOK_EVERY);
@@ -102,8 +127,13 @@ impl Reloader {
                     continue;
                 },
             }
+            // As they were before they are read: what changes meanwhile is looked at once more.
+            let (files, before) = (self.files(), Stamps::of(&self.files()));
             self.reload().await;
-            stamps = Stamps::of(&self.files());
+            stamps = match self.files() == files {
+                true => before,
+                false => Stamps::of(&self.files()),
+            };
         }
     }
 
@@ -113,6 +143,7 @@ impl Reloader {
         config
             .chain(&self.config.tcp.tokens_file)
             .chain(&self.config.declared.documents)
+            .chain(&self.refused)
             .cloned()
             .collect()
     }
@@ -125,22 +156,29 @@ impl Reloader {
         let loaded = tokio::task::spawn_blocking(move || source.load_with_access(&store)).await;
         let loaded = loaded.unwrap_or(Err(ReloadError::Panicked));
         let process = self.live.app().process().clone();
-        match loaded {
-            Ok((config, access)) => match self.put_in_force(config, access).await {
-                Ok(()) => {
-                    process.reloaded(None);
-                    tracing::info!("Reloaded the configuration");
-                    service_manager::ready();
-                }
-                Err(error) => refuse(&process, &error),
-            },
-            Err(error) => refuse(&process, &error),
+        let outcome = match loaded {
+            Ok((config, access)) => {
+                let outcome = self.put_in_force(config, access).await;
+                outcome.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        match outcome {
+            Ok(()) => {
+                self.refused.clear();
+                process.reloaded(None);
+                tracing::info!("Reloaded the configuration");
+                service_manager::ready();
+            }
+            Err(error) => {
+                self.refused = self.source.files_named();
+                refuse(&process, error);
+            }
         }
     }
 
     async fn put_in_force(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
         self.servers.reconfigure(&config, access).await?;
-        self.live.app().reconfigure_builtins(&config);
         for key in needing_a_restart(&self.config, &config) {
             tracing::warn!(key, "{key} has changed; it takes effect at the next start");
         }
@@ -151,8 +189,7 @@ impl Reloader {
 }
 
 /// Says why nothing has changed.
-fn refuse(process: &Process, error: &dyn std::fmt::Display) {
-    let error = error.to_string();
+fn refuse(process: &Process, error: String) {
     tracing::error!(%error, "The configuration is refused; what held before still does");
     service_manager::reload_failed(&error);
     process.reloaded(Some(error));
@@ -178,8 +215,6 @@ fn needing_a_restart(old: &Config, new: &Config) -> Vec<&'static str> {
             old.call_log.retention() != new.call_log.retention(),
         ),
         ("telemetry", old.telemetry != new.telemetry),
-        ("features", old.features != new.features),
-        ("tabletop", old.tabletop != new.tabletop),
         ("log.format", old.log.format != new.log.format),
         ("shutdown.grace_ms", old.shutdown != new.shutdown),
     ];

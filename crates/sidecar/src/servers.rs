@@ -380,8 +380,10 @@ impl Servers {
             return;
         };
         let before = live.app();
-        let access = access.unwrap_or_else(|| before.access().clone());
-        let app = before.succeeded_by(&config, access).await;
+        let app = match access {
+            Some(access) => before.succeeded_by(&config, access).await,
+            None => before.with_servers_of(&config).await,
+        };
         let old = live.replace(app.clone());
         app.process().let_in(&app.access().peers);
         app.mcp().servers_changed(&app);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillion_builtins::{GetWeather, WebSearch};
-use pillion_core::registry::{RegisteredTool, RegistryError, ToolRegistry};
+use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::{Tool, ToolName};
 
@@ -29,57 +29,24 @@ pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryErro
     Ok(names)
 }
 
-/// Registers the tools that ask services over the network, and those of the memory over `store`,
-/// as the configuration has them, in the place of those of an earlier one. A name stays with a
-/// tool of somebody else's, of which `is_ours` says no.
-///
-/// # Errors
-/// As for [`initialize`].
-pub(crate) fn configure(
-    registry: &ToolRegistry,
-    config: &Config,
-    store: Option<Arc<dyn Store>>,
-    is_ours: impl Fn(&RegisteredTool) -> bool,
-) -> Result<(), RegistryError> {
-    for (name, tool) in configured(config, store) {
-        let holder = registry.get(name);
-        if holder.is_some_and(|holder| !is_ours(&holder)) {
-            tracing::warn!(
-                tool.name = name,
-                "The name {name} belongs to another tool, which stays"
-            );
-            continue;
-        }
-        match tool {
-            Some(tool) => drop(registry.replace(tool)?),
-            None => drop(registry.unregister(name)),
-        }
-    }
-    alias(registry)
-}
-
-/// Each tool that the configuration may have or not, by its name.
-fn configured(
-    config: &Config,
-    store: Option<Arc<dyn Store>>,
-) -> Vec<(&'static str, Option<Arc<dyn Tool>>)> {
+/// The tools that ask services over the network, and those of the memory over `store`, as the
+/// configuration has them.
+pub(crate) fn configured(config: &Config, store: Option<Arc<dyn Store>>) -> Vec<Arc<dyn Tool>> {
     let weather = config.builtins.get_weather.as_ref().map(GetWeather::new);
     let search = config.builtins.web_search.as_ref().map(WebSearch::new);
-    let mut tools: Vec<(_, Option<Arc<dyn Tool>>)> = vec![
-        ("get_weather", weather.map(|tool| Arc::new(tool) as _)),
-        ("web_search", search.map(|tool| Arc::new(tool) as _)),
-    ];
     let store = store.filter(|_| config.memory.enabled);
     let memory = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
-    let names = ["search_memory", "remember", "forget"];
-    match memory {
-        Some(memory) => tools.extend(names.into_iter().zip(memory.map(Some))),
-        None => tools.extend(names.map(|name| (name, None))),
-    }
-    tools
+    let weather = weather.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
+    let search = search.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
+    let memory = memory.into_iter().flatten();
+    weather.into_iter().chain(search).chain(memory).collect()
 }
 
-fn alias(registry: &ToolRegistry) -> Result<(), RegistryError> {
+/// Sets the aliases of those built-in tools that there are.
+///
+/// # Errors
+/// [`RegistryError`] when one cannot be set.
+pub(crate) fn alias(registry: &ToolRegistry) -> Result<(), RegistryError> {
     for (alias, target) in ALIASES {
         let is_tool = registry
             .get(alias)

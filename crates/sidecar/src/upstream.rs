@@ -144,6 +144,12 @@ impl Upstreams {
     }
 
     /// The servers, in the order of the configuration.
+    /// The label of each server, and whether its tools are listed for everybody.
+    pub(crate) fn listings(&self) -> impl Iterator<Item = (String, bool)> {
+        let servers = self.servers.iter();
+        servers.map(|server| (server.label.clone(), server.lists_for_all()))
+    }
+
     pub(crate) fn servers(&self) -> &[Arc<Server>] {
         &self.servers
     }

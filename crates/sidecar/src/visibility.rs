@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
 use pillion_core::capability::ModelConfig;
+use pillion_core::pack::Packs;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{ToolFilter, ToolOrigin};
+use serde_json::json;
 
 use crate::access::AllowedTools;
 
@@ -49,7 +51,24 @@ impl Visibility {
     /// The same for the calls that a tool makes in the client's name.
     pub(crate) fn filter(&self) -> ToolFilter {
         let this = self.clone();
-        ToolFilter::new(move |name, origin| this.admits_named(name, name, origin))
+        ToolFilter::new(self.fingerprint(), move |name, origin| {
+            this.admits_named(name, name, origin)
+        })
+    }
+
+    /// The packs of whose tools one may be seen: their resources and streams are for whoever may
+    /// use them.
+    pub(crate) fn packs(&self, packs: &Packs) -> Packs {
+        packs.of_who_may_use(|tool| {
+            self.admits_named(tool.as_str(), tool.as_str(), &ToolOrigin::Native)
+        })
+    }
+
+    /// What stands for all that may be seen.
+    fn fingerprint(&self) -> String {
+        let model = self.model.as_ref().map(|model| &model.tools);
+        let model = model.map(|it| json!([it.function_calling, it.mcp, it.enabled_tools]));
+        json!({"allowed": self.allowed.word(), "model": model}).to_string()
     }
 
     /// Whether a tool may be seen, which the client knows by the name `known_as`.
@@ -70,5 +89,39 @@ impl Visibility {
         [name, known_as]
             .into_iter()
             .any(|name| model.tools.admit(name, origin).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h2_l3_filters_are_equal_that_admit_the_same_and_no_others() {
+        let of = |list: Option<&str>, model: Option<&str>| {
+            let allowed = list.map(|list| AllowedTools::listed(list).unwrap());
+            let visibility = Visibility::of(allowed.unwrap_or_default());
+            match model.map(|model| ModelConfig::from_json(model).unwrap()) {
+                Some(model) => visibility.for_model(Arc::new(model)).filter(),
+                None => visibility.filter(),
+            }
+        };
+        let calls = r#"{"id": "a", "tools": {"function_calling": true}}"#;
+        let one = r#"{"id": "a", "tools": {"function_calling": true, "enabled_tools": ["x"]}}"#;
+        let mcp = r#"{"id": "a", "tools": {"function_calling": true, "mcp": true}}"#;
+        let all = [
+            of(None, None),
+            of(Some("x"), None),
+            of(Some("x*"), None),
+            of(None, Some(calls)),
+            of(None, Some(one)),
+            of(None, Some(mcp)),
+            of(Some("x"), Some(calls)),
+        ];
+        for (place, filter) in all.iter().enumerate() {
+            assert!(all.iter().skip(place + 1).all(|other| other != filter));
+        }
+        let other_name = calls.replace("\"a\"", "\"b\"");
+        assert_eq!(of(None, Some(calls)), of(None, Some(&other_name)));
     }
 }

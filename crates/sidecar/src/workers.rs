@@ -380,11 +380,14 @@ impl Workers {
             }
         }
         drop(state);
-        let removed = withdrawn
+        let names = withdrawn
             .iter()
             .map(|it: &Offered| it.tool.name().to_string());
+        // A tool of the configuration may have waited for the name.
+        let (changed, removed) = names.partition(|name| self.registry.is_taken(name));
         self.tell(Changes {
-            removed: removed.collect(),
+            removed,
+            changed,
             ..Changes::default()
         });
         for Offered { tool, waiting } in withdrawn {

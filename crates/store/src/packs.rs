@@ -1,5 +1,7 @@
 use async_trait::async_trait;
-use pillion_core::store::{LogEntry, LogSummary, PackStore, PageRequest, StoreError, Timestamp};
+use pillion_core::store::{
+    LogBounds, LogEntry, LogSummary, PackStore, PageRequest, StoreError, Timestamp,
+};
 
 use crate::database::{Row, Value, unreadable};
 use crate::sql_store::SqlStore;
@@ -9,14 +11,24 @@ const LONGEST_NAME: usize = 512;
 
 #[async_trait]
 impl PackStore for SqlStore {
-    async fn put_document(&self, pack: &str, name: &str, json: &str) -> Result<bool, StoreError> {
+    async fn put_document(
+        &self,
+        pack: &str,
+        name: &str,
+        json: &str,
+        most: Option<u32>,
+    ) -> Result<bool, StoreError> {
         check_names([pack, name])?;
         let mut transaction = self.database.begin().await?;
         let values = || vec![pack.into(), name.into(), json.into()];
         let sql = "INSERT INTO pack_documents (pack, name, json) VALUES ($1, $2, $3) \
                    ON CONFLICT (pack, name) DO NOTHING";
         let is_new = transaction.write(sql, values()).await? == 1;
-        if !is_new {
+        if is_new {
+            let sql = "SELECT COUNT(*) AS number FROM pack_documents WHERE pack = $1";
+            let rows = transaction.read(sql, vec![pack.into()]).await?;
+            check_room(&rows, most, "documents")?;
+        } else {
             let sql = "UPDATE pack_documents SET json = $3 WHERE pack = $1 AND name = $2";
             transaction.write(sql, values()).await?;
         }
@@ -66,6 +78,7 @@ impl PackStore for SqlStore {
         log: &str,
         json: &str,
         at: Timestamp,
+        bounds: LogBounds,
     ) -> Result<LogEntry, StoreError> {
         check_names([pack, log])?;
         let mut transaction = self.database.begin().await?;
@@ -79,6 +92,17 @@ impl PackStore for SqlStore {
         let rows = transaction.read(sql, vec![pack.into(), log.into()]).await?;
         let row = rows.first().ok_or_else(|| unreadable("latest"))?;
         let number = row.integer("latest")?;
+        if number == 1 {
+            let sql = "SELECT COUNT(*) AS number FROM pack_logs WHERE pack = $1";
+            let rows = transaction.read(sql, vec![pack.into()]).await?;
+            check_room(&rows, bounds.most_logs, "logs")?;
+        }
+        if let Some(most) = bounds.most_entries {
+            let sql = "DELETE FROM pack_log_entries WHERE pack = $1 AND log = $2 AND number <= $3";
+            let last = number - i64::from(most.max(1));
+            let values = vec![pack.into(), log.into(), last.into()];
+            transaction.write(sql, values).await?;
+        }
         let sql = "INSERT INTO pack_log_entries (pack, log, number, at, json) \
                    VALUES ($1, $2, $3, $4, $5)";
         let values = vec![
@@ -159,6 +183,18 @@ fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
         false => Err(StoreError::invalid(format!(
             "a name has at most {LONGEST_NAME} bytes"
         ))),
+    }
+}
+
+/// There are no more of something than there may be, with the one that has just been added: without
+/// a commit it is taken back.
+fn check_room(rows: &[Row], most: Option<u32>, what: &str) -> Result<(), StoreError> {
+    let row = rows.first().ok_or_else(|| unreadable("number"))?;
+    match (most, row.count("number")?) {
+        (Some(most), there) if there > u64::from(most) => Err(StoreError::full(format!(
+            "there are {most} {what} of the pack already"
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -14,13 +14,19 @@ use pillion_core::pack::{
     ResourceChanges, ResourceContents, ResourceError, ResourceProvider,
 };
 use pillion_core::registry::ToolRegistry;
-use pillion_core::store::{PackStore, StoreError, Timestamp};
+use pillion_core::store::{LogBounds, PackStore, StoreError, Timestamp};
 use pillion_core::tool::{
     CallContext, DefinitionError, FnTool, ParameterType, Tool, ToolCall, ToolDefinition,
     ToolFailure, ToolOutput, ToolParameter,
 };
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use serde_json::{Value, json};
+
+/// The board keeps the last notices.
+const BOUNDS: LogBounds = LogBounds {
+    most_entries: Some(1_000),
+    most_logs: None,
+};
 
 const NAME: &str = "notices";
 const URI: &str = "notices://board";
@@ -38,7 +44,7 @@ impl Board {
         let json = json!(text).to_string();
         let entry = self
             .store
-            .append_entry(NAME, "board", &json, Timestamp::now());
+            .append_entry(NAME, "board", &json, Timestamp::now(), BOUNDS);
         let number = entry.await?.number;
         self.counters.add("notice.posted");
         let event = json!({"type": "posted", "number": number});

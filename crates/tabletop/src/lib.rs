@@ -28,9 +28,9 @@ use pillion_core::tool::Tool;
 pub use check::{Ability, Check, CheckResult};
 pub use dice::D20;
 
-use orchestrator::Orchestrator;
+use orchestrator::{Orchestrator, Settings};
 use resources::TableResources;
-use scenes::Scenes;
+use scenes::{Room, Scenes};
 use telling::Telling;
 
 /// How the pack works.
@@ -42,6 +42,12 @@ pub struct TabletopOptions {
     pub may_be_public: bool,
     /// How long the language model may take for one answer.
     pub model_timeout: Duration,
+    /// The messages of a scene that are kept: the oldest make way for new ones.
+    pub max_messages: u32,
+    /// The scenes that there may be: no other begins (`denied`).
+    pub max_scenes: u32,
+    /// The characters that there may be: no other comes to the table (`denied`).
+    pub max_characters: u32,
 }
 
 impl Default for TabletopOptions {
@@ -49,6 +55,9 @@ impl Default for TabletopOptions {
         Self {
             may_be_public: false,
             model_timeout: Duration::from_secs(25),
+            max_messages: 1_000,
+            max_scenes: 500,
+            max_characters: 500,
         }
     }
 }
@@ -73,14 +82,22 @@ impl Tabletop {
         options: TabletopOptions,
     ) -> Self {
         let telling = Arc::new(Telling::default());
-        let scenes = Arc::new(Scenes::new(store, Arc::clone(&telling)));
-        let orchestrator =
-            Orchestrator::new(model, Arc::clone(&scenes), Arc::clone(&telling), options);
+        let scenes = Scenes::new(store, Arc::clone(&telling), Room::of(&options));
+        let scenes = Arc::new(scenes);
+        let settings = Settings { model, options };
+        let orchestrator = Orchestrator::new(settings, Arc::clone(&scenes), Arc::clone(&telling));
         Self {
             scenes,
             telling,
             orchestrator: Arc::new(orchestrator),
         }
+    }
+
+    /// Another model and other options are in force: actions that come from now on have them.
+    /// Streams and counters go on.
+    pub fn reconfigure(&self, model: Option<Arc<dyn LanguageModel>>, options: TabletopOptions) {
+        self.scenes.reconfigure(Room::of(&options));
+        self.orchestrator.reconfigure(Settings { model, options });
     }
 }
 

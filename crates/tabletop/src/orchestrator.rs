@@ -7,13 +7,14 @@ mod proposal;
 mod recent;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use pillion_chat::{Answer as ModelAnswer, LanguageModel, ModelError, Turn, TurnOptions, Usage};
 use pillion_core::provider::assistant_text;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use crate::TabletopOptions;
 use crate::check::{Check, Mechanics};
@@ -57,8 +58,8 @@ pub(crate) struct Answer {
     /// `{narration, gates, metrics, artifacts?}`.
     pub(crate) data: Value,
     is_accepted: bool,
-    /// It stands in the transcript.
-    is_public: AtomicBool,
+    /// Whether it stands in the transcript; locked while it is written there.
+    is_public: Arc<Mutex<bool>>,
 }
 
 /// What is shared by those who wait for the same.
@@ -66,11 +67,17 @@ type Outcome = Result<Arc<Answer>, ToolFailure>;
 
 /// Runs actions.
 pub(crate) struct Orchestrator {
-    model: Option<Arc<dyn LanguageModel>>,
+    settings: RwLock<Settings>,
     scenes: Arc<Scenes>,
     telling: Arc<Telling>,
-    options: TabletopOptions,
     recent: Recent,
+}
+
+/// What the operator has chosen. An action keeps what it began with.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) model: Option<Arc<dyn LanguageModel>>,
+    pub(crate) options: TabletopOptions,
 }
 
 /// A model's proposal that has passed the gates.
@@ -80,19 +87,18 @@ struct Accepted {
 }
 
 impl Orchestrator {
-    pub(crate) fn new(
-        model: Option<Arc<dyn LanguageModel>>,
-        scenes: Arc<Scenes>,
-        telling: Arc<Telling>,
-        options: TabletopOptions,
-    ) -> Self {
+    pub(crate) fn new(settings: Settings, scenes: Arc<Scenes>, telling: Arc<Telling>) -> Self {
         Self {
-            model,
+            settings: RwLock::new(settings),
             scenes,
             telling,
-            options,
             recent: Recent::default(),
         }
+    }
+
+    /// From now on actions have these.
+    pub(crate) fn reconfigure(&self, settings: Settings) {
+        *self.settings.write() = settings;
     }
 
     /// Runs an action, unless the same was accepted in this scene in the last 30 seconds or is
@@ -107,29 +113,32 @@ impl Orchestrator {
             tool: TOOL,
             context,
         };
+        let settings = &self.settings.read().clone();
         let key = (action.scene.clone(), action.message.clone());
         let (outcome, is_duplicate) = self
             .recent
-            .run(key, || Box::pin(self.decide(&action, place)))
+            .run(key, || Box::pin(self.decide(settings, &action, place)))
             .await;
         if is_duplicate {
             self.telling.count(count::DUPLICATE);
         }
         let answer = outcome?;
-        if action.is_public && self.options.may_be_public {
+        if action.is_public && settings.options.may_be_public {
             self.publish(&answer, place).await?;
         }
         Ok((answer, is_duplicate))
     }
 
-    async fn decide(&self, action: &Action, place: Place<'_>) -> Outcome {
-        let Some(model) = &self.model else {
+    async fn decide(&self, settings: &Settings, action: &Action, place: Place<'_>) -> Outcome {
+        let Some(model) = &settings.model else {
             return Ok(self.rejected("llm_unconfigured", Usage::default(), Duration::ZERO, place));
         };
         let last = self.scenes.last(&action.scene, FACTS).await;
         let facts = facts(&last.map_err(|error| crate::tools::store_failure(&error))?);
         let began = Instant::now();
-        let answer = self.ask(&**model, action, facts, place).await?;
+        let patience = settings.options.model_timeout;
+        let messages = prompt::messages(action, facts);
+        let answer = self.ask(&**model, &messages, patience, place).await?;
         let elapsed = began.elapsed();
         let usage = answer.usage;
         // What is of no provider's form is no answer.
@@ -161,8 +170,8 @@ impl Orchestrator {
     async fn ask(
         &self,
         model: &dyn LanguageModel,
-        action: &Action,
-        facts: Vec<String>,
+        messages: &[Value],
+        patience: Duration,
         place: Place<'_>,
     ) -> Result<ModelAnswer, ToolFailure> {
         let failed = |error: &ModelError| {
@@ -175,14 +184,12 @@ impl Orchestrator {
                 None => failure,
             }
         };
-        let messages = prompt::messages(action, facts);
-        let conversation = model.conversation(&messages);
+        let conversation = model.conversation(messages);
         let conversation = conversation.map_err(|error| failed(&error))?;
         let options = TurnOptions {
             max_output_tokens: Some(LONGEST_ANSWER),
             ..TurnOptions::default()
         };
-        let patience = self.options.model_timeout;
         let turn = Turn {
             conversation: &conversation,
             tools: &[],
@@ -226,13 +233,14 @@ impl Orchestrator {
                 "metrics": metrics(usage, elapsed),
             }),
             is_accepted: false,
-            is_public: AtomicBool::new(false),
+            is_public: Arc::default(),
         })
     }
 
-    /// Writes what was accepted into the transcript, once.
+    /// Writes what was accepted into the transcript, once: whoever gives up meanwhile leaves it
+    /// to go on, and whoever asks again waits for what comes of it.
     async fn publish(&self, answer: &Answer, place: Place<'_>) -> Result<(), ToolFailure> {
-        if !answer.is_accepted || answer.is_public.swap(true, Ordering::SeqCst) {
+        if !answer.is_accepted {
             return Ok(());
         }
         let line = Line {
@@ -240,11 +248,19 @@ impl Orchestrator {
             message: answer.text.clone(),
             ooc: false,
         };
-        let appended = self.scenes.append(place.scene, line).await;
-        appended.map(drop).map_err(|error| {
-            answer.is_public.store(false, Ordering::SeqCst);
-            crate::tools::store_failure(&error)
-        })
+        let is_public = Arc::clone(&answer.is_public);
+        let (scenes, scene) = (Arc::clone(&self.scenes), place.scene.to_owned());
+        let written = tokio::spawn(async move {
+            let mut is_public = is_public.lock().await;
+            if !*is_public {
+                scenes.append(&scene, line).await?;
+                *is_public = true;
+            }
+            Ok(())
+        });
+        let written = written.await;
+        let written = written.map_err(|_| ToolFailure::internal("The action was not published"))?;
+        written.map_err(|error| crate::tools::store_failure(&error))
     }
 }
 
@@ -265,7 +281,7 @@ impl Accepted {
                 "artifacts": {"proposal": proposal.shown(), "rule_eval": rule_eval},
             }),
             is_accepted: true,
-            is_public: AtomicBool::new(false),
+            is_public: Arc::default(),
         }
     }
 }

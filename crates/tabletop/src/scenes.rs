@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use pillion_core::store::{LogEntry, PackStore, StoreError, Timestamp};
+use pillion_core::store::{LogBounds, LogEntry, PackStore, StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::Tabletop;
 use crate::telling::Telling;
+use crate::{Tabletop, TabletopOptions};
 
 /// What a scene's log is called in the store, before its id.
 const LOGS: &str = "scenes/";
@@ -30,6 +31,25 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
 pub(crate) struct Scenes {
     store: Arc<dyn PackStore>,
     telling: Arc<Telling>,
+    room: RwLock<Room>,
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    max_messages: u32,
+    max_scenes: u32,
+    max_characters: u32,
+}
+
+impl Room {
+    pub(crate) fn of(options: &TabletopOptions) -> Self {
+        Self {
+            max_messages: options.max_messages,
+            max_scenes: options.max_scenes,
+            max_characters: options.max_characters,
+        }
+    }
 }
 
 /// Something that somebody has said in a scene.
@@ -53,17 +73,35 @@ pub(crate) struct Message {
 }
 
 impl Scenes {
-    pub(crate) fn new(store: Arc<dyn PackStore>, telling: Arc<Telling>) -> Self {
-        Self { store, telling }
+    pub(crate) fn new(store: Arc<dyn PackStore>, telling: Arc<Telling>, room: Room) -> Self {
+        let room = RwLock::new(room);
+        Self {
+            store,
+            telling,
+            room,
+        }
+    }
+
+    /// From now on there is so much room. What is there already stays until its scene goes on.
+    pub(crate) fn reconfigure(&self, room: Room) {
+        *self.room.write() = room;
     }
 
     /// Writes a line into a scene's transcript; with the first one a scene begins.
     pub(crate) async fn append(&self, scene: &str, line: Line) -> Result<Message, StoreError> {
         let (log, json) = (log_of(scene), written(&line)?);
+        let room = *self.room.read();
+        let bounds = LogBounds {
+            most_entries: Some(room.max_messages),
+            most_logs: Some(room.max_scenes),
+        };
+        let now = Timestamp::now();
         let entry = self
             .store
-            .append_entry(Tabletop::NAME, &log, &json, Timestamp::now());
-        let message = read(&entry.await?)?;
+            .append_entry(Tabletop::NAME, &log, &json, now, bounds);
+        let entry = entry.await;
+        let entry = entry.map_err(|error| full(error, "scenes", room.max_scenes))?;
+        let message = read(&entry)?;
         let changes = &self.telling.changes;
         changes.updated(transcript_uri(scene));
         changes.updated(scene_uri(scene));
@@ -108,8 +146,22 @@ impl Scenes {
     ) -> Result<bool, StoreError> {
         let document = format!("{CHARACTERS}{name}");
         let json = serde_json::json!({"name": name, "description": description}).to_string();
-        let saved = self.store.put_document(Tabletop::NAME, &document, &json);
-        saved.await
+        let most = self.room.read().max_characters;
+        let saved = self
+            .store
+            .put_document(Tabletop::NAME, &document, &json, Some(most));
+        let saved = saved.await;
+        saved.map_err(|error| full(error, "characters", most))
+    }
+}
+
+/// Says what there is no room for, if that is the error.
+fn full(error: StoreError, what: &str, most: u32) -> StoreError {
+    match error.is_full() {
+        true => StoreError::full(format!(
+            "There are {most} {what} already, as many as tabletop.max_{what} lets there be"
+        )),
+        false => error,
     }
 }
 

@@ -52,6 +52,9 @@ where
 
 /// A failure of the store, as the caller of a tool hears it.
 pub(crate) fn store_failure(error: &StoreError) -> ToolFailure {
+    if error.is_full() {
+        return ToolFailure::new(error.code(), error.to_string());
+    }
     tracing::warn!(%error, "The store of the tabletop pack failed");
     ToolFailure::new(error.code(), "The transcripts cannot be reached")
 }

@@ -13,11 +13,13 @@ use std::time::Duration;
 
 use pillion_chat::{ModelError, ModelErrorKind};
 use pillion_core::pack::{Heard, ResourceChange};
+use pillion_core::store::PackStore;
 use pillion_core::tool::ErrorCode;
 use pillion_tabletop::TabletopOptions;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use table::{Scripted, Table, proposal};
+use table::{Gated, Scripted, Table, proposal};
 
 #[tokio::test]
 async fn d8_compute_check_takes_a_check_or_its_members() {
@@ -507,4 +509,95 @@ async fn k2_the_streams_tell_what_becomes_of_an_action() {
     assert_eq!(shown["events"].as_array().unwrap().len(), 6);
     let logged = table.read("logs://app").await.to_string();
     assert!(!logged.contains("secret plan"), "{logged}");
+}
+
+#[tokio::test]
+async fn d9_an_action_that_was_given_up_while_it_was_published_is_published_once() {
+    let store = Arc::new(Gated {
+        store: Table::store().await,
+        waiting: Semaphore::new(0),
+        may_append: Semaphore::new(0),
+    });
+    let model = Scripted::new([Ok(proposal(12, "DEX", "r", "You slip by."))]);
+    let options = TabletopOptions {
+        may_be_public: true,
+        ..TabletopOptions::default()
+    };
+    let table = Arc::new(Table::over(Arc::clone(&store) as _, Some(model), options));
+    let publish = || {
+        let table = Arc::clone(&table);
+        tokio::spawn(async move {
+            let action = json!({"scene_id": "cave", "player_msg": "go", "rng_seed": 1,
+                "options": {"visibility": "public"}});
+            table.call("orchestrate_action", action).await
+        })
+    };
+    let given_up = publish();
+    store.waiting.acquire().await.unwrap().forget();
+    given_up.abort();
+    assert!(given_up.await.unwrap_err().is_cancelled());
+    // It is not said to be published before it is.
+    let again = publish();
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!again.is_finished());
+    store.may_append.add_permits(2);
+    assert!(again.await.unwrap().success);
+    let transcript = table.read("transcript://scene/cave").await;
+    assert_eq!(transcript["messages"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn d9_an_action_that_could_not_be_published_is_published_by_the_next_try() {
+    let model = Scripted::new([Ok(proposal(12, "DEX", "r", "You slip by."))]);
+    let options = TabletopOptions {
+        may_be_public: true,
+        max_scenes: 1,
+        ..TabletopOptions::default()
+    };
+    let store = Table::store().await;
+    let table = Table::over(Arc::clone(&store) as _, Some(model), options);
+    table.say("hall", "Aria", "I am here").await;
+    let action = json!({"scene_id": "cave", "player_msg": "go", "rng_seed": 1,
+        "options": {"visibility": "public"}});
+    let refused = table.call("orchestrate_action", action.clone()).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::Denied), "{refused:?}");
+    store.remove_log("tabletop", "scenes/hall").await.unwrap();
+    table.data("orchestrate_action", action).await;
+    let transcript = table.read("transcript://scene/cave").await;
+    assert_eq!(transcript["messages"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn d10_d11_a_table_keeps_no_more_than_there_is_room_for() {
+    let options = TabletopOptions {
+        max_messages: 3,
+        max_scenes: 2,
+        max_characters: 1,
+        ..TabletopOptions::default()
+    };
+    let table = Table::of(None, options).await;
+    for number in 1..=5 {
+        let said = table.say("cave", "Aria", &format!("line {number}")).await;
+        assert_eq!(said["message_id"], number.to_string());
+    }
+    let transcript = table.read("transcript://scene/cave?limit=200").await;
+    let messages = transcript["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 3);
+    assert_eq!(messages[0]["message"], "line 3");
+    table.say("hall", "Aria", "Another scene").await;
+    let line = json!({"scene_id": "attic", "author": "Aria", "message": "One too many"});
+    let refused = table.call("append_transcript", line).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::Denied));
+    assert_eq!(
+        refused.error.as_deref(),
+        Some("There are 2 scenes already, as many as tabletop.max_scenes lets there be")
+    );
+    table.say("hall", "Aria", "This one goes on").await;
+    table.data("save_character", json!({"name": "Aria"})).await;
+    let refused = table.call("save_character", json!({"name": "Bo"})).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::Denied));
+    let changed = json!({"name": "Aria", "description": "A thief"});
+    assert_eq!(table.data("save_character", changed).await["is_new"], false);
 }

@@ -139,6 +139,16 @@ fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
         call(&daemon, Some("alice"), "far_files_of_alice")["result"]["success"],
         true
     );
+    // Nor do statistics tell of it.
+    for path in ["/metrics", "/api/v1/status"] {
+        let reply = http::get(&daemon.socket, path);
+        let body = String::from_utf8(reply.body).unwrap();
+        assert!(body.contains("(users' of far)"), "{body}");
+        assert!(
+            !body.contains("files_of") && !body.contains("far_echo"),
+            "{body}"
+        );
+    }
     let others = call(&daemon, Some("bob"), "far_files_of_alice");
     assert_eq!(others["error_code"], "not_found", "{others}");
     let available = others["details"]["available_tools"].to_string();

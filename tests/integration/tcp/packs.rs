@@ -2,7 +2,7 @@ use std::io::{BufRead, BufReader, Write};
 
 use serde_json::{Value, json};
 
-use super::{HERS, READER, RUNNER, Server};
+use super::{FEW, HERS, READER, RUNNER, Server};
 use crate::http;
 use crate::routes::mcp::stateless;
 
@@ -67,4 +67,41 @@ fn l3_a_token_of_one_user_hears_of_that_user_alone() {
     assert_eq!(scenes(HERS, 1), ["of alice"]);
     let (status, _, body) = server.send(STREAM, "host: localhost\r\n", "");
     assert_eq!(status, 401, "{body}");
+}
+
+#[test]
+fn l3_a_token_that_may_use_no_tool_of_a_pack_has_none_of_its_resources_and_streams() {
+    let server = server();
+    let ask = |token: &str, method: &str, params: Value| {
+        let (headers, body) = stateless(method, params, json!({}));
+        let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{headers}");
+        let (_, _, body) = server.send("POST /mcp", &headers, &body.to_string());
+        // Where an answer comes as a stream, it is its last event.
+        let last = body.lines().rev().find_map(|line| {
+            Some(line.trim_start_matches("data: ")).filter(|line| line.starts_with('{'))
+        });
+        serde_json::from_str::<Value>(last.unwrap()).unwrap()
+    };
+    for (token, is_there) in [(RUNNER, true), (FEW, false)] {
+        for (method, key) in [
+            ("resources/list", "resources"),
+            ("resources/templates/list", "resourceTemplates"),
+        ] {
+            let listed = ask(token, method, json!({}));
+            let listed = listed["result"][key].as_array().unwrap();
+            assert_eq!(!listed.is_empty(), is_there, "{method} {listed:?}");
+        }
+        for uri in ["logs://app", "metrics://counters", "events://orchestrator"] {
+            let read = ask(token, "resources/read", json!({"uri": uri}));
+            assert_eq!(read["result"].is_object(), is_there, "{read}");
+            assert_eq!(read["error"]["code"] == -32602, !is_there, "{read}");
+        }
+        let (status, _, body) = server.authorized(token, "GET /api/v1/streams", "");
+        assert_eq!((status, body.contains("orchestrator")), (200, is_there));
+    }
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["logs://app"]}});
+    let refused = ask(FEW, "subscriptions/listen", wanted);
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let (status, _, body) = server.authorized(FEW, STREAM, "");
+    assert_eq!(status, 404, "{body}");
 }

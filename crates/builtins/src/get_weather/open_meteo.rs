@@ -1,14 +1,14 @@
 //! Open-Meteo: <https://open-meteo.com/en/docs> and its geocoding API.
 
 use http::HeaderMap;
-use jiff::Timestamp;
 use pillion_core::tool::ToolFailure;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::place::{self, Place, Wanted};
-use super::{Report, Weather, WeatherSettings};
+use super::place::Place;
+use super::service::WeatherService;
+use super::{Weather, WeatherSettings};
 use crate::plain_text::plain_text;
 use crate::service::{Answer, Fault, Service};
 
@@ -94,62 +94,6 @@ impl OpenMeteo {
         }
     }
 
-    pub(super) async fn weather(&self, wanted: &Wanted) -> Result<Report, ToolFailure> {
-        let place = match wanted {
-            Wanted::Coordinates(latitude, longitude) => Place::at(*latitude, *longitude),
-            Wanted::Name {
-                location,
-                name,
-                within,
-            } => {
-                let found = self.places(name, !within.is_empty()).await?;
-                place::choose(location, name, within, found)?
-            }
-        };
-        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
-        let variables = "temperature_2m,relative_humidity_2m,weather_code,wind_speed_10m";
-        let query = [
-            ("latitude", latitude.as_str()),
-            ("longitude", longitude.as_str()),
-            ("current", variables),
-            ("timeformat", "unixtime"),
-        ];
-        let answer = self.get(&self.forecast, "/v1/forecast", &query).await?;
-        let Ok(Forecast { current }) = Forecast::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("no weather"));
-        };
-        let at = current
-            .time
-            .and_then(|time| Timestamp::from_second(time).ok());
-        Ok(Report {
-            source: "open-meteo",
-            location: place.full_name(),
-            coordinates: Some((place.latitude, place.longitude)),
-            observed_at: at.map(|at| at.to_string()),
-            weather: Weather {
-                celsius: current.temperature_2m,
-                conditions: conditions(current.weather_code).to_owned(),
-                humidity: current.relative_humidity_2m,
-                wind_kmh: current.wind_speed_10m,
-            },
-        })
-    }
-
-    async fn places(&self, name: &str, is_qualified: bool) -> Result<Vec<Place>, ToolFailure> {
-        let count = if is_qualified { MANY_PLACES } else { PLACES };
-        let query = [
-            ("name", name),
-            ("count", count),
-            ("language", "en"),
-            ("format", "json"),
-        ];
-        let answer = self.get(&self.geocoding, "/v1/search", &query).await?;
-        let Ok(Found { results }) = Found::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("no list of places"));
-        };
-        Ok(results.into_iter().map(Place::from).collect())
-    }
-
     async fn get(
         &self,
         base: &Url,
@@ -178,6 +122,54 @@ impl OpenMeteo {
             Some(fault) => Err(self.service.failure(fault)),
             None => Ok(answer),
         }
+    }
+}
+
+impl WeatherService for OpenMeteo {
+    const SOURCE: &'static str = "open-meteo";
+
+    async fn places<'a>(
+        &self,
+        name: &str,
+        within: &'a [String],
+    ) -> Result<(Vec<Place>, &'a [String]), ToolFailure> {
+        let count = match within.is_empty() {
+            true => PLACES,
+            false => MANY_PLACES,
+        };
+        let query = [
+            ("name", name),
+            ("count", count),
+            ("language", "en"),
+            ("format", "json"),
+        ];
+        let answer = self.get(&self.geocoding, "/v1/search", &query).await?;
+        let Ok(Found { results }) = Found::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no list of places"));
+        };
+        Ok((results.into_iter().map(Place::from).collect(), within))
+    }
+
+    async fn current(&self, place: &Place) -> Result<(Weather, Option<i64>), ToolFailure> {
+        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
+        let variables = "temperature_2m,relative_humidity_2m,weather_code,wind_speed_10m";
+        let query = [
+            ("latitude", latitude.as_str()),
+            ("longitude", longitude.as_str()),
+            ("current", variables),
+            ("timeformat", "unixtime"),
+        ];
+        let answer = self.get(&self.forecast, "/v1/forecast", &query).await?;
+        let Ok(Forecast { current }) = Forecast::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no weather"));
+        };
+        let weather = Weather {
+            celsius: current.temperature_2m,
+            conditions: conditions(current.weather_code).to_owned(),
+            humidity: current.relative_humidity_2m,
+            wind_kmh: current.wind_speed_10m,
+        };
+        Ok((weather, current.time))
     }
 }
 

@@ -1,15 +1,15 @@
 //! OpenWeatherMap: <https://openweathermap.org/current> and its geocoding API.
 
 use http::HeaderMap;
-use jiff::Timestamp;
 use pillion_core::tool::ToolFailure;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::place::{self, Place, Wanted};
-use super::{Report, Weather, WeatherSettings, state_codes};
+use super::place::Place;
+use super::service::WeatherService;
+use super::{Weather, WeatherSettings, state_codes};
 use crate::plain_text::plain_text;
 use crate::service::{Answer, Fault, Service};
 
@@ -85,49 +85,28 @@ impl OpenWeatherMap {
         }
     }
 
-    pub(super) async fn weather(&self, wanted: &Wanted) -> Result<Report, ToolFailure> {
-        let place = match wanted {
-            Wanted::Coordinates(latitude, longitude) => Place::at(*latitude, *longitude),
-            Wanted::Name {
-                location,
-                name,
-                within,
-            } => {
-                let found = self.places(name, within).await?;
-                // The service has looked at the areas itself, and knows them by codes.
-                place::choose(location, name, &[], found)?
-            }
-        };
-        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
-        let query = [
-            ("lat", latitude.as_str()),
-            ("lon", longitude.as_str()),
-            ("units", "metric"),
-        ];
-        let answer = self.get("/data/2.5/weather", &query).await?;
-        let Ok(current) = CurrentWeather::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("no weather"));
-        };
-        let at = current
-            .dt
-            .and_then(|time| Timestamp::from_second(time).ok());
-        let wind = current.wind.and_then(|wind| wind.speed);
-        Ok(Report {
-            source: "openweathermap",
-            location: place.full_name(),
-            coordinates: Some((place.latitude, place.longitude)),
-            observed_at: at.map(|at| at.to_string()),
-            weather: Weather {
-                celsius: current.main.temp,
-                conditions: capitalized(&current.weather),
-                humidity: current.main.humidity,
-                wind_kmh: wind.map(|speed| speed * KMH_OF_A_METRE_PER_SECOND),
-            },
-        })
+    async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, ToolFailure> {
+        let mut query = query.to_vec();
+        query.push(("appid", self.api_key.expose_secret()));
+        let headers = HeaderMap::new();
+        let answer = self.service.get(&self.base, path, &query, headers).await?;
+        match fault(&answer) {
+            Some(fault) => Err(self.service.failure(fault)),
+            None => Ok(answer),
+        }
     }
+}
 
-    /// The service tells how likely a place is meant by the order alone: the first is taken.
-    async fn places(&self, name: &str, within: &[String]) -> Result<Vec<Place>, ToolFailure> {
+impl WeatherService for OpenWeatherMap {
+    const SOURCE: &'static str = "openweathermap";
+
+    /// The service tells how likely a place is meant by the order alone: the first is taken. It
+    /// looks at the areas itself, and knows them by codes.
+    async fn places<'a>(
+        &self,
+        name: &str,
+        within: &'a [String],
+    ) -> Result<(Vec<Place>, &'a [String]), ToolFailure> {
         let mut parts = vec![name];
         parts.extend(
             within
@@ -140,18 +119,28 @@ impl OpenWeatherMap {
         let Ok(found) = Vec::<FoundPlace>::deserialize(&answer.body) else {
             return Err(self.service.unreadable("no list of places"));
         };
-        Ok(found.into_iter().map(Place::from).collect())
+        Ok((found.into_iter().map(Place::from).collect(), &[]))
     }
 
-    async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, ToolFailure> {
-        let mut query = query.to_vec();
-        query.push(("appid", self.api_key.expose_secret()));
-        let headers = HeaderMap::new();
-        let answer = self.service.get(&self.base, path, &query, headers).await?;
-        match fault(&answer) {
-            Some(fault) => Err(self.service.failure(fault)),
-            None => Ok(answer),
-        }
+    async fn current(&self, place: &Place) -> Result<(Weather, Option<i64>), ToolFailure> {
+        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
+        let query = [
+            ("lat", latitude.as_str()),
+            ("lon", longitude.as_str()),
+            ("units", "metric"),
+        ];
+        let answer = self.get("/data/2.5/weather", &query).await?;
+        let Ok(current) = CurrentWeather::deserialize(&answer.body) else {
+            return Err(self.service.unreadable("no weather"));
+        };
+        let wind = current.wind.and_then(|wind| wind.speed);
+        let weather = Weather {
+            celsius: current.main.temp,
+            conditions: capitalized(&current.weather),
+            humidity: current.main.humidity,
+            wind_kmh: wind.map(|speed| speed * KMH_OF_A_METRE_PER_SECOND),
+        };
+        Ok((weather, current.dt))
     }
 }
 

@@ -63,6 +63,13 @@ impl InputTemplate {
         })
     }
 
+    /// The template as JSON, in one form: equal for templates that come to the same, whatever the
+    /// arguments are.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        self.0.to_value()
+    }
+
     /// The names of the arguments that it refers to, each once.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {

@@ -77,15 +77,13 @@ pub(super) async fn run(
     }
 }
 
-/// What stands for a call of this tool with these arguments by this caller.
+/// What stands for a call of this tool with these arguments by this caller: one that may use other
+/// tools is told nothing of what these came to.
 fn key(composition: &Composition, input: &Value, context: &CallContext) -> String {
     let mut call = json!({
         "arguments": input,
-        "channel": context.channel,
+        "caller": context.of_nested_calls(),
         "composition": composition.digest(),
-        "principal": context.principal,
-        "user": context.user,
-        "vouched": context.is_user_vouched,
     });
     call.sort_all_objects();
     sha256_hex(&call.to_string())

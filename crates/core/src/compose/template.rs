@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::MOST_DEPTH;
 use super::pointer::{Pointer, Source};
@@ -127,6 +127,23 @@ impl Template {
                 Some(Value::Object(members.collect()))
             }
             whole => whole.fill(scope).ok(),
+        }
+    }
+
+    /// The template as JSON: equal for templates that come to the same.
+    pub(super) fn to_value(&self) -> Value {
+        let list = |parts: &[Self]| Value::Array(parts.iter().map(Self::to_value).collect());
+        match self {
+            Self::Literal(value) => json!({"$literal": value}),
+            Self::From { pointer, default } => {
+                json!({"$from": pointer.to_string(), "default": default})
+            }
+            Self::Text(parts) => json!({"$text": list(parts)}),
+            Self::Array(items) => list(items),
+            Self::Object(members) => members
+                .iter()
+                .map(|(key, value)| (key.clone(), value.to_value()))
+                .collect(),
         }
     }
 

@@ -24,7 +24,8 @@ use kept::Kept;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheScope {
     /// Those of the user whose call it came from, let in as the same principal. Calls that name
-    /// no user count as one user's, as they do for the limits.
+    /// no user count as one user's, as they do for the limits. Of a tool that makes calls, those
+    /// alone besides that come from the same channel and may use the same tools.
     #[default]
     Private,
     /// Everybody's.
@@ -123,12 +124,16 @@ impl<'a> Request<'a> {
             // What its calls come to may hang on the caller, whatever anybody says of its scope.
             rule.scope = CacheScope::Private;
         }
+        let caller = match tool.tool().makes_calls() {
+            true => context.of_nested_calls(),
+            false => json!({"principal": context.principal, "user": context.user}),
+        };
         let may_be_kept = rule.is_some() || (config.heed_servers && tool.origin().is_mcp());
         may_be_kept.then(|| Self {
             config,
             tool,
             arguments: arguments.clone(),
-            caller: json!({"principal": context.principal, "user": context.user}),
+            caller,
             variant: context.variant.clone(),
             acts_as: context
                 .acts_as
@@ -140,7 +145,7 @@ impl<'a> Request<'a> {
     }
 
     /// What two calls have in common that may have one result: SHA-256 of tool, definition,
-    /// server, canonical arguments, variant, whom the tool acts as and, unless the result is everybody's, caller.
+    /// digest, server, canonical arguments, variant, whom the tool acts as and, unless the result is everybody's, caller.
     fn key(&self, scope: CacheScope) -> String {
         let server = match self.tool.origin() {
             ToolOrigin::Mcp {
@@ -159,6 +164,7 @@ impl<'a> Request<'a> {
             "server": server,
             "tool": self.tool.name().as_str(),
             "definition": [self.tool.definition().description(), self.tool.definition().input_schema()],
+            "digest": self.tool.tool().digest(),
             "variant": self.variant,
             "acts_as": self.acts_as,
             "caller": caller,

@@ -4,14 +4,19 @@ use std::sync::Arc;
 
 use super::{Counters, EventStream, Pack, Reader, Resource, ResourceProvider, ResourceTemplate};
 use crate::registry::{RegistryError, ToolRegistry};
+use crate::tool::{Tool, ToolName};
 
-/// What several packs have, together.
-#[derive(Default)]
-pub struct Packs {
-    names: HashSet<String>,
+/// What several packs have, together. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Packs(Vec<Arc<Member>>);
+
+/// What one pack has.
+struct Member {
+    name: String,
+    tools: Vec<ToolName>,
     providers: Vec<Arc<dyn ResourceProvider>>,
     streams: Vec<Arc<EventStream>>,
-    counters: Vec<(String, Arc<Counters>)>,
+    counters: Option<Arc<Counters>>,
 }
 
 /// Why a pack is not added.
@@ -49,57 +54,84 @@ impl Packs {
     /// # Errors
     /// [`PackError`].
     pub fn add(&mut self, pack: &dyn Pack, registry: &ToolRegistry) -> Result<(), PackError> {
+        let mut added: Vec<ToolName> = Vec::new();
+        for tool in self.include(pack)? {
+            let tool_name = tool.definition().name().clone();
+            if let Err(source) = registry.register(tool) {
+                for tool in &added {
+                    registry.unregister(tool.as_str());
+                }
+                self.0.pop();
+                let pack = pack.name().to_owned();
+                return Err(PackError::Tool { pack, source });
+            }
+            added.push(tool_name);
+        }
+        Ok(())
+    }
+
+    /// Adds all that a pack has but for its tools, which it returns for whoever registers them.
+    ///
+    /// # Errors
+    /// [`PackError`]; nothing is added then.
+    pub fn include(&mut self, pack: &dyn Pack) -> Result<Vec<Arc<dyn Tool>>, PackError> {
         let name = pack.name().to_owned();
         if !is_name(&name) {
             return Err(PackError::BadName(name));
         }
-        if self.names.contains(&name) {
+        if self.0.iter().any(|member| member.name == name) {
             return Err(PackError::NameTaken(name));
         }
         let streams = pack.streams();
-        let mut taken: HashSet<&str> = self.streams.iter().map(|stream| stream.name()).collect();
+        let mut taken: HashSet<&str> = self.streams().map(|stream| stream.name()).collect();
         if let Some(stream) = streams.iter().find(|stream| !taken.insert(stream.name())) {
             let stream = stream.name().to_owned();
             return Err(PackError::StreamTaken { pack: name, stream });
         }
-        let mut added: Vec<String> = Vec::new();
-        for tool in pack.tools() {
-            let tool_name = tool.definition().name().clone();
-            if let Err(source) = registry.register(tool) {
-                for tool in &added {
-                    registry.unregister(tool);
-                }
-                return Err(PackError::Tool { pack: name, source });
-            }
-            added.push(tool_name.as_str().to_owned());
-        }
-        self.providers.extend(pack.resources());
-        let as_resources = streams.iter().map(|stream| Arc::clone(stream) as _);
-        self.providers.extend(as_resources);
-        self.streams.extend(streams);
-        let counters = pack.counters();
-        self.counters
-            .extend(counters.map(|counters| (name.clone(), counters)));
-        self.names.insert(name);
-        Ok(())
+        let tools = pack.tools();
+        let mut providers = pack.resources();
+        providers.extend(streams.iter().map(|stream| Arc::clone(stream) as _));
+        let names = tools.iter().map(|tool| tool.definition().name().clone());
+        self.0.push(Arc::new(Member {
+            name,
+            tools: names.collect(),
+            providers,
+            streams,
+            counters: pack.counters(),
+        }));
+        Ok(tools)
+    }
+
+    /// Those of which somebody may use a tool: resources and streams belong to the tools of their
+    /// pack. A pack without tools is for everybody.
+    #[must_use]
+    pub fn of_who_may_use(&self, admits: impl Fn(&ToolName) -> bool) -> Self {
+        let members = self.0.iter();
+        let members =
+            members.filter(|member| member.tools.is_empty() || member.tools.iter().any(&admits));
+        Self(members.cloned().collect())
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|member| member.name.as_str())
     }
 
     /// Whatever has resources.
-    #[must_use]
-    pub fn providers(&self) -> &[Arc<dyn ResourceProvider>] {
-        &self.providers
+    pub fn providers(&self) -> impl Iterator<Item = &Arc<dyn ResourceProvider>> {
+        self.0.iter().flat_map(|member| &member.providers)
     }
 
     /// The one whose resource a URI is.
     #[must_use]
     pub fn provider_of(&self, uri: &str) -> Option<&Arc<dyn ResourceProvider>> {
-        self.providers.iter().find(|provider| provider.owns(uri))
+        self.providers().find(|provider| provider.owns(uri))
     }
 
     /// Every resource. What one of the providers cannot list is left out.
     pub async fn resources(&self, reader: Reader<'_>) -> Vec<Resource> {
         let mut resources = Vec::new();
-        for provider in &self.providers {
+        for provider in self.0.iter().flat_map(|member| &member.providers) {
             match provider.list(reader).await {
                 Ok(list) => resources.extend(list),
                 Err(error) => tracing::warn!(%error, "Resources of a pack are not listed"),
@@ -111,34 +143,35 @@ impl Packs {
     /// Every kind of resources.
     #[must_use]
     pub fn templates(&self) -> Vec<ResourceTemplate> {
-        let providers = self.providers.iter();
-        providers
+        self.providers()
             .flat_map(|provider| provider.templates())
             .collect()
     }
 
     /// Every stream, in the order in which they came.
-    #[must_use]
-    pub fn streams(&self) -> &[Arc<EventStream>] {
-        &self.streams
+    pub fn streams(&self) -> impl Iterator<Item = &Arc<EventStream>> {
+        self.0.iter().flat_map(|member| &member.streams)
     }
 
     /// The stream of that name.
     #[must_use]
     pub fn stream(&self, name: &str) -> Option<&Arc<EventStream>> {
-        self.streams.iter().find(|stream| stream.name() == name)
+        self.streams().find(|stream| stream.name() == name)
     }
 
     /// What the packs count, by their names.
     #[must_use]
-    pub fn counters(&self) -> &[(String, Arc<Counters>)] {
-        &self.counters
+    pub fn counters(&self) -> Vec<(String, Arc<Counters>)> {
+        let members = self.0.iter();
+        let counters =
+            members.filter_map(|it| Some((it.name.clone(), Arc::clone(it.counters.as_ref()?))));
+        counters.collect()
     }
 }
 
 impl fmt::Debug for Packs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Packs").field(&self.names).finish()
+        f.debug_set().entries(self.names()).finish()
     }
 }
 
@@ -151,7 +184,7 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::{FnTool, Tool, ToolDefinition, ToolOutput};
+    use crate::tool::{FnTool, ToolDefinition, ToolOutput};
 
     struct Named {
         name: &'static str,
@@ -203,8 +236,33 @@ mod tests {
         let error = refused(pack("B b", &["two"], "t"));
         assert!(error.starts_with("'B b' is no name"), "{error}");
         packs.add(&pack("b", &["two"], "t"), &registry).unwrap();
-        assert_eq!(packs.streams().len(), 2);
+        assert_eq!(packs.streams().count(), 2);
         assert!(packs.provider_of("events://t?x=1").is_some());
         assert!(packs.provider_of("events://u").is_none());
+    }
+    #[test]
+    fn l3_what_a_pack_has_is_for_those_who_may_use_one_of_its_tools() {
+        let mut packs = Packs::default();
+        let packs_of = |packs: &Packs, few: &[&str]| {
+            let seen = packs.of_who_may_use(|name| few.contains(&name.as_str()));
+            let names = seen.streams().map(|stream| stream.name().to_owned());
+            names.collect::<Vec<_>>()
+        };
+        for (name, tools) in [
+            ("a", vec!["one", "two"]),
+            ("b", vec!["three"]),
+            ("c", vec![]),
+        ] {
+            let stream = name;
+            let tools = packs.include(&Named {
+                name,
+                tools,
+                stream,
+            });
+            assert_eq!(tools.unwrap().is_empty(), name == "c");
+        }
+        assert_eq!(packs_of(&packs, &["two", "three"]), ["a", "b", "c"]);
+        assert_eq!(packs_of(&packs, &["three", "other"]), ["b", "c"]);
+        assert_eq!(packs_of(&packs, &[]), ["c"]);
     }
 }

@@ -138,25 +138,30 @@ fn h3_aliases_find_their_tool_and_go_with_it() {
     assert!(!registry.contains("time_tool"));
 }
 
+struct Unoffered(ToolDefinition);
+impl Tool for Unoffered {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+    fn is_offered(&self) -> bool {
+        false
+    }
+    fn call(
+        self: Arc<Self>,
+        _: crate::tool::JsonObject,
+        _: crate::tool::CallContext,
+    ) -> crate::tool::ToolFuture {
+        Box::pin(async { Ok(ToolOutput::text("not really")) })
+    }
+}
+
+fn unoffered(name: &str) -> Arc<dyn Tool> {
+    Arc::new(Unoffered(tool(name, "web").definition().clone()))
+}
+
 #[test]
 fn b2_a_tool_that_is_not_offered_is_in_no_list_and_makes_way_for_one_that_is() {
-    struct Unoffered(ToolDefinition);
-    impl Tool for Unoffered {
-        fn definition(&self) -> &ToolDefinition {
-            &self.0
-        }
-        fn is_offered(&self) -> bool {
-            false
-        }
-        fn call(
-            self: Arc<Self>,
-            _: crate::tool::JsonObject,
-            _: crate::tool::CallContext,
-        ) -> crate::tool::ToolFuture {
-            Box::pin(async { Ok(ToolOutput::text("not really")) })
-        }
-    }
-    let unoffered = || Arc::new(Unoffered(tool("search", "web").definition().clone()));
+    let unoffered = || unoffered("search");
     let registry = ToolRegistry::new();
     registry.register(unoffered()).unwrap();
     registry.alias("find", "search").unwrap();
@@ -171,4 +176,52 @@ fn b2_a_tool_that_is_not_offered_is_in_no_list_and_makes_way_for_one_that_is() {
     assert_eq!(registry.categories(), ["better"]);
     assert!(registry.register(unoffered()).is_err());
     assert!(registry.contains("find"));
+}
+
+#[test]
+fn b1_a_tool_stands_by_until_its_name_is_free() {
+    let registry = ToolRegistry::new();
+    let category = || {
+        registry
+            .get("a")
+            .map(|it| it.definition().category().to_owned())
+    };
+    registry.register(tool("a", "others")).unwrap();
+    let first = registry.put(tool("a", "first"), |_| false).unwrap();
+    assert_eq!(first.outcome, Placed::StandsBy);
+    let second = registry.put(tool("a", "second"), |_| false).unwrap();
+    assert!(Arc::ptr_eq(&second.before.unwrap(), &first.entry));
+    registry.alias("b", "a").unwrap();
+    assert_eq!(category().as_deref(), Some("others"));
+    assert!(!registry.withdraw(&first.entry));
+    assert!(registry.unregister("a"));
+    assert_eq!(category().as_deref(), Some("second"));
+    assert!(registry.contains("b"));
+
+    let third = registry.put(tool("a", "third"), |it| Arc::ptr_eq(it, &second.entry));
+    let third = third.unwrap();
+    assert_eq!(third.outcome, Placed::Replaced);
+    // What has been replaced is not taken back.
+    assert!(!registry.withdraw(&second.entry));
+    assert_eq!(category().as_deref(), Some("third"));
+    assert!(registry.withdraw(&third.entry));
+    assert!(!registry.contains("a") && !registry.contains("b"));
+    let last = registry.put(tool("a", "last"), |_| false).unwrap();
+    assert_eq!(last.outcome, Placed::Added);
+    // One that stood by, and was taken back, does not come.
+    let other = registry.put(tool("a", "other"), |_| false).unwrap();
+    assert!(!registry.withdraw(&other.entry));
+    assert!(registry.unregister("a") && !registry.contains("a"));
+}
+
+#[test]
+fn b2_a_tool_that_is_not_offered_comes_back_when_its_name_is_free() {
+    let registry = ToolRegistry::new();
+    registry.register(unoffered("search")).unwrap();
+    registry.register(tool("search", "better")).unwrap();
+    registry.replace(tool("search", "best")).unwrap();
+    assert!(registry.unregister("search"));
+    assert!(registry.contains("search") && registry.is_empty());
+    assert!(registry.unregister("search"));
+    assert!(!registry.contains("search"));
 }

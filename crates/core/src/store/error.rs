@@ -13,6 +13,8 @@ pub enum StoreErrorKind {
     /// There is already such a record, or the record is no longer in the state that the change
     /// was meant for.
     Conflict,
+    /// There are as many as there may be.
+    Full,
     /// What was asked for can never be: a cursor that is none of ours, a text that the database
     /// cannot keep.
     Invalid,
@@ -54,6 +56,11 @@ impl StoreError {
     /// `conflict`.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Conflict, message)
+    }
+
+    /// `full`.
+    pub fn full(message: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Full, message)
     }
 
     /// `invalid`.
@@ -100,6 +107,12 @@ impl StoreError {
         self.kind == StoreErrorKind::Conflict
     }
 
+    /// Whether there are as many as there may be.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.kind == StoreErrorKind::Full
+    }
+
     /// Whether what is stored cannot be read.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
@@ -118,6 +131,7 @@ impl StoreError {
         match self.kind {
             StoreErrorKind::Unavailable => ErrorCode::Unavailable,
             StoreErrorKind::NotFound => ErrorCode::NotFound,
+            StoreErrorKind::Full => ErrorCode::Denied,
             StoreErrorKind::Conflict | StoreErrorKind::Invalid => ErrorCode::InvalidInput,
             StoreErrorKind::Corrupt => ErrorCode::InternalError,
         }

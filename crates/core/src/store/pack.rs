@@ -5,7 +5,7 @@ use super::{StoreError, Timestamp};
 /// An entry of a log of a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its number in its log, from 1 without gaps.
+    /// Its number in its log, from 1 without gaps, in which entries count that are kept no longer.
     pub number: u64,
     /// When it was added.
     pub at: Timestamp,
@@ -18,8 +18,17 @@ pub struct LogEntry {
 pub struct LogSummary {
     /// The log's name.
     pub log: String,
-    /// The newest entry; its number is that of all entries.
+    /// The newest entry; its number is that of all entries that there have been.
     pub latest: LogEntry,
+}
+
+/// How much of a pack's logs is kept; all by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogBounds {
+    /// The entries of one log: the oldest make way for new ones.
+    pub most_entries: Option<u32>,
+    /// The logs of the pack: another one does not begin.
+    pub most_logs: Option<u32>,
 }
 
 /// Keeps what packs have to keep, each pack's apart: documents by name, and logs that only grow.
@@ -27,11 +36,18 @@ pub struct LogSummary {
 /// Names and packs are text of at most 512 bytes; what is kept is JSON, which nobody looks into.
 #[async_trait]
 pub trait PackStore: Send + Sync {
-    /// Puts a document in the place of the one before; whether there was none.
+    /// Puts a document in the place of the one before; whether there was none. There are no more
+    /// of the pack than `most`, if that is said.
     ///
     /// # Errors
-    /// `invalid` for a name that is too long.
-    async fn put_document(&self, pack: &str, name: &str, json: &str) -> Result<bool, StoreError>;
+    /// `invalid` for a name that is too long, `full` for a new document where there are so many.
+    async fn put_document(
+        &self,
+        pack: &str,
+        name: &str,
+        json: &str,
+        most: Option<u32>,
+    ) -> Result<bool, StoreError>;
 
     /// The document of that name.
     ///
@@ -58,16 +74,18 @@ pub trait PackStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<(String, String)>, StoreError>;
 
-    /// Adds an entry to a log, which begins with its first entry.
+    /// Adds an entry to a log, which begins with its first entry, and keeps to the bounds.
     ///
     /// # Errors
-    /// `invalid` for a name that is too long.
+    /// `invalid` for a name that is too long, `full` for a new log where there are as many as there
+    /// may be.
     async fn append_entry(
         &self,
         pack: &str,
         log: &str,
         json: &str,
         at: Timestamp,
+        bounds: LogBounds,
     ) -> Result<LogEntry, StoreError>;
 
     /// The last entries of a log, before the one of number `before` if there is one, oldest

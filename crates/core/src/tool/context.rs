@@ -2,6 +2,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::{ActsAs, FurtherCalls, JsonObject, Link, Nesting, ToolFilter, TraceContext};
 use crate::store::CallId;
 
@@ -76,6 +78,18 @@ impl CallContext {
     #[must_use]
     pub fn vouched_user(&self) -> Option<&str> {
         self.user.as_deref().filter(|_| self.is_user_vouched)
+    }
+
+    /// All of the caller that the calls may hang on which a tool makes in its name: two calls of
+    /// such a tool have nothing in common where this differs.
+    pub(crate) fn of_nested_calls(&self) -> Value {
+        json!({
+            "channel": self.channel,
+            "may_use": self.may_use.as_ref().map(ToolFilter::fingerprint),
+            "principal": self.principal,
+            "user": self.user,
+            "vouched": self.is_user_vouched,
+        })
     }
 }
 

@@ -102,38 +102,57 @@ impl PartialEq for Nesting {
 ///
 /// ```
 /// use pillion_core::tool::{ToolFilter, ToolOrigin};
-/// let filter = ToolFilter::new(|name, _origin| name.starts_with("get_"));
+/// let filter = ToolFilter::new("get_*", |name, _origin| name.starts_with("get_"));
 /// assert!(filter.admits("get_time", &ToolOrigin::Native));
 /// assert!(!filter.admits("calculator", &ToolOrigin::Native));
 /// ```
 #[derive(Clone)]
-pub struct ToolFilter(Arc<Admits>);
+pub struct ToolFilter {
+    fingerprint: Arc<str>,
+    admits: Arc<Admits>,
+}
 
 /// Whether a tool may be used, by the name that it is registered under.
 type Admits = dyn Fn(&str, &ToolOrigin) -> bool + Send + Sync;
 
 impl ToolFilter {
-    /// The tools for which `admits` says yes.
-    pub fn new(admits: impl Fn(&str, &ToolOrigin) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(admits))
+    /// The tools for which `admits` says yes. `fingerprint` is a text that filters alone have in
+    /// common which admit the same: what one caller's calls came to is not told to a caller of
+    /// another fingerprint, whatever becomes of the process.
+    pub fn new(
+        fingerprint: impl Into<Arc<str>>,
+        admits: impl Fn(&str, &ToolOrigin) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            fingerprint: fingerprint.into(),
+            admits: Arc::new(admits),
+        }
     }
 
     /// Whether the tool of that name and origin is one of them.
     #[must_use]
     pub fn admits(&self, name: &str, origin: &ToolOrigin) -> bool {
-        (self.0)(name, origin)
+        (self.admits)(name, origin)
+    }
+
+    /// What stands for all that it admits.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 }
 
-/// Two are equal if they are one.
+/// Two are equal that have one fingerprint.
 impl PartialEq for ToolFilter {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.fingerprint == other.fingerprint
     }
 }
 
 impl fmt::Debug for ToolFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ToolFilter")
+        f.debug_tuple("ToolFilter")
+            .field(&self.fingerprint)
+            .finish()
     }
 }

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -12,12 +13,18 @@ use crate::HttpToolError;
 /// Longest document, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
+/// How much of its schemas is copied at most, for all tools together, in bytes: several refer to
+/// the same ones.
+const MOST_COPIED: usize = 64 * 1024 * 1024;
+
 /// The methods whose operations can be tools.
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 
 /// An OpenAPI document of version 3.0 or 3.1.
 pub(super) struct Document {
     root: Value,
+    /// How much more of its schemas may be copied, in bytes, about.
+    room: Cell<usize>,
 }
 
 impl Document {
@@ -49,12 +56,21 @@ impl Document {
                 "it is no OpenAPI document of version 3.0 or 3.1".to_owned(),
             ));
         }
-        Ok(Self { root })
+        let room = Cell::new(MOST_COPIED);
+        Ok(Self { root, room })
     }
 
     /// Whether nullable and exclusive bounds are written as before JSON Schema 2020-12.
     pub(super) fn has_old_schemas(&self) -> bool {
         text(&self.root, "openapi").is_some_and(|version| version.starts_with("3.0."))
+    }
+
+    /// Counts what is copied of its schemas.
+    pub(super) fn pay(&self, bytes: usize) -> Result<(), String> {
+        let left = self.room.get().checked_sub(bytes);
+        self.room.set(left.unwrap_or(0));
+        let what = || format!("the schemas of all tools have more than {MOST_COPIED} bytes");
+        left.map(drop).ok_or_else(what)
     }
 
     /// What a value is, which may be a reference to another place of the document.

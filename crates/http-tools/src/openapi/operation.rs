@@ -2,7 +2,6 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method};
 use pillion_core::compose::InputTemplate;
-use pillion_core::digest::sha256_hex;
 use pillion_core::tool::{JsonObject, ToolDefinition};
 use serde_json::{Value, json};
 
@@ -19,6 +18,9 @@ const LONGEST_DESCRIPTION: usize = 1_024;
 
 /// Largest schema, as JSON, in bytes.
 const LARGEST_SCHEMA: usize = 256 * 1024;
+
+/// The most parameters of one operation.
+const MOST_PARAMETERS: usize = 256;
 
 /// The argument that a request's body is.
 const BODY: &str = "body";
@@ -123,7 +125,7 @@ impl<'a> Operation<'a> {
             "required": parts.required,
             "additionalProperties": false,
         });
-        let definitions = parts.schemas.definitions();
+        let definitions = parts.schemas.definitions().map_err(fault)?;
         if !definitions.is_empty() {
             schema["$defs"] = Value::Object(definitions);
         }
@@ -133,21 +135,14 @@ impl<'a> Operation<'a> {
                 "its schema has {size} bytes; no more than {LARGEST_SCHEMA} may be"
             )));
         }
-        let digest = sha256_hex(&json!([shown, base, schema]).to_string());
         let definition =
             ToolDefinition::builder(format!("{prefix}{name}"), self.description(&shown))
                 .schema(schema)
                 .annotations(annotations)
                 .build()
                 .map_err(|error| fault(error.to_string()))?;
-        let tool = HttpTool {
-            definition,
-            plan,
-            door: Arc::clone(door),
-            result_at: None,
-            digest,
-        };
-        entry::registrable(tool).map_err(|error| fault(error.what))
+        let tool = entry::registrable(definition, plan, Arc::clone(door), None);
+        tool.map_err(|error| fault(error.what))
     }
 
     fn description(&self, shown: &str) -> String {
@@ -183,6 +178,9 @@ impl<'a> Operation<'a> {
                 let key = key(parameter).ok_or("a parameter has no name or place")?;
                 all.retain(|(known, _)| *known != key);
                 all.push((key, parameter));
+                if all.len() > MOST_PARAMETERS {
+                    return Err(format!("it has more than {MOST_PARAMETERS} parameters"));
+                }
             }
         }
         // What stands in the path keeps its name.

@@ -1,6 +1,9 @@
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
+/// The longest reference, in bytes.
+const LONGEST: usize = 1_024;
+
 /// How many references may lead to each other.
 const MOST_HOPS: usize = 32;
 
@@ -18,6 +21,9 @@ pub(super) fn resolve<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value
 
 /// What stands at the place in the document that a reference names.
 pub(super) fn at<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
+    if reference.len() > LONGEST {
+        return Err(format!("a reference has more than {LONGEST} bytes"));
+    }
     let Some(pointer) = reference.strip_prefix('#') else {
         return Err(format!(
             "'{reference}' is in another document: only references within this one are followed"

@@ -1,6 +1,6 @@
 //! Schemas of a document as one JSON Schema that stands by itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pillion_core::tool::JsonObject;
 use serde_json::{Value, json};
@@ -10,8 +10,15 @@ use super::document::Document;
 /// How many schemas one tool may refer to.
 const MOST_DEFINITIONS: usize = 256;
 
-/// How deep a schema may stand in others.
+/// How deep a schema may stand in others, between two references.
 const MOST_DEPTH: usize = 64;
+
+/// How much may be copied for one tool, in bytes, about: more than its schema may have in the end,
+/// since what is read-only is left out afterwards.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// What any value counts for, beside its texts.
+const ANY_VALUE: usize = 4;
 
 /// What says nothing of the values that are sent.
 const LEFT_OUT: [&str; 8] = [
@@ -43,7 +50,10 @@ pub(super) struct Schemas<'a> {
     document: &'a Document,
     /// The names that referenced schemas have, by reference.
     names: HashMap<String, String>,
-    definitions: JsonObject,
+    /// The references that are not copied yet.
+    waiting: Vec<String>,
+    /// How much more may be copied.
+    room: usize,
 }
 
 impl<'a> Schemas<'a> {
@@ -51,7 +61,8 @@ impl<'a> Schemas<'a> {
         Self {
             document,
             names: HashMap::new(),
-            definitions: JsonObject::new(),
+            waiting: Vec::new(),
+            room: MOST_BYTES,
         }
     }
 
@@ -60,9 +71,45 @@ impl<'a> Schemas<'a> {
         self.copy_at(schema, 0)
     }
 
-    /// What the copies refer to.
-    pub(super) fn definitions(self) -> JsonObject {
-        self.definitions
+    /// What the copies refer to, and what that refers to. One after the other, so that a chain of
+    /// references may be as long as there are schemas.
+    pub(super) fn definitions(mut self) -> Result<JsonObject, String> {
+        let mut definitions = JsonObject::new();
+        while let Some(reference) = self.waiting.pop() {
+            let schema = self.document.at(&reference)?;
+            let copy = self.copy(schema)?;
+            definitions.insert(self.refer(&reference)?, copy);
+        }
+        Ok(definitions)
+    }
+
+    /// Counts what is copied, of this tool and of all of the document.
+    fn pay(&mut self, bytes: usize) -> Result<(), String> {
+        self.room = self.room.checked_sub(bytes).ok_or_else(|| {
+            format!("its schemas have more than {MOST_BYTES} bytes, with all that they refer to")
+        })?;
+        self.document.pay(bytes)
+    }
+
+    /// A copy of what is no schema.
+    fn plain(&mut self, value: &Value) -> Result<Value, String> {
+        match value {
+            Value::Array(items) => {
+                let items = items.iter().map(|item| self.plain(item));
+                items.collect::<Result<_, _>>().map(Value::Array)
+            }
+            Value::Object(members) => {
+                let members = members.iter().map(|(key, value)| {
+                    self.pay(key.len())?;
+                    Ok((key.clone(), self.plain(value)?))
+                });
+                members.collect::<Result<_, String>>().map(Value::Object)
+            }
+            scalar => {
+                self.pay(scalar.as_str().map_or(0, str::len) + ANY_VALUE)?;
+                Ok(scalar.clone())
+            }
+        }
     }
 
     fn copy_at(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
@@ -77,8 +124,9 @@ impl<'a> Schemas<'a> {
                 let items = items.iter().map(|item| self.copy_at(item, depth + 1));
                 return items.collect::<Result<_, _>>().map(Value::Array);
             }
-            plain => return Ok(plain.clone()),
+            plain => return self.plain(plain),
         };
+        self.pay(ANY_VALUE)?;
         if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
             let name = self.refer(reference)?;
             return Ok(json!({"$ref": format!("#/$defs/{name}")}));
@@ -88,8 +136,9 @@ impl<'a> Schemas<'a> {
             if LEFT_OUT.contains(&key.as_str()) || key.starts_with("x-") {
                 continue;
             }
+            self.pay(key.len())?;
             let value = if PLAIN.contains(&key.as_str()) {
-                value.clone()
+                self.plain(value)?
             } else if MAPS.contains(&key.as_str()) {
                 self.map(value, depth)?
             } else {
@@ -106,16 +155,17 @@ impl<'a> Schemas<'a> {
 
     fn map(&mut self, schemas: &Value, depth: usize) -> Result<Value, String> {
         let Value::Object(schemas) = schemas else {
-            return Ok(schemas.clone());
+            return self.plain(schemas);
         };
         let mut copies = JsonObject::new();
         for (name, schema) in schemas {
+            self.pay(name.len())?;
             copies.insert(name.clone(), self.copy_at(schema, depth + 1)?);
         }
         Ok(Value::Object(copies))
     }
 
-    /// The name of a referenced schema; the first time, it is copied.
+    /// The name of a referenced schema, which is copied later.
     fn refer(&mut self, reference: &str) -> Result<String, String> {
         if let Some(name) = self.names.get(reference) {
             return Ok(name.clone());
@@ -135,11 +185,8 @@ impl<'a> Schemas<'a> {
             number += 1;
             name = format!("{base}_{number}");
         }
-        // Before it is copied, in case it holds itself.
         self.names.insert(reference.to_owned(), name.clone());
-        let schema = self.document.at(reference)?;
-        let copy = self.copy_at(schema, self.names.len().min(MOST_DEPTH) / 2)?;
-        self.definitions.insert(name.clone(), copy);
+        self.waiting.push(reference.to_owned());
         Ok(name)
     }
 
@@ -153,12 +200,12 @@ impl<'a> Schemas<'a> {
             property.is_ok_and(|property| property["readOnly"] == true)
         };
         let read_only = properties.iter().filter(|(_, it)| is_read_only(it));
-        let read_only: Vec<_> = read_only.map(|(name, _)| name.as_str()).collect();
+        let read_only: HashSet<_> = read_only.map(|(name, _)| name.as_str()).collect();
         if let Some(Value::Object(properties)) = copy.get_mut("properties") {
-            properties.retain(|name, _| !read_only.contains(&name.as_str()));
+            properties.retain(|name, _| !read_only.contains(name.as_str()));
         }
         if let Some(Value::Array(required)) = copy.get_mut("required") {
-            required.retain(|name| name.as_str().is_none_or(|name| !read_only.contains(&name)));
+            required.retain(|name| name.as_str().is_none_or(|name| !read_only.contains(name)));
         }
     }
 }

@@ -181,3 +181,134 @@ fn f304_a_document_without_a_whole_url_needs_one() {
     let error = with_base.tools_of(&document).err().unwrap();
     assert!(error.to_string().contains("egress.allow_http"), "{error}");
 }
+
+/// A document with one operation, whose body is the first of these schemas.
+fn with_schemas(schemas: Value) -> Document {
+    let first = schemas.as_object().unwrap().keys().next().unwrap();
+    let body = json!({"$ref": format!("#/components/schemas/{first}")});
+    let operation = json!({
+        "operationId": "send",
+        "requestBody": {"content": {"application/json": {"schema": body}}},
+    });
+    let document = json!({
+        "openapi": "3.1.0",
+        "servers": [{"url": "https://pets.example"}],
+        "paths": {"/send": {"post": operation}},
+        "components": {"schemas": schemas},
+    });
+    Document::parse(&document.to_string()).unwrap()
+}
+
+fn outcome(schemas: Value) -> Result<Value, String> {
+    let tools = entry(json!(["send"])).tools_of(&with_schemas(schemas));
+    let tools = tools.map_err(|error| error.to_string())?;
+    Ok(tools[0].definition().input_schema().clone())
+}
+
+/// `length` schemas, each of which holds the next, the last one the first.
+fn chain(length: usize) -> Value {
+    let schemas = (0..length).map(|number| {
+        let next = json!({"$ref": format!("#/components/schemas/s{}", (number + 1) % length)});
+        let schema = json!({"type": "object", "properties": {"a": {"items": {"anyOf": [next]}}}});
+        (format!("s{number}"), schema)
+    });
+    schemas.collect()
+}
+
+#[test]
+fn f304_a_chain_of_references_may_be_as_long_as_there_are_schemas() {
+    let schema = outcome(chain(256)).unwrap();
+    assert_eq!(schema["$defs"].as_object().unwrap().len(), 256);
+    let error = outcome(chain(257)).unwrap_err();
+    assert!(error.contains("refers to more than 256 schemas"), "{error}");
+}
+
+#[test]
+fn f304_schemas_that_stand_too_deep_in_each_other_are_refused() {
+    let deep = (0..70).fold(json!({}), |schema, _| json!({"items": schema}));
+    let error = outcome(json!({"s": deep})).unwrap_err();
+    assert!(error.contains("more than 64 deep"), "{error}");
+    // What no parser goes into.
+    let depth = 100_000;
+    let document = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
+    assert!(Document::parse(&document).is_err());
+    let document = format!("a: {}{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(Document::parse(&document).is_err());
+}
+
+#[test]
+fn f304_a_small_document_that_stands_for_a_large_one_is_refused() {
+    // Each of them holds the one before ten times, and takes no more room than it has.
+    let laughs: serde_json::Map<_, _> = (0..30)
+        .map(|number| {
+            let next = json!({"$ref": format!("#/components/schemas/s{}", (number + 1) % 30)});
+            (format!("s{number}"), json!({"allOf": vec![next; 10]}))
+        })
+        .collect();
+    assert!(outcome(Value::Object(laughs)).unwrap().to_string().len() < 100_000);
+    // Each reference is to another place around the same text.
+    let text = "x".repeat(100_000);
+    let mut inner = json!({"description": text});
+    for _ in 0..20 {
+        inner = json!({"not": inner});
+    }
+    let mut refs = Vec::new();
+    let mut place = "#/components/schemas/inner".to_owned();
+    for _ in 0..20 {
+        refs.push(json!({"$ref": place}));
+        place += "/not";
+    }
+    let error = outcome(json!({"first": {"anyOf": refs}, "inner": inner})).unwrap_err();
+    assert!(error.contains("more than 1048576 bytes"), "{error}");
+    let texts: Value = (0..2_000).map(|_| json!("x".repeat(1_000))).collect();
+    let error = outcome(json!({"first": {"enum": texts}})).unwrap_err();
+    assert!(error.contains("more than 1048576 bytes"), "{error}");
+}
+
+#[test]
+fn f304_aliases_of_large_texts_are_counted_as_often_as_they_stand_there() {
+    let text = "x".repeat(4 * 1024 * 1024);
+    let aliases = vec!["*a"; 90].join(", ");
+    let document = format!("openapi: 3.1.0\na: &a {text}\nb: [{aliases}]\n");
+    let error = Document::parse(&document).err().unwrap().to_string();
+    assert!(error.contains("no YAML"), "{error}");
+}
+
+#[test]
+fn f304_all_tools_of_a_document_together_have_their_bounds() {
+    let texts: Value = (0..200).map(|_| json!("x".repeat(1_000))).collect();
+    let paths: Value = (0..400)
+        .map(|number| {
+            let schema = json!({"$ref": "#/components/schemas/large"});
+            let body = json!({"content": {"application/json": {"schema": schema}}});
+            let operation = json!({"operationId": format!("o{number}"), "requestBody": body});
+            (format!("/{number}"), json!({"post": operation}))
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let document = json!({
+        "openapi": "3.1.0",
+        "servers": [{"url": "https://pets.example"}],
+        "paths": paths,
+        "components": {"schemas": {"large": {"enum": texts}}},
+    });
+    let document = Document::parse(&document.to_string()).unwrap();
+    let all = entry(json!(["*"])).tools_of(&document).unwrap();
+    assert!((300..350).contains(&all.len()), "{}", all.len());
+    let error = entry(json!(["o0"])).tools_of(&document).unwrap_err();
+    assert!(error.to_string().contains("67108864 bytes"), "{error}");
+}
+
+#[test]
+fn f304_an_operation_has_no_more_parameters_than_a_request_could_name() {
+    let parameter = |number| json!({"name": format!("p{number}"), "in": "query", "schema": {}});
+    let parameters: Value = (0..257).map(parameter).collect();
+    let document = json!({
+        "openapi": "3.1.0",
+        "servers": [{"url": "https://pets.example"}],
+        "paths": {"/a": {"get": {"operationId": "a", "parameters": parameters}}},
+    });
+    let document = Document::parse(&document.to_string()).unwrap();
+    let error = entry(json!(["a"])).tools_of(&document).unwrap_err();
+    assert!(error.to_string().contains("more than 256 parameters"));
+}

@@ -27,6 +27,14 @@ pub struct DeclaredTools {
 const KEYS: [&str; 3] = ["composed_tools", "http_tools", "openapi"];
 
 impl DeclaredTools {
+    /// The documents that a configuration names, which may be a bad one.
+    pub(super) fn documents_named(config: &Table) -> Vec<&Value> {
+        let [.., openapi] = KEYS;
+        let entries = config.get(openapi).and_then(Value::as_array);
+        let entries = entries.into_iter().flatten();
+        entries.filter_map(|entry| entry.get("document")).collect()
+    }
+
     /// Takes them out of the configuration, and reads nothing of them.
     pub(super) fn leave_out(config: &mut Table) {
         for key in KEYS {

@@ -1,5 +1,5 @@
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Table;
 
@@ -51,6 +51,25 @@ impl Config {
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let (config, taken) = read(&Source { name, text }, [], Wanted::All)?;
         Ok(config.with(taken.servers))
+    }
+
+    /// The files that a configuration names and that belong to it, whatever is wrong with all else
+    /// of it; as far as it can be read.
+    pub(crate) fn files_named(
+        file: Option<&Path>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Vec<PathBuf> {
+        let text = file.and_then(|file| std::fs::read_to_string(file).ok());
+        let table = text.and_then(|text| text.parse::<Table>().ok());
+        let mut table = table.unwrap_or_default();
+        // What it makes of the variables before the one that is at fault, if one is, is enough.
+        drop(environment::overlay(&mut table, variables));
+        let documents = DeclaredTools::documents_named(&table);
+        let tokens = table.get("tcp").and_then(|tcp| tcp.get("tokens_file"));
+        let named = documents.into_iter().chain(tokens);
+        named
+            .filter_map(|path| Some(path.as_str()?.into()))
+            .collect()
     }
 
     fn with(self, mcp_servers: Vec<McpServerSection>) -> Self {

@@ -1,3 +1,4 @@
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use pillion_tabletop::TabletopOptions;
@@ -5,8 +6,7 @@ use serde::Deserialize;
 
 use super::{FeaturesSection, millis};
 
-/// `[tabletop]`: the pack for game masters (requirements D8 to D11). It is looked at when the
-/// sidecar starts, and not when it reloads.
+/// `[tabletop]`: the pack for game masters (requirements D8 to D11).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TabletopSection {
@@ -19,14 +19,27 @@ pub struct TabletopSection {
     /// 25,000 ms.
     #[serde(rename = "model_timeout_ms", deserialize_with = "millis::positive")]
     pub model_timeout: Duration,
+    /// The messages of one scene that are kept; the oldest go.
+    /// `PILLION__TABLETOP__MAX_MESSAGES`. Default 1,000.
+    pub max_messages: NonZeroU32,
+    /// The scenes that there may be; no other begins. `PILLION__TABLETOP__MAX_SCENES`. Default 500.
+    pub max_scenes: NonZeroU32,
+    /// The characters that there may be; no other comes. `PILLION__TABLETOP__MAX_CHARACTERS`. Default
+    /// 500.
+    pub max_characters: NonZeroU32,
 }
 
 impl Default for TabletopSection {
     fn default() -> Self {
+        let options = TabletopOptions::default();
+        let most = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MAX);
         Self {
             enabled: false,
             model: None,
-            model_timeout: TabletopOptions::default().model_timeout,
+            model_timeout: options.model_timeout,
+            max_messages: most(options.max_messages),
+            max_scenes: most(options.max_scenes),
+            max_characters: most(options.max_characters),
         }
     }
 }
@@ -36,6 +49,9 @@ impl TabletopSection {
         TabletopOptions {
             may_be_public: features.llm_visible,
             model_timeout: self.model_timeout,
+            max_messages: self.max_messages.get(),
+            max_scenes: self.max_scenes.get(),
+            max_characters: self.max_characters.get(),
         }
     }
 }

@@ -5,8 +5,6 @@ use crate::access::Access;
 use crate::config::Config;
 use crate::limits::PastCalls;
 use crate::live::Live;
-use crate::models::Models;
-use crate::packs;
 use crate::servers::Servers;
 use crate::state::State;
 use crate::tools;
@@ -31,16 +29,11 @@ impl Assembly {
         access: Access,
     ) -> Result<Self, DaemonError> {
         let registry = tools::registry()?;
-        tools::configure(&registry, config, Some(state.store()), |_| true)?;
         let servers = Servers::open(state.store(), config).await;
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
         let state = state.clone().with_servers(Arc::clone(&servers));
         let merged = servers.merged(config).await;
-        let models = Models::new(config, servers.user_credentials());
-        let packs = packs::assemble(config, state.store(), &registry, |name| {
-            models.get(name)?.voice.clone().ok()
-        })?;
-        let app = merged.build_with_packs(registry, Some(state.clone()), access, packs);
+        let app = merged.build_whole(registry, state.clone(), access);
         let live = Live::new(app);
         servers.attach(&live);
         let mut past_calls = PastCalls::new(state, live.clone());

@@ -231,7 +231,7 @@ impl Catalog {
             }
             "ref/resource" => {
                 let uri = &reference.uri;
-                if let Some(result) = local::complete(app, uri) {
+                if let Some(result) = local::complete(app, caller, uri) {
                     return result;
                 }
                 let search = |entries: &[Entry]| {

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pillion_core::mcp::SubscriptionFilter;
-use tokio::sync::broadcast;
+use pillion_core::pack::Packs;
+use tokio::sync::{broadcast, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::local::LocalEar;
 use crate::app::App;
 use crate::upstream::Server;
+use crate::visibility::Visibility;
 
 /// How many changes may wait for a client that does not keep up. It misses some then; they
 /// all say the same few things.
@@ -24,6 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Listening {
     changes: broadcast::Sender<Change>,
+    packs: watch::Sender<Packs>,
     known: Mutex<Known>,
 }
 
@@ -71,6 +74,7 @@ impl Default for Listening {
     fn default() -> Self {
         Self {
             changes: broadcast::Sender::new(MOST_WAITING),
+            packs: watch::Sender::default(),
             known: Mutex::default(),
         }
     }
@@ -99,7 +103,17 @@ impl Listening {
         self.tools_changed();
     }
 
-    pub(super) fn listen(&self, app: &App) -> Ear {
+    /// There are other packs now, if there are.
+    pub(super) fn offer_packs(&self, packs: &Packs) {
+        self.packs.send_if_modified(|before| {
+            let is_other = before.names().ne(packs.names());
+            before.clone_from(packs);
+            is_other
+        });
+    }
+
+    /// Listens to what of it is for who sees that much.
+    pub(super) fn listen(&self, app: &App, visibility: &Visibility) -> Ear {
         let changes = self.changes.subscribe();
         let mut known = self.known.lock();
         // The request may have begun before the last change.
@@ -111,7 +125,7 @@ impl Listening {
         known.ears.push(Arc::downgrade(&watches));
         Ear {
             changes,
-            local: LocalEar::new(app),
+            local: LocalEar::new(self.packs.subscribe(), visibility.clone()),
             _watches: watches,
         }
     }

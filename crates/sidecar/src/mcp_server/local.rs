@@ -3,11 +3,14 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pillion_core::mcp::RpcError;
-use pillion_core::pack::{ChangeListener, Reader, ResourceBody, ResourceChange, without_query};
+use pillion_core::pack::{
+    ChangeListener, Packs, Reader, ResourceBody, ResourceChange, without_query,
+};
 use pillion_core::tool::ErrorCode;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 
 use super::Caller;
 use super::catalog::{Kind, not_found};
@@ -16,6 +19,7 @@ use super::listening::Change;
 use super::message::{INTERNAL_ERROR, Members, Request, raw};
 use super::subscriptions::Subscribed;
 use crate::app::App;
+use crate::visibility::Visibility;
 
 const UPDATED: &str = "notifications/resources/updated";
 
@@ -23,8 +27,8 @@ const UPDATED: &str = "notifications/resources/updated";
 pub(super) async fn list(app: &App, caller: &Caller, kind: Kind) -> Vec<Members> {
     match kind {
         Kind::Prompts => Vec::new(),
-        Kind::Resources => entries(&app.packs().resources(reader(caller)).await),
-        Kind::Templates => entries(&app.packs().templates()),
+        Kind::Resources => entries(&packs(app, caller).resources(reader(caller)).await),
+        Kind::Templates => entries(&packs(app, caller).templates()),
     }
 }
 
@@ -33,6 +37,11 @@ fn entries(list: &[impl Serialize]) -> Vec<Members> {
         .iter()
         .filter_map(|entry| serde_json::from_value(json!(entry)).ok());
     entries.collect()
+}
+
+/// The packs that the caller may see. What others have is not there for it, and no server's either.
+fn packs(app: &App, caller: &Caller) -> Packs {
+    app.packs_for(&caller.visibility)
 }
 
 fn reader(caller: &Caller) -> Reader<'_> {
@@ -50,9 +59,12 @@ pub(super) async fn read(
     link: &Link,
 ) -> Result<Option<Box<RawValue>>, RpcError> {
     let uri = request.text("uri")?;
-    let Some(provider) = app.packs().provider_of(&uri) else {
+    if app.packs().provider_of(&uri).is_none() {
         return Ok(None);
-    };
+    }
+    let packs = packs(app, caller);
+    let provider = packs.provider_of(&uri);
+    let provider = provider.ok_or_else(|| not_found(&uri, link))?;
     let contents = provider.read(&uri, reader(caller)).await;
     let contents = contents.map_err(|error| match error.code {
         ErrorCode::NotFound => not_found(&uri, link),
@@ -68,14 +80,19 @@ pub(super) async fn read(
 }
 
 /// `CompleteResult` for a parameter of a pack's template: nothing is known of it.
-pub(super) fn complete(app: &App, uri: &str) -> Option<Result<Box<RawValue>, RpcError>> {
+pub(super) fn complete(
+    app: &App,
+    caller: &Caller,
+    uri: &str,
+) -> Option<Result<Box<RawValue>, RpcError>> {
+    let packs = packs(app, caller);
     let is_template = || {
-        let templates = app.packs().templates();
+        let templates = packs.templates();
         templates
             .iter()
             .any(|template| template.uri_template == uri)
     };
-    let is_local = app.packs().provider_of(uri).is_some() || is_template();
+    let is_local = packs.provider_of(uri).is_some() || is_template();
     is_local.then(|| raw(&json!({"completion": {"values": [], "hasMore": false}})))
 }
 
@@ -83,10 +100,15 @@ pub(super) fn complete(app: &App, uri: &str) -> Option<Result<Box<RawValue>, Rpc
 /// dropped.
 pub(super) fn subscribe(
     app: &App,
+    caller: &Caller,
     uri: &str,
     hear: impl Fn(&str, &RawValue) + Send + 'static,
 ) -> Option<Result<Subscribed, RpcError>> {
-    let provider = app.packs().provider_of(uri)?;
+    app.packs().provider_of(uri)?;
+    let packs = packs(app, caller);
+    let Some(provider) = packs.provider_of(uri) else {
+        return Some(Err(super::subscriptions::not_found(uri)));
+    };
     let params = match raw(&json!({"uri": uri})) {
         Ok(params) => params,
         Err(error) => return Some(Err(error)),
@@ -113,34 +135,60 @@ fn concerns(change: &ResourceChange, uri: &str) -> bool {
     }
 }
 
-/// Hears of changes of the packs' lists.
+/// Hears of changes of the packs' lists, as far as the listener may see packs.
 #[derive(Debug)]
-pub(super) struct LocalEar(Vec<ChangeListener>);
+pub(super) struct LocalEar {
+    packs: watch::Receiver<Packs>,
+    visibility: Visibility,
+    changes: Vec<ChangeListener>,
+}
 
 impl LocalEar {
-    pub(super) fn new(app: &App) -> Self {
-        let providers = app.packs().providers().iter();
-        Self(
-            providers
-                .filter_map(|provider| provider.changes())
-                .collect(),
-        )
+    pub(super) fn new(packs: watch::Receiver<Packs>, visibility: Visibility) -> Self {
+        let mut ear = Self {
+            packs,
+            visibility,
+            changes: Vec::new(),
+        };
+        ear.turn_to_packs();
+        ear
+    }
+
+    fn turn_to_packs(&mut self) {
+        let packs = self.visibility.packs(&self.packs.borrow_and_update());
+        let changes = packs.providers().filter_map(|provider| provider.changes());
+        self.changes = changes.collect();
     }
 
     /// The next change. Its future may be dropped, and nothing is lost.
     pub(super) async fn next(&mut self) -> Change {
         loop {
-            if self.0.is_empty() {
-                return std::future::pending().await;
-            }
-            let next = self.0.iter_mut().map(|changes| Box::pin(changes.next()));
-            let (change, place, _) = futures_util::future::select_all(next).await;
+            let next = self
+                .changes
+                .iter_mut()
+                .map(|changes| Box::pin(changes.next()));
+            let next: Vec<_> = next.collect();
+            let next = async {
+                match next.is_empty() {
+                    true => std::future::pending().await,
+                    false => futures_util::future::select_all(next).await,
+                }
+            };
+            let heard = tokio::select! {
+                (change, place, _) = next => Some((change, place)),
+                // The other end is as long-lived as the sidecar.
+                Ok(()) = self.packs.changed() => None,
+            };
+            let Some((change, place)) = heard else {
+                self.turn_to_packs();
+                return super::listening::RESOURCES_CHANGED;
+            };
             match change {
                 Some(ResourceChange::ListChanged | ResourceChange::Missed) => {
                     return super::listening::RESOURCES_CHANGED;
                 }
                 Some(_) => {}
-                None => drop(self.0.swap_remove(place)),
+                None => drop(self.changes.swap_remove(place)),
             }
         }
     }

@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::Caller;
 use super::listening::{Change, Ear};
 use super::message;
 use super::sessions::Session;
@@ -37,10 +38,10 @@ pub(super) struct Listener {
 
 impl Listener {
     /// The stream of a session, for what belongs to no request of it.
-    pub(super) fn of_session(app: &App, session: &Session) -> Self {
+    pub(super) fn of_session(app: &App, caller: &Caller, session: &Session) -> Self {
         Self {
             messages: session.open_stream(),
-            ear: app.mcp().listening.listen(app),
+            ear: app.mcp().listening.listen(app, &caller.visibility),
             tell: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
             stopped: Box::pin(app.mcp().stopped()),
             farewell: None,

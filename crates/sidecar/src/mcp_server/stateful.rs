@@ -57,12 +57,13 @@ pub(super) fn hear(session: &Session, inbound: Inbound) {
 /// The answer to a request that is about the session itself; none to any other.
 pub(super) async fn of_session(
     app: &App,
+    caller: &Caller,
     session: &Arc<Session>,
     request: &Request,
 ) -> Option<Result<Box<RawValue>, RpcError>> {
     let outcome = match request.method.as_str() {
         "logging/setLevel" => set_level(app, session, request),
-        "resources/subscribe" => watch(app, session, request).await,
+        "resources/subscribe" => watch(app, caller, session, request).await,
         "resources/unsubscribe" => request.text("uri").map(|uri| session.unwatch(&uri)),
         "initialize" => Err(RpcError::new(
             INVALID_REQUEST,
@@ -82,7 +83,12 @@ fn set_level(app: &App, session: &Session, request: &Request) -> Result<(), RpcE
     Ok(())
 }
 
-async fn watch(app: &App, session: &Arc<Session>, request: &Request) -> Result<(), RpcError> {
+async fn watch(
+    app: &App,
+    caller: &Caller,
+    session: &Arc<Session>,
+    request: &Request,
+) -> Result<(), RpcError> {
     let uri = request.text("uri")?;
     let weak = Arc::downgrade(session);
     let hear = move |method: &str, params: &RawValue| {
@@ -91,7 +97,7 @@ async fn watch(app: &App, session: &Arc<Session>, request: &Request) -> Result<(
             session.push(message);
         }
     };
-    let subscribed = subscriptions::subscribe(app, &uri, hear).await?;
+    let subscribed = subscriptions::subscribe(app, caller, &uri, hear).await?;
     match session.watch(uri, subscribed) {
         true => Ok(()),
         false => Err(invalid_params("The session watches too many resources")),

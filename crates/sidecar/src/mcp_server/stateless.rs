@@ -180,7 +180,11 @@ fn cancelled() -> RpcError {
 }
 
 /// `subscriptions/listen`: the first message, and where the others come from.
-pub(super) async fn listen(app: &App, request: &Request) -> Result<(Bytes, Listener), RpcError> {
+pub(super) async fn listen(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+) -> Result<(Bytes, Listener), RpcError> {
     let wanted = request.params.get("notifications");
     let wanted: SubscriptionFilter = match wanted {
         None => SubscriptionFilter::default(),
@@ -191,7 +195,7 @@ pub(super) async fn listen(app: &App, request: &Request) -> Result<(Bytes, Liste
         let reason = format!("No more than {MOST_RESOURCES} resources can be watched at once");
         return Err(invalid_params(reason));
     }
-    let ear = app.mcp().listening.listen(app);
+    let ear = app.mcp().listening.listen(app, &caller.visibility);
     let (sender, messages) = mpsc::channel(MOST_WAITING);
     let mut held = Vec::new();
     for uri in &wanted.resources {
@@ -200,7 +204,7 @@ pub(super) async fn listen(app: &App, request: &Request) -> Result<(Bytes, Liste
             // A client that does not keep up misses some.
             let _ = sender.try_send(tagged(method, Some(params), &id));
         };
-        held.push(subscriptions::subscribe(app, uri, hear).await?);
+        held.push(subscriptions::subscribe(app, caller, uri, hear).await?);
     }
     let acknowledged = json!({
         "notifications": &wanted,

@@ -265,7 +265,7 @@ impl Conversation {
             (Some(session), _) => {
                 let out = self.out.clone();
                 tasks.spawn(async move {
-                    let outcome = stateful::of_session(&app, &session, &request).await;
+                    let outcome = stateful::of_session(&app, &caller, &session, &request).await;
                     if let Some(outcome) = outcome {
                         let answer = message::response(Some(&request.id), &outcome);
                         drop(out.send(answer).await);
@@ -300,7 +300,7 @@ impl Conversation {
             Err(error) => return self.say(request, &Err(error)).await,
         };
         self.say(request, &Ok(result)).await;
-        let listener = Listener::of_session(app, &session);
+        let listener = Listener::of_session(app, caller, &session);
         self.state.lock().session = Some(session);
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
@@ -334,7 +334,7 @@ async fn answer_stateless(app: App, caller: Caller, out: mpsc::Sender<Bytes>, re
         Err(error) => return fail(error).await,
     };
     if request.method == "subscriptions/listen" {
-        match stateless::listen(&app, &request).await {
+        match stateless::listen(&app, &caller, &request).await {
             Ok((first, listener)) => {
                 drop(out.send(first).await);
                 pour(listener, &out).await;

@@ -5,6 +5,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::Caller;
 use super::catalog::rpc_error;
 use super::local;
 use super::message::{INVALID_PARAMS, error_with};
@@ -17,16 +18,15 @@ pub(super) type Subscribed = AbortOnDropHandle<()>;
 /// is dropped.
 pub(super) async fn subscribe(
     app: &App,
+    caller: &Caller,
     uri: &str,
     hear: impl Fn(&str, &RawValue) + Clone + Send + 'static,
 ) -> Result<Subscribed, RpcError> {
-    if let Some(subscribed) = local::subscribe(app, uri, hear.clone()) {
+    if let Some(subscribed) = local::subscribe(app, caller, uri, hear.clone()) {
         return subscribed;
     }
-    let server =
-        app.mcp().catalog.server_of(app, uri).await.ok_or_else(|| {
-            error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
-        })?;
+    let server = app.mcp().catalog.server_of(app, uri).await;
+    let server = server.ok_or_else(|| not_found(uri))?;
     if server.is_of_users() {
         let reason = "Resources of a server that is called with the credentials of users cannot \
                       be subscribed to";
@@ -43,4 +43,9 @@ pub(super) async fn subscribe(
             hear(&notice.method, &notice.params);
         }
     })))
+}
+
+/// There is nothing to subscribe to.
+pub(super) fn not_found(uri: &str) -> RpcError {
+    error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
 }

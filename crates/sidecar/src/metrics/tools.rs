@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -82,6 +82,8 @@ impl ToolStats {
 #[derive(Debug, Default)]
 pub struct Tools {
     by_name: RwLock<BTreeMap<String, Arc<ToolStats>>>,
+    /// The labels of the MCP servers whose tools are each user's own.
+    of_users: RwLock<HashSet<String>>,
     in_flight: AtomicI64,
 }
 
@@ -100,6 +102,33 @@ impl Tools {
             .iter()
             .map(|(name, stats)| (name.clone(), Arc::clone(stats)));
         pairs.collect()
+    }
+
+    /// Says of MCP servers, by label, whether their tools are listed for everybody. Of the others the
+    /// names of tools are nobody's business but their users': those count as one tool a server.
+    /// What was said of other servers before still holds.
+    pub fn know_servers(&self, servers: impl IntoIterator<Item = (String, bool)>) {
+        let mut of_users = self.of_users.write();
+        for (label, lists_for_all) in servers {
+            match lists_for_all {
+                true => of_users.remove(&label),
+                false => of_users.insert(label),
+            };
+        }
+    }
+
+    /// The name under which calls of a tool count.
+    fn name_of(&self, tool: &str, origin: Option<&ToolOrigin>) -> String {
+        match origin {
+            // Whoever calls can make up any name; only those of tools are kept.
+            None => UNKNOWN.to_owned(),
+            Some(ToolOrigin::Mcp { server_label, .. })
+                if self.of_users.read().contains(server_label) =>
+            {
+                format!("(users' of {server_label})")
+            }
+            Some(_) => tool.to_owned(),
+        }
     }
 
     fn of(&self, name: &str) -> Arc<ToolStats> {
@@ -129,13 +158,8 @@ impl Observer for Tools {
         _: &CallContext,
     ) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // Whoever calls can make up any name; only those of tools are kept.
-        let name = if origin.is_some() {
-            &result.tool_name
-        } else {
-            UNKNOWN
-        };
-        self.of(name).add(Outcome::of(result.error_code), elapsed);
+        let name = self.name_of(&result.tool_name, origin);
+        self.of(&name).add(Outcome::of(result.error_code), elapsed);
     }
 
     fn abandoned(
@@ -168,6 +192,37 @@ mod tests {
         assert_eq!(all[0].0, UNKNOWN);
         assert_eq!(all[0].1.calls_and_failures(), (2, 2));
         assert_eq!(tools.in_flight(), 0);
+    }
+
+    #[test]
+    fn l1_tools_that_are_a_users_own_count_as_one_of_their_server() {
+        let tools = Tools::default();
+        let context = CallContext::default();
+        let origin = |label: &str| ToolOrigin::Mcp {
+            server_label: label.to_owned(),
+            server_url: "https://mcp.example".to_owned(),
+        };
+        let servers = [("mail".to_owned(), false), ("dice".to_owned(), true)];
+        tools.know_servers(servers);
+        let call = |label: &str, name: &str| {
+            let result = ToolResult::failure("1", name, ErrorCode::NotFound, "no");
+            tools.finished(&result, Some(&origin(label)), Duration::ZERO, &context);
+        };
+        call("mail", "mail_alices_diary");
+        call("mail", "mail_bobs_diary");
+        call("dice", "dice_roll");
+        let names = || tools.all().into_iter().map(|(name, _)| name);
+        assert_eq!(
+            names().collect::<Vec<_>>(),
+            ["(users' of mail)", "dice_roll"]
+        );
+        // A call may end when its server is gone.
+        tools.know_servers([("dice".to_owned(), true)]);
+        call("mail", "mail_carols_diary");
+        assert_eq!(tools.all().len(), 2);
+        tools.know_servers([("mail".to_owned(), true)]);
+        call("mail", "mail_send");
+        assert!(names().any(|name| name == "mail_send"));
     }
 
     #[test]

@@ -1,72 +1,131 @@
-use async_trait::async_trait;
-use pillion_chat::{Answer, Conversation, Delta, Finish, ModelError, Turn, Usage};
 use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::provider::Provider;
+use pillion_core::pack::EventStream;
+use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{CallContext, ToolCall};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+use pillion_testkit::{FakeLlm, LlmAnswer};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::servers::UserCredentials;
 
-/// Always proposes the same.
-struct Steady;
+/// A sidecar's packs, under one configuration after the other.
+struct Bench {
+    store: Arc<SqlStore>,
+    shelf: Shelf,
+    tools: Vec<Arc<dyn Tool>>,
+    actions: u32,
+}
 
-#[async_trait]
-impl LanguageModel for Steady {
-    fn provider(&self) -> Provider {
-        Provider::OpenAiChat
+impl Bench {
+    async fn new() -> Self {
+        let store = StoreOptions::new(StoreLocation::Memory);
+        Self {
+            store: Arc::new(SqlStore::open(&store).await.unwrap()),
+            shelf: Shelf::default(),
+            tools: Vec::new(),
+            actions: 0,
+        }
     }
 
-    fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
-        Ok(Conversation {
-            system: None,
-            messages: messages.to_vec(),
-        })
+    fn reload(&mut self, toml: &str) {
+        let config = Config::parse(toml, "pillion.toml").unwrap();
+        let models = Models::new(&config, &UserCredentials::default());
+        let store = Arc::clone(&self.store) as _;
+        (self.shelf, self.tools) = self.shelf.succeeded_by(&config, &models, store);
     }
 
-    async fn respond(
-        &self,
-        _turn: &Turn<'_>,
-        _listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Answer, ModelError> {
-        let proposal = json!({"action": "ability_check", "ability": "WIS", "suggested_dc": 9,
-            "reason": "It is quiet"});
-        let text = json!({"proposal": proposal, "narration": "You listen."}).to_string();
-        Ok(Answer {
-            body: json!({"choices": [{"message": {"role": "assistant", "content": text}}]}),
-            finish: Finish::Stop,
-            usage: Usage::default(),
-        })
+    /// The gates of another action; none where there is no pack.
+    async fn gates(&mut self) -> Option<Value> {
+        let registry = Arc::new(ToolRegistry::new());
+        registry
+            .register_missing(self.tools.iter().cloned())
+            .unwrap();
+        registry.contains("orchestrate_action").then_some(())?;
+        self.actions += 1;
+        let message = format!("I listen {} times", self.actions);
+        let action = json!({"scene_id": "hall", "player_msg": message});
+        let call = ToolCall::new("1", "orchestrate_action", action);
+        let executor = Executor::new(registry, ExecutorConfig::default());
+        let context = CallContext::default();
+        let result = Box::pin(executor.execute_one(call, &context)).await;
+        Some(result.data.unwrap()["gates"].clone())
+    }
+
+    fn streams(&self) -> Vec<Arc<EventStream>> {
+        self.shelf.offered.streams().cloned().collect()
     }
 }
 
-/// The gates of an action under a configuration in which there is one model, `steady`.
-async fn gates(toml: &str) -> Option<Value> {
-    let config = Config::parse(toml, "pillion.toml").unwrap();
-    let store = StoreOptions::new(StoreLocation::Memory);
-    let store = Arc::new(SqlStore::open(&store).await.unwrap());
-    let registry = Arc::new(ToolRegistry::new());
-    let model_of = |name: &str| (name == "steady").then(|| Arc::new(Steady) as _);
-    assemble(&config, store, &registry, model_of).unwrap();
-    registry.contains("orchestrate_action").then_some(())?;
-    let action = json!({"scene_id": "hall", "player_msg": "I listen"});
-    let call = ToolCall::new("1", "orchestrate_action", action);
-    let executor = Executor::new(registry, ExecutorConfig::default());
-    let context = CallContext::default();
-    let result = Box::pin(executor.execute_one(call, &context)).await;
-    Some(result.data.unwrap()["gates"].clone())
+/// A model that always proposes the same.
+async fn steady() -> FakeLlm {
+    let proposal = json!({"action": "ability_check", "ability": "WIS", "suggested_dc": 9,
+        "reason": "It is quiet"});
+    let text = json!({"proposal": proposal, "narration": "You listen."}).to_string();
+    FakeLlm::start([LlmAnswer::text(&text)]).await
 }
+
+fn models(llm: &FakeLlm) -> String {
+    format!(
+        "[[providers]]\nname = \"fake\"\nbase_url = \"{}\"\n\
+         [[models]]\nid = \"steady\"\nprovider = \"fake\"\n",
+        llm.base_url
+    )
+}
+
+const ENABLED: &str = "[tabletop]\nenabled = true\nmodel = \"steady\"\n";
+const LLM: &str = "[features]\nllm = true\n";
 
 #[tokio::test]
 async fn n2_the_pack_and_its_model_are_off_until_somebody_asks_for_them() {
-    let enabled = "[tabletop]\nenabled = true\nmodel = \"steady\"\n";
+    let llm = steady().await;
     let unconfigured = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
-    let llm = "[features]\nllm = true\n";
-    assert_eq!(gates("").await, None);
-    assert_eq!(gates(llm).await, None);
-    assert_eq!(gates(enabled).await, Some(unconfigured.clone()));
-    let nobody = enabled.replace("steady", "nobody") + llm;
-    assert_eq!(gates(&nobody).await, Some(unconfigured));
     let accepted = json!({"accepted": true});
-    assert_eq!(gates(&format!("{enabled}{llm}")).await, Some(accepted));
+    let nobody = ENABLED.replace("steady", "nobody");
+    let mut bench = Bench::new().await;
+    // Each is what another reload makes of the one before.
+    for (toml, gates) in [
+        (String::new(), None),
+        (LLM.to_owned(), None),
+        (ENABLED.to_owned(), Some(unconfigured.clone())),
+        (format!("{ENABLED}{LLM}"), Some(accepted.clone())),
+        (format!("{nobody}{LLM}"), Some(unconfigured.clone())),
+        (String::new(), None),
+        (format!("{ENABLED}{LLM}"), Some(accepted)),
+        (ENABLED.to_owned(), Some(unconfigured)),
+    ] {
+        bench.reload(&(toml.clone() + &models(&llm)));
+        assert_eq!(bench.gates().await, gates, "{toml}");
+    }
+}
+
+#[tokio::test]
+async fn p_the_model_of_the_pack_follows_the_models_of_the_configuration() {
+    let (before, after) = (steady().await, steady().await);
+    let mut bench = Bench::new().await;
+    for llm in [&before, &after] {
+        bench.reload(&(ENABLED.to_owned() + LLM + &models(llm)));
+        assert_eq!(bench.gates().await, Some(json!({"accepted": true})));
+    }
+    assert_eq!([before.bodies().len(), after.bodies().len()], [1, 1]);
+}
+
+#[tokio::test]
+async fn k2_streams_and_counters_go_on_across_reloads() {
+    let mut bench = Bench::new().await;
+    bench.reload(ENABLED);
+    let streams = bench.streams();
+    assert_eq!(streams.len(), 2);
+    let mut listener = streams[0].listen(None);
+    drop(listener.next().await);
+    bench.reload("");
+    assert!(bench.streams().is_empty() && bench.tools.is_empty());
+    bench.reload(&(ENABLED.to_owned() + LLM));
+    assert!(Arc::ptr_eq(&bench.streams()[0], &streams[0]));
+    bench.gates().await;
+    let heard = tokio::time::timeout(std::time::Duration::from_secs(20), listener.next()).await;
+    assert!(heard.is_ok());
+    let counters = bench.shelf.offered.counters();
+    let rejected = counters[0].1.beginning_with("orchestrator.action.rejected");
+    assert_eq!(rejected, [("orchestrator.action.rejected", 1)]);
 }

@@ -15,6 +15,7 @@ use super::event_stream;
 use super::tagged::Known;
 use crate::access::Grant;
 use crate::app::App;
+use crate::visibility::Visibility;
 
 /// Lists the event streams of packs.
 #[utoipa::path(
@@ -28,8 +29,13 @@ use crate::app::App;
         (status = 304, description = "The list is the same"),
     )
 )]
-pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Response, RequestError> {
-    let streams = app.packs().streams().iter().map(|stream| StreamEntry {
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(grant): Extension<Grant>,
+    known: Known,
+) -> Result<Response, RequestError> {
+    let packs = app.packs_for(&Visibility::of(grant.tools));
+    let streams = packs.streams().map(|stream| StreamEntry {
         name: stream.name().to_owned(),
         uri: stream.uri().to_owned(),
         description: stream.description().to_owned(),
@@ -53,7 +59,7 @@ pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Respons
     ),
     responses(
         (status = 200, description = "The events", content_type = "text/event-stream", body = String),
-        (status = 404, description = "There is no such stream"),
+        (status = 404, description = "There is no such stream, or none for a token that may use none of its pack's tools"),
     )
 )]
 pub(super) async fn listen(
@@ -63,8 +69,8 @@ pub(super) async fn listen(
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::UnknownStream)?;
-    let stream = app.packs().stream(&name);
-    let stream = stream.ok_or(RequestError::UnknownStream)?;
+    let packs = app.packs_for(&Visibility::of(grant.tools.clone()));
+    let stream = packs.stream(&name).ok_or(RequestError::UnknownStream)?;
     let last = headers.get("last-event-id");
     // What is no text is nothing that we have sent.
     let last = last.map(|last| last.to_str().unwrap_or_default());

@@ -1,19 +1,19 @@
 use std::sync::Arc;
 
-use pillion_core::store::{Store, StoreErrorKind};
+use pillion_core::store::{LogBounds, Store, StoreErrorKind};
 use tokio::task::JoinSet;
 
 use super::at;
 
 pub async fn documents_of_packs_are_kept_apart(store: Arc<dyn Store>) {
     assert_eq!(store.document("a", "x/1").await.unwrap(), None);
-    assert!(store.put_document("a", "x/1", "1").await.unwrap());
-    assert!(store.put_document("b", "x/1", "2").await.unwrap());
-    assert!(!store.put_document("a", "x/1", "[3]").await.unwrap());
+    assert!(store.put_document("a", "x/1", "1", None).await.unwrap());
+    assert!(store.put_document("b", "x/1", "2", None).await.unwrap());
+    assert!(!store.put_document("a", "x/1", "[3]", None).await.unwrap());
     let document = store.document("a", "x/1").await.unwrap();
     assert_eq!(document.as_deref(), Some("[3]"));
     for name in ["X/1", "x/2", "x_1", "x/\u{e4}", "y"] {
-        store.put_document("a", name, "null").await.unwrap();
+        store.put_document("a", name, "null", None).await.unwrap();
     }
     let names = async |prefix: &str, after: Option<&str>, limit| {
         let documents = store.documents("a", prefix, after, limit).await.unwrap();
@@ -30,7 +30,7 @@ pub async fn documents_of_packs_are_kept_apart(store: Arc<dyn Store>) {
     assert_eq!(store.document("a", "x/1").await.unwrap(), None);
     assert!(store.document("b", "x/1").await.unwrap().is_some());
     let long = "x".repeat(513);
-    let refused = store.put_document("a", &long, "1").await.unwrap_err();
+    let refused = store.put_document("a", &long, "1", None).await.unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Invalid);
 }
 
@@ -47,7 +47,9 @@ pub async fn k1_a_log_of_a_pack_gives_its_last_entries(store: Arc<dyn Store>) {
         let store = Arc::clone(&store);
         adding.spawn(async move {
             let json = number.to_string();
-            store.append_entry("a", "l", &json, at(number)).await
+            store
+                .append_entry("a", "l", &json, at(number), LogBounds::default())
+                .await
         });
     }
     let mut numbers = Vec::new();
@@ -56,7 +58,10 @@ pub async fn k1_a_log_of_a_pack_gives_its_last_entries(store: Arc<dyn Store>) {
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
-    store.append_entry("b", "l", "0", at(1)).await.unwrap();
+    store
+        .append_entry("b", "l", "0", at(1), LogBounds::default())
+        .await
+        .unwrap();
     let last = async |before, limit| {
         let entries = store.last_entries("a", "l", before, limit).await.unwrap();
         let numbers = entries.into_iter().map(|entry| entry.number);
@@ -67,12 +72,18 @@ pub async fn k1_a_log_of_a_pack_gives_its_last_entries(store: Arc<dyn Store>) {
     assert_eq!(last(Some(2), 5).await, [1]);
     assert!(last(Some(1), 5).await.is_empty());
     let text = "{\"text\":\"\u{1f3b2} d20\"}";
-    let added = store.append_entry("a", "l", text, at(77)).await.unwrap();
+    let added = store
+        .append_entry("a", "l", text, at(77), LogBounds::default())
+        .await
+        .unwrap();
     let newest = store.last_entries("a", "l", None, 1).await.unwrap();
     assert_eq!(newest, [added]);
     store.remove_log("a", "l").await.unwrap();
     assert!(last(None, 5).await.is_empty());
-    let again = store.append_entry("a", "l", "1", at(1)).await.unwrap();
+    let again = store
+        .append_entry("a", "l", "1", at(1), LogBounds::default())
+        .await
+        .unwrap();
     assert_eq!(again.number, 1);
     let others = store.last_entries("b", "l", None, 5).await.unwrap();
     assert_eq!(others.len(), 1);
@@ -86,11 +97,14 @@ pub async fn k1_logs_are_listed_with_their_latest_entries(store: Arc<dyn Store>)
         ("s/1", "\"d\"", 30),
     ] {
         store
-            .append_entry("p", log, json, at(moment))
+            .append_entry("p", log, json, at(moment), LogBounds::default())
             .await
             .unwrap();
     }
-    store.append_entry("q", "s/9", "1", at(9)).await.unwrap();
+    store
+        .append_entry("q", "s/9", "1", at(9), LogBounds::default())
+        .await
+        .unwrap();
     let logs = async |prefix: &str, limit| {
         let logs = store.logs("p", prefix, limit).await.unwrap();
         let logs = logs.into_iter();
@@ -101,4 +115,35 @@ pub async fn k1_logs_are_listed_with_their_latest_entries(store: Arc<dyn Store>)
     let scenes = [log("s/1", 2, "\"d\""), log("s/2", 1, "\"b\"")];
     assert_eq!(logs("s/", 9).await, scenes);
     assert_eq!(logs("", 1).await, [log("t/1", 1, "\"c\"")]);
+}
+
+pub async fn packs_keep_no_more_than_they_say(store: Arc<dyn Store>) {
+    for name in ["a", "b"] {
+        let put = store.put_document("p", name, "1", Some(2)).await;
+        assert!(put.unwrap());
+    }
+    let refused = store.put_document("p", "c", "1", Some(2)).await;
+    assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Full);
+    assert_eq!(store.document("p", "c").await.unwrap(), None);
+    assert!(!store.put_document("p", "a", "2", Some(2)).await.unwrap());
+    // Another pack's are not counted.
+    assert!(store.put_document("q", "c", "1", Some(1)).await.unwrap());
+
+    let bounds = LogBounds {
+        most_entries: Some(3),
+        most_logs: Some(1),
+    };
+    for number in 1..=5 {
+        let added = store.append_entry("p", "l", "1", at(number), bounds).await;
+        assert_eq!(added.unwrap().number, number.unsigned_abs());
+    }
+    let kept = store.last_entries("p", "l", None, 9).await.unwrap();
+    let numbers: Vec<_> = kept.iter().map(|entry| entry.number).collect();
+    assert_eq!(numbers, [3, 4, 5]);
+    let refused = store.append_entry("p", "m", "1", at(9), bounds).await;
+    assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Full);
+    assert_eq!(store.logs("p", "", 9).await.unwrap().len(), 1);
+    store.remove_log("p", "l").await.unwrap();
+    let added = store.append_entry("p", "m", "1", at(9), bounds).await;
+    assert_eq!(added.unwrap().number, 1);
 }

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use pillion_core::tool::ToolFailure;
     use serde_json::Value;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Notify;
 
     fn answer(is_accepted: bool) -> Outcome {
@@ -99,7 +99,7 @@ mod tests {
             text: String::new(),
             data: Value::Null,
             is_accepted,
-            is_public: AtomicBool::new(false),
+            is_public: Arc::default(),
         }))
     }
 

@@ -1,5 +1,7 @@
 //! A table to play at: the pack over a store in memory, and a model that says what it is told to.
 
+mod gated;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -11,11 +13,14 @@ use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::pack::{Packs, Reader, Resource, ResourceBody};
 use pillion_core::provider::Provider;
 use pillion_core::registry::ToolRegistry;
+use pillion_core::store::PackStore;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use pillion_tabletop::{Tabletop, TabletopOptions};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+
+pub use gated::Gated;
 
 /// A model's answer that proposes this.
 pub fn proposal(dc: i64, ability: &str, reason: &str, narration: &str) -> String {
@@ -128,8 +133,19 @@ impl Table {
     }
 
     pub async fn of(model: Option<Arc<Scripted>>, options: TabletopOptions) -> Self {
+        Self::over(Self::store().await, model, options)
+    }
+
+    pub async fn store() -> Arc<SqlStore> {
         let store = StoreOptions::new(StoreLocation::Memory);
-        let store = Arc::new(SqlStore::open(&store).await.unwrap());
+        Arc::new(SqlStore::open(&store).await.unwrap())
+    }
+
+    pub fn over(
+        store: Arc<dyn PackStore>,
+        model: Option<Arc<Scripted>>,
+        options: TabletopOptions,
+    ) -> Self {
         let model = model.map(|model| model as Arc<dyn LanguageModel>);
         let registry = Arc::new(ToolRegistry::new());
         let mut packs = Packs::default();

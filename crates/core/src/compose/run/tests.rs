@@ -329,7 +329,7 @@ async fn l3_a_composed_tool_gives_nobody_a_tool_that_they_may_not_use() {
     );
     let executor = bench.executor();
     let few = CallContext {
-        may_use: Some(ToolFilter::new(|name, _| name != "who")),
+        may_use: Some(ToolFilter::new("not who", |name, _| name != "who")),
         ..CallContext::for_user("alice")
     };
     let run = async |name: &str| {
@@ -595,4 +595,91 @@ async fn p_a_tool_that_was_made_to_call_itself_ends() {
         error.ends_with("One call makes no more than 256 others"),
         "{error}"
     );
+}
+
+/// Alice, who may use the tools of `names`.
+fn alice_with(names: &'static [&'static str]) -> CallContext {
+    let filter = ToolFilter::new(names.join(","), |name, _| names.contains(&name));
+    CallContext {
+        may_use: Some(filter),
+        ..CallContext::for_user("alice")
+    }
+}
+
+#[tokio::test]
+async fn h2_l3_a_kept_result_is_for_those_alone_who_may_use_the_same_tools() {
+    let mut bench = Bench::new();
+    let rule = CacheRule {
+        ttl: Duration::from_secs(60),
+        scope: CacheScope::Private,
+    };
+    bench.config.cache.tools.insert("ask".to_owned(), rule);
+    bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
+    let executor = bench.executor();
+    let run = async |context: &CallContext| {
+        let call = ToolCall::new("c", "ask", json!({}));
+        executor.execute_one(call, context).await
+    };
+    let many = alice_with(&["ask", "who"]);
+    assert!(run(&many).await.success);
+    let refused = run(&alice_with(&["ask"])).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::NotFound), "{refused:?}");
+    // Another filter that admits the same has the result, another channel has none.
+    assert!(run(&alice_with(&["ask", "who"])).await.success);
+    assert_eq!(executor.cache_counts().hits, 1);
+    let elsewhere = CallContext {
+        channel: Some("#other".to_owned()),
+        ..many
+    };
+    assert!(run(&elsewhere).await.success);
+    assert_eq!(executor.cache_counts().hits, 1);
+}
+
+#[tokio::test]
+async fn l3_kept_steps_are_for_those_alone_who_may_use_the_same_tools() {
+    let mut bench = Bench::new();
+    let rules = &mut bench.config.approvals;
+    rules
+        .tools
+        .insert("delete".to_owned(), ApprovalPolicy::AlwaysAsk);
+    bench.compose(
+        "tidy",
+        json!({"steps": [{"name": "me", "tool": "who"}, {"name": "gone", "tool": "delete"}]}),
+    );
+    let executor = bench.executor();
+    let run = async |context: &CallContext| {
+        let call = ToolCall::new("c", "tidy", json!({}));
+        executor.execute_one(call, context).await
+    };
+    let stopped = run(&alice_with(&["tidy", "who", "delete"])).await;
+    assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
+    let id = stopped.metadata["approval_id"].as_str().unwrap();
+    let mut few = alice_with(&["tidy", "delete"]);
+    few.approved.insert(id.to_owned());
+    let refused = run(&few).await;
+    assert_eq!(
+        refused.error.as_deref(),
+        Some("Step 'me': Unknown tool: who")
+    );
+}
+
+#[tokio::test]
+async fn p_another_declaration_of_a_composed_tool_has_none_of_the_kept_results() {
+    let mut bench = Bench::new();
+    let rule = CacheRule {
+        ttl: Duration::from_secs(60),
+        scope: CacheScope::Private,
+    };
+    bench.config.cache.tools.insert("ask".to_owned(), rule);
+    let executor = bench.executor();
+    let run = async || {
+        let call = ToolCall::new("c", "ask", json!({}));
+        let context = CallContext::for_user("alice");
+        executor.execute_one(call, &context).await
+    };
+    bench.compose("ask", json!({"steps": [echo("a", json!({"n": 1}))]}));
+    assert_eq!(run().await.data, Some(json!({"n": 1})));
+    bench.registry.unregister("ask");
+    bench.compose("ask", json!({"steps": [echo("a", json!({"n": 2}))]}));
+    assert_eq!(run().await.data, Some(json!({"n": 2})));
 }

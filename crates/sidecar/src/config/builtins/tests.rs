@@ -161,6 +161,20 @@ fn d7_what_is_missing_or_wrong_is_named() {
 }
 
 #[test]
+fn n1_without_a_word_everything_is_as_the_seed_says() {
+    let config = load("", &[]).unwrap();
+    let executor = config.executor_config();
+    assert_eq!(executor.max_concurrent.get(), 5);
+    for (tool, seconds) in [("calculator", 5), ("web_search", 10), ("get_weather", 10)] {
+        assert_eq!(
+            executor.tool_timeouts[tool],
+            Duration::from_secs(seconds),
+            "{tool}"
+        );
+    }
+}
+
+#[test]
 fn n1_times_and_kept_results_have_their_defaults_and_can_be_set() {
     let config = load("", &[("MCP_SEARCH_TIMEOUT", "2.5")]).unwrap();
     let search = config.builtins.web_search.as_ref().unwrap();

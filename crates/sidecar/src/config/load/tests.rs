@@ -89,6 +89,35 @@ fn n1_the_variables_of_the_seed_are_read_and_pillions_own_win() {
 }
 
 #[test]
+fn n2_features_are_off_by_default_and_the_environment_wins_over_the_file() {
+    let features = |text: &str, variables: &[(&str, &str)]| {
+        let features = with_variables(text, variables).unwrap().features;
+        (features.llm, features.llm_visible)
+    };
+    assert_eq!(features("", &[]), (false, false));
+    let file = "[features]\nllm = true\nllm_visible = false\n";
+    assert_eq!(features(file, &[]), (true, false));
+    let variables = [
+        ("PILLION__FEATURES__LLM", "false"),
+        ("PILLION__FEATURES__LLM_VISIBLE", "true"),
+    ];
+    assert_eq!(features(file, &variables), (false, true));
+}
+
+#[test]
+fn files_that_a_bad_configuration_names_are_known_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.toml");
+    let text = "[tcp]\ntokens_file = \"tokens\"\nlisten = 7\n\
+        [[openapi]]\ndocument = \"a.yaml\"\n[[openapi]]\ndocument = 7\n";
+    std::fs::write(&file, text).unwrap();
+    let named = Config::files_named(Some(&file), []);
+    assert_eq!(named, ["a.yaml", "tokens"].map(std::path::PathBuf::from));
+    std::fs::write(&file, "[tcp").unwrap();
+    assert!(Config::files_named(Some(&file), []).is_empty());
+}
+
+#[test]
 fn a_bad_value_in_the_file_names_file_line_and_key() {
     let cases = [
         (

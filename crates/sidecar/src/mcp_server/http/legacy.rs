@@ -83,7 +83,7 @@ fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
 }
 
 async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Request) -> Response {
-    if let Some(outcome) = of_session(exchange.app, session, &request).await {
+    if let Some(outcome) = of_session(exchange.app, &exchange.caller, session, &request).await {
         let message = message::response(Some(&request.id), &outcome);
         return json_response(StatusCode::OK, message);
     }
@@ -147,7 +147,7 @@ async fn answer_in_batch(
     session: &Arc<Session>,
     request: Request,
 ) -> Option<Bytes> {
-    if let Some(outcome) = of_session(exchange.app, session, &request).await {
+    if let Some(outcome) = of_session(exchange.app, &exchange.caller, session, &request).await {
         return Some(message::response(Some(&request.id), &outcome));
     }
     let mut answering = Answering::start(exchange.app, &exchange.caller, session, request, false);
@@ -168,7 +168,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Ok(session) => session,
         Err(response) => return response,
     };
-    let listener = Listener::of_session(exchange.app, &session);
+    let listener = Listener::of_session(exchange.app, &exchange.caller, &session);
     event_stream(body(None, listener))
 }
 

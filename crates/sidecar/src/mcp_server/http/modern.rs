@@ -34,7 +34,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         Err(error) => return super::failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
     };
     if request.method == "subscriptions/listen" {
-        return match listen(exchange.app, &request).await {
+        return match listen(exchange.app, &exchange.caller, &request).await {
             Ok((first, listener)) => event_stream(body(Some(first), listener)),
             Err(error) => failed(&request, error),
         };

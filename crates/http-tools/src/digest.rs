@@ -1,0 +1,122 @@
+//! What stands for all that a tool is, so that whoever approved of it is asked again about another.
+
+use pillion_core::digest::sha256_hex;
+use pillion_core::tool::ToolDefinition;
+use serde_json::{Value, json};
+
+use crate::door::Door;
+use crate::request::RequestPlan;
+
+/// SHA-256 of what a tool sends and as whom, of what it makes of the answer, and of what is said of
+/// it. Of secrets it has the places alone: another value of the same credential is the same tool.
+pub(crate) fn of(
+    definition: &ToolDefinition,
+    plan: &RequestPlan,
+    door: &Door,
+    result_at: Option<&str>,
+) -> String {
+    let headers = plan.headers.iter().map(|(name, value)| {
+        let value = match door.is_secret(name) {
+            true => json!("secret"),
+            false => value.to_value(),
+        };
+        json!([name.as_str(), value])
+    });
+    let query = plan.query.iter().map(|part| {
+        let style = format!("{:?}", part.style);
+        json!([part.name, part.value.to_value(), style])
+    });
+    let mut tool = json!({
+        "definition": [
+            definition.name().as_str(),
+            definition.description(),
+            definition.category(),
+            definition.input_schema(),
+            definition.annotations(),
+        ],
+        "method": plan.method.as_str(),
+        "url": plan.url.to_string(),
+        "query": query.collect::<Value>(),
+        "headers": headers.collect::<Value>(),
+        "body": plan.body.as_ref().map(|body| body.to_value()),
+        "identity": door.identity,
+        "success": door.limits.success,
+        "result_at": result_at,
+    });
+    tool.sort_all_objects();
+    sha256_hex(&tool.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::tool::Tool;
+
+    use super::*;
+    use crate::HttpTool;
+
+    fn declared() -> Value {
+        json!({
+            "name": "orders",
+            "description": "Orders",
+            "url": "https://shop.example/orders/{number}",
+            "query": {"page": {"$from": "/input/page"}},
+            "headers": {"X-Account": "one", "X-Key": "s3cret"},
+            "secret_headers": ["x-key"],
+            "authentication": {"type": "bearer", "token": "t0ken"},
+        })
+    }
+
+    fn digest_with(changes: &Value) -> String {
+        let mut entry = declared();
+        for (key, value) in changes.as_object().unwrap() {
+            entry[key] = value.clone();
+        }
+        let tool = HttpTool::new(serde_json::from_value(entry).unwrap()).unwrap();
+        tool.digest().unwrap()
+    }
+
+    #[test]
+    fn g3_a_tool_that_is_another_has_another_digest() {
+        let schema = json!({"type": "object", "properties": {"number": {}, "page": {}}});
+        let changes = [
+            json!({}),
+            json!({"description": "Other orders"}),
+            json!({"category": "shop"}),
+            json!({"method": "DELETE"}),
+            json!({"url": "https://shop.example/customers/{number}"}),
+            json!({"url": "https://other.example/orders/{number}"}),
+            json!({"query": {"page": 1}}),
+            json!({"headers": {"X-Account": "two", "X-Key": "s3cret"}}),
+            json!({"headers": {"X-Account": "one", "X-Key": "s3cret", "X-More": {"$from": "/input/more"}}}),
+            json!({"method": "POST", "body": {"a": 1}}),
+            json!({"method": "POST", "body": {"$literal": {"a": 1, "b": 2}}}),
+            json!({"input_schema": schema}),
+            json!({"authentication": {"type": "none"}}),
+            json!({"authentication": {"type": "api-key", "key": "t0ken"}}),
+            json!({"authentication": {"type": "basic", "username": "a", "password": "t0ken"}}),
+            json!({"authentication": {"type": "basic", "username": "b", "password": "t0ken"}}),
+            json!({"success": ["2XX", 404]}),
+            json!({"result_at": "/orders"}),
+            json!({"read_only": false}),
+        ];
+        let mut digests: Vec<_> = changes.iter().map(digest_with).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), changes.len());
+    }
+
+    #[test]
+    fn l1_another_value_of_a_secret_is_no_other_tool_and_none_is_hashed() {
+        let same = digest_with(&json!({}));
+        for change in [
+            json!({"authentication": {"type": "bearer", "token": "another"}}),
+            json!({"headers": {"X-Account": "one", "X-Key": "another"}}),
+            json!({"timeout_ms": 5}),
+            json!({"method": "get"}),
+        ] {
+            assert_eq!(digest_with(&change), same, "{change}");
+        }
+        let plain = |token| json!({"headers": {"Authorization": token, "X-Key": "k"}});
+        assert_eq!(digest_with(&plain("a")), digest_with(&plain("b")));
+    }
+}

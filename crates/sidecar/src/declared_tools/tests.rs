@@ -1,0 +1,186 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pillion_core::executor::{Executor, ExecutorConfig};
+use pillion_core::tool::{
+    CallContext, FnTool, JsonObject, ToolCall, ToolDefinition, ToolFuture, ToolOutput,
+};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::events::Types;
+
+/// A tool that says `what` it is.
+fn tool(name: &str, what: &'static str) -> Arc<dyn Tool> {
+    let definition = ToolDefinition::builder(name, what).build().unwrap();
+    let say = move |_, _| async move { Ok(ToolOutput::text(what)) };
+    Arc::new(FnTool::new(definition, say))
+}
+
+struct Unoffered(ToolDefinition);
+
+impl Tool for Unoffered {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn is_offered(&self) -> bool {
+        false
+    }
+
+    fn call(self: Arc<Self>, _: JsonObject, _: CallContext) -> ToolFuture {
+        Box::pin(async { Ok(ToolOutput::text("unoffered")) })
+    }
+}
+
+fn unoffered(name: &str) -> Arc<dyn Tool> {
+    Arc::new(Unoffered(tool(name, "unoffered").definition().clone()))
+}
+
+/// A registry, and what the configuration of now has in it.
+#[derive(Default)]
+struct Bench {
+    registry: Arc<ToolRegistry>,
+    events: Arc<Bus>,
+    registered: Registered,
+}
+
+impl Bench {
+    fn reload(&mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) {
+        let tools = tools.into_iter().collect();
+        self.registered = self
+            .registered
+            .succeeded_by(tools, &self.registry, &self.events);
+    }
+
+    /// What the tool of that name is now.
+    fn what(&self, name: &str) -> Option<String> {
+        let tool = self.registry.get(name)?;
+        Some(tool.definition().description().to_owned())
+    }
+}
+
+#[test]
+fn b1_a_name_goes_from_one_kind_of_tool_to_any_other_and_is_never_without_one() {
+    const KINDS: [&str; 4] = ["built-in", "composed", "http", "openapi"];
+    let mut bench = Bench::default();
+    bench.reload([tool("a", KINDS[0])]);
+    let is_over = AtomicBool::new(false);
+    let registry = Arc::clone(&bench.registry);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                assert!(registry.get("a").is_some());
+            }
+        });
+        for _ in 0..20 {
+            for from in KINDS {
+                for to in KINDS {
+                    bench.reload([tool("b", "other"), tool("a", from)]);
+                    assert_eq!(bench.what("a").as_deref(), Some(from));
+                    bench.reload([tool("a", to)]);
+                    assert_eq!(bench.what("a").as_deref(), Some(to));
+                    assert_eq!(bench.what("b"), None);
+                }
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    bench.reload([]);
+    assert!(bench.registry.is_empty());
+}
+
+#[test]
+fn b1_what_others_have_stays_theirs_until_they_go() {
+    let mut bench = Bench::default();
+    bench.registry.register(tool("a", "worker")).unwrap();
+    for what in ["built-in", "composed"] {
+        bench.reload([tool("a", what)]);
+        assert_eq!(bench.what("a").as_deref(), Some("worker"));
+    }
+    assert!(bench.registry.unregister("a"));
+    assert_eq!(bench.what("a").as_deref(), Some("composed"));
+    bench.reload([]);
+    bench.registry.register(tool("a", "worker")).unwrap();
+    // One that stood by does not come when it is declared no longer.
+    bench.reload([tool("a", "http")]);
+    bench.reload([]);
+    assert_eq!(bench.what("a").as_deref(), Some("worker"));
+    assert!(bench.registry.unregister("a"));
+    assert_eq!(bench.what("a"), None);
+}
+
+#[test]
+fn b1_a_built_in_tool_that_lacks_something_makes_way_for_any_other() {
+    let mut bench = Bench::default();
+    bench.reload([unoffered("a")]);
+    assert!(bench.registry.is_empty() && bench.registry.contains("a"));
+    bench.reload([unoffered("a"), tool("a", "http")]);
+    assert_eq!(bench.what("a").as_deref(), Some("http"));
+    bench.reload([unoffered("a")]);
+    assert_eq!(bench.what("a").as_deref(), Some("unoffered"));
+    bench.registry.register(tool("a", "worker")).unwrap();
+    bench.reload([unoffered("a")]);
+    assert_eq!(bench.what("a").as_deref(), Some("worker"));
+    bench.registry.unregister("a");
+    assert_eq!(bench.what("a").as_deref(), Some("unoffered"));
+}
+
+#[test]
+fn b1_of_two_tools_of_one_name_the_first_counts() {
+    let mut bench = Bench::default();
+    bench.reload([tool("a", "built-in"), tool("a", "composed")]);
+    assert_eq!(bench.what("a").as_deref(), Some("built-in"));
+}
+
+#[tokio::test]
+async fn p_listeners_hear_what_has_changed_and_nothing_else() {
+    let mut bench = Bench::default();
+    bench.reload([tool("a", "1"), tool("b", "1"), unoffered("c")]);
+    let mut listener = bench.events.listen(None, Types::default());
+    assert!(listener.next().await.is_some(), "a greeting");
+    bench.reload([tool("a", "1"), tool("b", "1"), unoffered("c")]);
+    bench.reload([
+        unoffered("a"),
+        tool("b", "2"),
+        tool("c", "1"),
+        tool("d", "1"),
+    ]);
+    let told = String::from_utf8(listener.next().await.unwrap().to_vec()).unwrap();
+    let data = told.lines().find_map(|line| line.strip_prefix("data: "));
+    let told: Value = serde_json::from_str(data.unwrap()).unwrap();
+    assert_eq!(
+        [&told["added"], &told["removed"], &told["changed"]],
+        [&json!(["c", "d"]), &json!(["a"]), &json!(["b"])]
+    );
+}
+
+#[tokio::test]
+async fn p_a_call_that_runs_ends_with_the_tool_that_it_began_with() {
+    let mut bench = Bench::default();
+    let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (has_begun, may_go) = (Arc::clone(&begun), Arc::clone(&go));
+    let definition = ToolDefinition::builder("a", "old").build().unwrap();
+    let old = FnTool::new(definition, move |_, _| {
+        let (has_begun, may_go) = (Arc::clone(&has_begun), Arc::clone(&may_go));
+        async move {
+            has_begun.notify_one();
+            may_go.notified().await;
+            Ok(ToolOutput::text("old"))
+        }
+    });
+    bench.reload([Arc::new(old) as Arc<dyn Tool>]);
+    let executor = Executor::new(Arc::clone(&bench.registry), ExecutorConfig::default());
+    let call = || ToolCall::new("1", "a", json!({}));
+    let context = CallContext::default();
+    let running = tokio::spawn({
+        let (executor, context) = (executor.clone(), context.clone());
+        async move { executor.execute_one(call(), &context).await }
+    });
+    begun.notified().await;
+    bench.reload([tool("a", "new")]);
+    let new = executor.execute_one(call(), &context).await;
+    assert_eq!(new.result, json!("new"));
+    go.notify_one();
+    assert_eq!(running.await.unwrap().result, json!("old"));
+}

@@ -1,0 +1,83 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillion_core::store::{LogBounds, LogEntry, LogSummary, PackStore, StoreError, Timestamp};
+use pillion_store::SqlStore;
+use tokio::sync::Semaphore;
+
+/// A store whose logs are added to when they may be.
+pub struct Gated {
+    pub store: Arc<SqlStore>,
+    /// A permit for each that has come so far.
+    pub waiting: Semaphore,
+    /// A permit for each that may go on.
+    pub may_append: Semaphore,
+}
+
+#[async_trait]
+impl PackStore for Gated {
+    async fn put_document(
+        &self,
+        pack: &str,
+        name: &str,
+        json: &str,
+        most: Option<u32>,
+    ) -> Result<bool, StoreError> {
+        self.store.put_document(pack, name, json, most).await
+    }
+
+    async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError> {
+        self.store.document(pack, name).await
+    }
+
+    async fn remove_document(&self, pack: &str, name: &str) -> Result<(), StoreError> {
+        self.store.remove_document(pack, name).await
+    }
+
+    async fn documents(
+        &self,
+        pack: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        self.store.documents(pack, prefix, after, limit).await
+    }
+
+    async fn append_entry(
+        &self,
+        pack: &str,
+        log: &str,
+        json: &str,
+        at: Timestamp,
+        bounds: LogBounds,
+    ) -> Result<LogEntry, StoreError> {
+        self.waiting.add_permits(1);
+        let permit = self.may_append.acquire().await;
+        permit.unwrap().forget();
+        self.store.append_entry(pack, log, json, at, bounds).await
+    }
+
+    async fn last_entries(
+        &self,
+        pack: &str,
+        log: &str,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<Vec<LogEntry>, StoreError> {
+        self.store.last_entries(pack, log, before, limit).await
+    }
+
+    async fn logs(
+        &self,
+        pack: &str,
+        prefix: &str,
+        limit: u32,
+    ) -> Result<Vec<LogSummary>, StoreError> {
+        self.store.logs(pack, prefix, limit).await
+    }
+
+    async fn remove_log(&self, pack: &str, log: &str) -> Result<(), StoreError> {
+        self.store.remove_log(pack, log).await
+    }
+}
