@@ -17,7 +17,7 @@ mod model;
 mod runner;
 mod state;
 
-pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop};
+pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, NativeServer};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};
