@@ -27,6 +27,7 @@ use crate::results::Results;
 use crate::servers::{Servers, UserCredentials};
 use crate::state::State;
 use crate::telemetry::Telemetry;
+use crate::tool_keys::ToolKeys;
 use crate::tools;
 use crate::upstream::{Listeners, Own, ServerReport, Upstreams};
 use crate::visibility::Visibility;
@@ -57,6 +58,7 @@ struct Shared {
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
     models: Arc<Models>,
+    tool_keys: ToolKeys,
     workers: Arc<Workers>,
     declared: Registered,
     /// What composed tools keep where nothing is stored.
@@ -157,6 +159,7 @@ impl Config {
             results,
             mcp,
             models,
+            tool_keys: ToolKeys::of(&self.builtins),
             workers,
             declared,
             keeper,
@@ -243,6 +246,7 @@ impl App {
             results,
             mcp: Arc::clone(&old.mcp),
             models: Arc::new(Models::new(config, &credentials_of(old.state.as_ref()))),
+            tool_keys: ToolKeys::of(&config.builtins),
             workers: Arc::clone(&old.workers),
             declared,
             keeper,
@@ -262,7 +266,9 @@ impl App {
                 && self.workers().listed(tool.name()).is_none()
                 && !self.shared.declared.has(tool.name())
         };
-        if let Err(error) = tools::configure(registry, config, self.store(), is_ours) {
+        let vault = credentials_of(self.state());
+        let configured = tools::configure(registry, config, self.store(), &vault, is_ours);
+        if let Err(error) = configured {
             tracing::error!(%error, "The built-in tools stay as they were");
         }
         let after = registry.names();
@@ -350,6 +356,11 @@ impl App {
     /// The language models.
     pub(crate) fn models(&self) -> &Arc<Models> {
         &self.shared.models
+    }
+
+    /// The keys that the built-in tools want.
+    pub(crate) fn tool_keys(&self) -> &ToolKeys {
+        &self.shared.tool_keys
     }
 
     /// The processes that offer tools of their own.

@@ -113,6 +113,7 @@ impl Reloader {
         config
             .chain(&self.config.tcp.tokens_file)
             .chain(&self.config.declared.documents)
+            .chain(&self.config.models_file)
             .cloned()
             .collect()
     }

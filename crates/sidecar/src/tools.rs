@@ -7,7 +7,11 @@ use pillion_core::registry::{RegisteredTool, RegistryError, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::{Tool, ToolName};
 
-use crate::config::Config;
+use secrecy::SecretString;
+
+use crate::config::{BuiltinTools, Config};
+use crate::servers::UserCredentials;
+use crate::tool_keys::KeyedTool;
 
 /// Other names for built-in tools, which prompts written for other systems use (H3).
 const ALIASES: [(&str, &str); 4] = [
@@ -30,7 +34,7 @@ pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryErro
 }
 
 /// Registers the tools that ask services over the network, and those of the memory over `store`,
-/// as the configuration has them, in the place of those of an earlier one. A name stays with a
+/// as the configuration has them, with the keys that the vault has, in the place of those of an earlier one. A name stays with a
 /// tool of somebody else's, of which `is_ours` says no.
 ///
 /// # Errors
@@ -39,9 +43,10 @@ pub(crate) fn configure(
     registry: &ToolRegistry,
     config: &Config,
     store: Option<Arc<dyn Store>>,
+    vault: &UserCredentials,
     is_ours: impl Fn(&RegisteredTool) -> bool,
 ) -> Result<(), RegistryError> {
-    for (name, tool) in configured(config, store) {
+    for (name, tool) in configured(config, store, vault) {
         let holder = registry.get(name);
         if holder.is_some_and(|holder| !is_ours(&holder)) {
             tracing::warn!(
@@ -62,13 +67,50 @@ pub(crate) fn configure(
 fn configured(
     config: &Config,
     store: Option<Arc<dyn Store>>,
+    vault: &UserCredentials,
 ) -> Vec<(&'static str, Option<Arc<dyn Tool>>)> {
-    let weather = config.builtins.get_weather.as_ref().map(GetWeather::new);
-    let search = config.builtins.web_search.as_ref().map(WebSearch::new);
-    let mut tools: Vec<(_, Option<Arc<dyn Tool>>)> = vec![
-        ("get_weather", weather.map(|tool| Arc::new(tool) as _)),
-        ("web_search", search.map(|tool| Arc::new(tool) as _)),
-    ];
+    let BuiltinTools {
+        get_weather,
+        web_search,
+        keys,
+    } = config.builtins.clone();
+    let keyed =
+        |name: &str, make: Box<dyn Fn(Option<SecretString>) -> Arc<dyn Tool> + Send + Sync>| {
+            let key = keys.iter().find(|key| key.tool == name && key.is_in_vault);
+            match key {
+                None => make(None),
+                Some(key) => {
+                    let make = move |key| make(Some(key));
+                    Arc::new(KeyedTool::new(*key, vault.clone(), make)) as Arc<dyn Tool>
+                }
+            }
+        };
+    let weather = get_weather.map(|settings| {
+        keyed(
+            "get_weather",
+            Box::new(move |key| {
+                let settings = settings.clone();
+                Arc::new(GetWeather::new(&match key {
+                    Some(key) => settings.with_key(key),
+                    None => settings,
+                }))
+            }),
+        )
+    });
+    let search = web_search.map(|settings| {
+        keyed(
+            "web_search",
+            Box::new(move |key| {
+                let settings = settings.clone();
+                Arc::new(WebSearch::new(&match key {
+                    Some(key) => settings.with_key(key),
+                    None => settings,
+                }))
+            }),
+        )
+    });
+    let mut tools: Vec<(_, Option<Arc<dyn Tool>>)> =
+        vec![("get_weather", weather), ("web_search", search)];
     let store = store.filter(|_| config.memory.enabled);
     let memory = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
     let names = ["search_memory", "remember", "forget"];

@@ -31,9 +31,10 @@ impl Assembly {
         access: Access,
     ) -> Result<Self, DaemonError> {
         let registry = tools::registry()?;
-        tools::configure(&registry, config, Some(state.store()), |_| true)?;
         let servers = Servers::open(state.store(), config).await;
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
+        let vault = servers.user_credentials();
+        tools::configure(&registry, config, Some(state.store()), vault, |_| true)?;
         let state = state.clone().with_servers(Arc::clone(&servers));
         let merged = servers.merged(config).await;
         let models = Models::new(config, servers.user_credentials());
