@@ -1,12 +1,15 @@
 //! The built-in tools that ask services over the network, as the sidecar offers them.
 
+use std::io::Write;
+use std::process::Stdio;
+
 use pillion_client::wire::Answer;
 use pillion_client::{Caller, Client};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
 use crate::http::{get, post};
-use crate::program::{Daemon, run, stdout};
+use crate::program::{Daemon, pillion, run, stdout};
 use crate::reload::reload;
 
 const KEY: &str = "k3y-0f-th3-t3st";
@@ -166,5 +169,78 @@ fn d7_a_provider_without_its_key_is_an_error_at_the_start() {
     assert!(
         error.contains("needs BRAVE_SEARCH_API_KEY, or api_key_env"),
         "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_a_key_in_the_vault_counts_at_once_and_for_its_service_alone() {
+    let found = json!({"web": {"results": [
+        {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
+    let server = service(found).await;
+    let config = |provider: &str| {
+        format!(
+            "[vault]\nkey_env = \"VAULT\"\n[log]\nfilter = \"trace\"\n\
+             [tools.web_search]\nprovider = \"{provider}\"\ncx = \"c\"\nbase_url = \"{}\"\n\
+             cache_ttl_ms = 0\n",
+            base(&server)
+        )
+    };
+    let vault = ("VAULT", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
+    let daemon = Daemon::with_config(&config("brave"), &[vault]);
+    let query = json!({"query": "rust"});
+    let without = |daemon: &Daemon| {
+        let answer = call(daemon, "web_search", &query);
+        assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
+        let error = answer["result"]["error"].as_str().unwrap().to_owned();
+        assert!(
+            error.contains("pillion tools set-key web_search"),
+            "{error}"
+        );
+    };
+    without(&daemon);
+    let socket = daemon.socket.to_str().unwrap();
+    let keys = || stdout(&run(&["tools", "keys", "--socket", socket], &[]));
+    assert!(keys().contains("web_search  brave    none"), "{}", keys());
+
+    let mut set = pillion(&["tools", "set-key", "web_search", "--socket", socket])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = set.stdin.take().unwrap();
+    writeln!(input, "{KEY}").unwrap();
+    drop(input);
+    assert!(set.wait().unwrap().success());
+    let answer = call(&daemon, "web_search", &query);
+    assert_eq!(answer["result"]["success"], true, "{answer}");
+    assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
+    assert!(keys().contains("web_search  brave    vault"), "{}", keys());
+
+    // Another service does not get it.
+    reload(&daemon, &config("google"));
+    without(&daemon);
+    assert_eq!(server.requests.all().len(), 1);
+    reload(&daemon, &config("brave"));
+    let removed = run(
+        &["tools", "remove-key", "web_search", "--socket", socket],
+        &[],
+    );
+    assert!(removed.status.success(), "{removed:?}");
+    without(&daemon);
+    assert_eq!(
+        run(
+            &["tools", "remove-key", "get_time", "--socket", socket],
+            &[]
+        )
+        .status
+        .code(),
+        Some(1)
+    );
+    assert!(!daemon.log().contains(KEY));
+    let store = std::fs::read(daemon.directory().join("pillion.db")).unwrap();
+    assert!(
+        !store
+            .windows(KEY.len())
+            .any(|window| window == KEY.as_bytes())
     );
 }

@@ -4,6 +4,8 @@
 mod completions;
 #[path = "chat/keys.rs"]
 mod keys;
+#[path = "chat/native.rs"]
+mod native;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

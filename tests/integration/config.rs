@@ -36,6 +36,7 @@ fn the_example_loads_with_every_setting_taken_out_of_its_comment() {
     let secrets = [
         ("DICE_TOKEN", "t"),
         ("DICE_EXTRA_KEY", "k"),
+        ("DICE_TOKEN_FOR_PROVIDERS", "t"),
         ("NOTES_API_KEY", "k"),
         ("SHOP_TENANT", "t"),
         ("SHOP_TOKEN", "t"),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually};
+use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::workers::Worker;
 
 fn file(daemon: &Daemon) -> PathBuf {
@@ -260,4 +260,42 @@ fn calls_that_run_end_as_they_began() {
         stop.store(true, Ordering::Relaxed);
         caller.join().unwrap();
     });
+}
+
+#[test]
+fn h2_models_in_a_file_of_their_own_are_read_again_when_that_changes() {
+    let provider = "[[providers]]\nname = \"p\"\nbase_url = \"http://127.0.0.1:9\"\n";
+    let model = |id: &str| format!("[[models]]\nid = \"{id}\"\nprovider = \"p\"\n");
+    let daemon = Daemon::with_config(provider, &[]);
+    let main = file(&daemon);
+    let models = main.with_file_name("models.toml");
+    std::fs::write(&models, model("one")).unwrap();
+    reload(
+        &daemon,
+        &format!("models_file = \"models.toml\"\n{provider}"),
+    );
+    let list = || http::get(&daemon.socket, "/api/v1/models/").json();
+    assert_eq!(list()["models"][0]["id"], "one");
+    std::fs::write(&models, model("two") + &model("three")).unwrap();
+    eventually("the file of the models is read", || {
+        list()["models"][0]["id"] == "two"
+    });
+
+    let check = || {
+        let config = main.to_str().unwrap();
+        run(&["check", "--config", config], &[])
+    };
+    let output = check();
+    assert!(
+        stdout(&output).contains("providers: 1, models: 2"),
+        "{output:?}"
+    );
+    std::fs::write(&models, "[[models]]\nid = 7\n").unwrap();
+    let output = check();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("models.toml:2: models[0].id: "),
+        "{output:?}"
+    );
+    assert_eq!(list()["models"][0]["id"], "two");
 }

@@ -1,4 +1,5 @@
 mod asking;
+mod native;
 mod rounds;
 pub(crate) mod size;
 #[cfg(test)]
@@ -8,7 +9,8 @@ pub(crate) mod trim;
 use std::sync::Arc;
 
 use pillion_core::provider::{
-    ProviderError, assistant_messages, assistant_text, format_results, parse_tool_calls,
+    Provider, ProviderError, assistant_messages, assistant_text, format_permits, format_results,
+    parse_tool_calls,
 };
 use pillion_core::tool::{CallContext, ToolDefinition};
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,9 @@ use crate::{
     LimitReached, ModelError, ModelErrorKind, ToolRunner, TurnOptions, WaitingCall,
 };
 
+pub use native::NativeServer;
+use native::NativeServers;
+
 /// The words of the original for either limit (requirement H6).
 const LIMIT_REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
 
@@ -29,6 +34,7 @@ pub struct ChatLoop {
     model: Arc<dyn LanguageModel>,
     runner: Arc<dyn ToolRunner>,
     tools: Vec<Arc<ToolDefinition>>,
+    native: NativeServers,
     options: TurnOptions,
     limits: ChatLimits,
     is_streamed: bool,
@@ -64,6 +70,7 @@ impl ChatLoop {
             model,
             runner,
             tools: Vec::new(),
+            native: NativeServers::default(),
             options: TurnOptions::default(),
             limits: ChatLimits::default(),
             is_streamed: false,
@@ -75,6 +82,18 @@ impl ChatLoop {
     #[must_use]
     pub fn with_tools(self, tools: Vec<Arc<ToolDefinition>>) -> Self {
         Self { tools, ..self }
+    }
+
+    /// Has the provider call these MCP servers by itself, beside the tools. It is asked of them only
+    /// what [`NativeMcpServer::to_members`](pillion_core::provider::NativeMcpServer::to_members) has
+    /// for it. A call that it wants to be allowed goes to
+    /// [`ToolRunner::permit`], and waits for an approval as any other.
+    #[must_use]
+    pub fn with_native_servers(self, servers: Vec<NativeServer>) -> Self {
+        Self {
+            native: NativeServers(servers),
+            ..self
+        }
     }
 
     /// Sets how the model is to answer.
@@ -193,13 +212,26 @@ impl ChatLoop {
         let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
         let messages =
             assistant_messages(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let mut native = self.native.read(provider, &answer.body);
+        let native = native.as_mut().map_err(|error| malformed(error))?;
+        native::tell(native, listener);
+        state.tool_calls += native.ended.len();
+        let asked = match self.native.is_empty() {
+            true => Vec::new(),
+            false => std::mem::take(&mut native.asked),
+        };
+        if calls.is_empty() && asked.is_empty() && text.is_empty() {
+            says_something(provider, &answer.finish)?;
+        }
         let round_at = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
-        if !calls.is_empty() && !tools.is_empty() {
+        let may_call = !calls.is_empty() && !tools.is_empty();
+        if may_call || (!asked.is_empty() && limit_reached.is_none()) {
             state.round_at = round_at;
             state.rounds += 1;
-            let round = rounds::of(calls, self.limits.max_calls_per_answer, listener);
-            state.tool_calls += round.0.len();
+            let round = rounds::of(calls, asked, self.limits.max_calls_per_answer, listener);
+            // The provider's own count once they have been made.
+            state.tool_calls += round.0.iter().filter(|call| !call.is_native).count();
             state.round = Some(round);
             return Ok(());
         }
@@ -212,6 +244,12 @@ impl ChatLoop {
         // Every call has a result in a conversation that a provider takes.
         let unwanted: Vec<_> = calls.iter().map(rounds::unwanted).collect();
         let results = format_results(provider, &unwanted);
+        state.conversation.messages.extend(results);
+        let unwanted: Vec<_> = asked
+            .iter()
+            .map(|asked| rounds::unwanted(&asked.call))
+            .collect();
+        let results = format_permits(provider, &unwanted);
         state.conversation.messages.extend(results);
         let answer = ChatAnswer {
             text,
@@ -227,7 +265,7 @@ impl ChatLoop {
     /// The limit that lets the model make no more calls (requirement H4).
     fn limit_reached(&self, state: &ChatState) -> Option<LimitReached> {
         match () {
-            () if self.tools.is_empty() => None,
+            () if self.tools.is_empty() && self.native.is_empty() => None,
             () if state.rounds >= self.limits.max_tool_rounds => Some(LimitReached::ToolRounds),
             () if state.tool_calls >= self.limits.max_tool_calls => Some(LimitReached::ToolCalls),
             () => None,
@@ -242,6 +280,18 @@ impl ChatLoop {
         Err(refused(format!(
             "the chat is in the shapes of '{theirs}', the model in those of '{ours}'"
         )))
+    }
+}
+
+/// An answer without words is one where the model chose to say nothing, reached its longest answer,
+/// was withheld, or only paused. Any other end is none: the next run asks once more.
+fn says_something(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
+    match finish {
+        Finish::Other(word) if !finish.is_pause() => Err(ModelError::new(
+            ModelErrorKind::Malformed,
+            format!("The provider '{provider}' ended the answer before its first word: {word}"),
+        )),
+        _ => Ok(()),
     }
 }
 

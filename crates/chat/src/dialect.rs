@@ -23,6 +23,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::{Answer, Conversation, Delta, ModelError, Turn};
+use failure::Failure;
 
 /// How `provider` is spoken to at this base URL; none where that is not known here.
 pub(crate) fn of(provider: Provider, base_url: &Url) -> Option<Arc<dyn Dialect>> {
@@ -69,9 +70,19 @@ pub(crate) trait Dialect: Send + Sync {
     /// A reader for one streamed answer.
     fn stream(&self) -> Box<dyn AnswerStream>;
 
+    /// What a body says of itself that is an error.
+    fn reported<'a>(&self, body: &'a Value) -> Failure<'a>;
+
     /// What an answer of a status other than 2xx says: kind and words, from status and body.
     /// `Retry-After` is read by the caller.
-    fn failure(&self, status: u16, body: &[u8]) -> ModelError;
+    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let failure = Failure {
+            status: Some(status),
+            ..self.reported(&body)
+        };
+        failure.into_error(self.provider())
+    }
 }
 
 /// Puts a streamed answer together.

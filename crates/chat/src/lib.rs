@@ -18,7 +18,7 @@ mod runner;
 mod shown;
 mod state;
 
-pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop};
+pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, NativeServer};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};

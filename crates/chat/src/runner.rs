@@ -2,7 +2,7 @@ use std::num::NonZeroUsize;
 
 use async_trait::async_trait;
 use pillion_core::executor::Executor;
-use pillion_core::tool::{CallContext, ToolCall, ToolResult};
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 
 /// What runs the calls of a chat. An [`Executor`] is one: each call goes through its whole
 /// pipeline.
@@ -20,6 +20,17 @@ pub trait ToolRunner: Send + Sync {
     /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) holds the chat, and the
     /// same call comes again when the chat goes on.
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult;
+
+    /// Says whether the provider may make a call of an MCP server's tool by itself; `call` has the
+    /// name of the tool here ([`NativeServer`](crate::NativeServer)). A success lets it, whatever its
+    /// content; a failure does not, and is the reason that the model is told.
+    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) holds the chat as for
+    /// [`run`](Self::run). Nothing is allowed unless it says otherwise.
+    async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        let _ = context;
+        let message = "The provider may make no calls by itself";
+        ToolResult::failure(call.id, call.name, ErrorCode::Denied, message)
+    }
 }
 
 #[async_trait]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::chat_loop::trim;
 use crate::{ChatAnswer, Conversation, Usage};
 use format::Format;
-pub(crate) use round::{Progress, Round, RoundCall};
+pub(crate) use round::{Progress, Results, Round, RoundCall};
 
 /// A chat between two steps: all that it takes to go on, also in another process. It is plain
 /// data, written as JSON by serde; what it holds is trusted, so a program keeps it where its users cannot
@@ -21,7 +21,7 @@ pub struct ChatState {
     /// The version of this form; another one is not read.
     format: Format,
     #[serde(with = "format::provider")]
-    provider: Provider,
+    pub(crate) provider: Provider,
     #[serde(flatten)]
     pub(crate) conversation: Conversation,
     /// Since the last message of the user.

@@ -232,7 +232,7 @@ impl<'a> Raw<'a> {
     /// [`ClientError`]: `not_found` where there is no such provider; `denied` where the sidecar has
     /// no vault.
     pub fn set_provider_key(&self, name: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
-        self.change_provider_key("PUT", name, Some(body))
+        self.change_key("PUT", &provider_key(name), Some(body))
     }
 
     /// `DELETE /api/v1/providers/{name}/key`.
@@ -240,19 +240,43 @@ impl<'a> Raw<'a> {
     /// # Errors
     /// As [`set_provider_key`](Self::set_provider_key).
     pub fn remove_provider_key(&self, name: &str) -> Result<Vec<u8>, ClientError> {
-        self.change_provider_key("DELETE", name, None)
+        self.change_key("DELETE", &provider_key(name), None)
     }
 
-    fn change_provider_key(
+    /// `GET /api/v1/tool-keys/`, as a [`ToolKeyList`](pillion_wire::ToolKeyList).
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn tool_keys(&self) -> Result<Vec<u8>, ClientError> {
+        self.get(route::TOOL_KEYS)
+    }
+
+    /// `PUT /api/v1/tool-keys/{tool}`; the body is a
+    /// [`ProviderKeyInput`](pillion_wire::ProviderKeyInput) as JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where the tool's service wants no key; `denied` where the sidecar
+    /// has no vault.
+    pub fn set_tool_key(&self, tool: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.change_key("PUT", &tool_key(tool), Some(body))
+    }
+
+    /// `DELETE /api/v1/tool-keys/{tool}`.
+    ///
+    /// # Errors
+    /// As [`set_tool_key`](Self::set_tool_key).
+    pub fn remove_tool_key(&self, tool: &str) -> Result<Vec<u8>, ClientError> {
+        self.change_key("DELETE", &tool_key(tool), None)
+    }
+
+    fn change_key(
         &self,
         method: &str,
-        name: &str,
+        path: &str,
         body: Option<&[u8]>,
     ) -> Result<Vec<u8>, ClientError> {
-        let name = utf8_percent_encode(name, SEGMENT);
-        let path = format!("{}{name}/key", route::PROVIDERS);
         let caller = Caller::default();
-        let (status, body) = self.client.send_as(method, &path, body, &caller)?;
+        let (status, body) = self.client.send_as(method, path, body, &caller)?;
         body_of(status, body)
     }
 
@@ -393,6 +417,18 @@ fn refused(status: u16, body: &[u8]) -> ClientError {
         },
         Err(source) => ClientError::Decode { status, source },
     }
+}
+
+/// The path of a provider's key.
+fn provider_key(name: &str) -> String {
+    let name = utf8_percent_encode(name, SEGMENT);
+    format!("{}{name}/key", route::PROVIDERS)
+}
+
+/// The path of the key of a tool's service.
+fn tool_key(tool: &str) -> String {
+    let tool = utf8_percent_encode(tool, SEGMENT);
+    format!("{}{tool}", route::TOOL_KEYS)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ use url::{Host, Url};
 
 pub use address::AddressClass;
 pub(crate) use client::{EgressClient, Purpose, Trust};
-pub use courier::{Courier, CourierError};
+pub use courier::Courier;
 pub use error::EgressError;
 pub(crate) use error::root_cause;
 pub use host_name::{HostName, InvalidHostName};

@@ -65,6 +65,8 @@ pub struct Executor {
     shared: Arc<Shared>,
     /// Tools that are there for one caller alone.
     own_tools: Option<Arc<OwnTools>>,
+    /// Tools that run in the place of those of their names.
+    stand_ins: Option<Arc<OwnTools>>,
 }
 
 /// Tools that are in no registry because they are there for one caller alone, by name.
@@ -147,6 +149,7 @@ impl Executor {
         Self {
             shared: Arc::new(shared),
             own_tools: None,
+            stand_ins: None,
         }
     }
 
@@ -155,14 +158,38 @@ impl Executor {
     #[must_use]
     pub fn with_own_tools(&self, tools: Arc<OwnTools>) -> Self {
         Self {
-            shared: Arc::clone(&self.shared),
             own_tools: Some(tools),
+            ..self.clone()
         }
+    }
+
+    /// The same executor for calls that somebody else makes: each goes through the whole pipeline,
+    /// limits, approvals and call log included, and in the end the tool of its name here runs instead
+    /// of the one that there is. Such a tool should [act](crate::tool::Tool::acts_as) in a name of
+    /// its own, so that neither approvals nor kept results pass from one to the other.
+    #[must_use]
+    pub fn with_stand_ins(&self, tools: Arc<OwnTools>) -> Self {
+        Self {
+            stand_ins: Some(tools),
+            ..self.clone()
+        }
+    }
+
+    /// Whether calls of this tool need somebody's approval (G1, G2).
+    #[must_use]
+    pub fn asks(&self, tool: &RegisteredTool) -> bool {
+        let Shared {
+            registry, config, ..
+        } = &*self.shared;
+        config.approvals.asks(tool, registry)
     }
 
     /// The tool that a call of this name or alias reaches.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+        if let Some(stand_in) = self.stand_ins.as_ref().and_then(|tools| tools.get(name)) {
+            return Some(Arc::clone(stand_in));
+        }
         let registered = self.shared.registry.get(name);
         registered.or_else(|| self.own_tools.as_ref()?.get(name).cloned())
     }

@@ -33,6 +33,7 @@ mod anthropic;
 mod error;
 mod google;
 mod name;
+mod native_calls;
 mod native_mcp;
 mod node;
 mod openai_chat;
@@ -42,7 +43,8 @@ mod round_trip_tests;
 
 pub use error::ProviderError;
 pub use name::{Provider, UnknownProvider};
-pub use native_mcp::NativeMcpServer;
+pub use native_calls::{NativeCall, NativeCalls, format_permits, native_calls};
+pub use native_mcp::{NativeApproval, NativeMcpServer};
 
 use serde_json::Value;
 

@@ -28,6 +28,7 @@ use crate::results::Results;
 use crate::servers::{Servers, UserCredentials};
 use crate::state::State;
 use crate::telemetry::Telemetry;
+use crate::tool_keys::ToolKeys;
 use crate::tools;
 use crate::upstream::{Listeners, Own, ServerReport, Upstreams};
 use crate::visibility::Visibility;
@@ -58,6 +59,7 @@ struct Shared {
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
     models: Arc<Models>,
+    tool_keys: ToolKeys,
     workers: Arc<Workers>,
     /// The tools of the configuration.
     registered: Registered,
@@ -174,6 +176,7 @@ impl Config {
             results,
             mcp,
             models,
+            tool_keys: ToolKeys::of(&self.builtins),
             workers,
             registered,
             has_all_tools,
@@ -195,7 +198,7 @@ impl Config {
         let Some(state) = state else {
             return (shelf.clone(), self.declared.tools(keeper));
         };
-        let mut tools = tools::configured(self, Some(state.store()));
+        let mut tools = tools::configured(self, Some(state.store()), &credentials_of(Some(state)));
         let (shelf, of_packs) = shelf.succeeded_by(self, models, state.store());
         tools.extend(of_packs);
         tools.extend(self.declared.tools(keeper));
@@ -295,6 +298,7 @@ impl App {
             results,
             mcp: Arc::clone(&old.mcp),
             models,
+            tool_keys: ToolKeys::of(&config.builtins),
             workers: Arc::clone(&old.workers),
             registered,
             has_all_tools: old.has_all_tools,
@@ -371,6 +375,11 @@ impl App {
     /// The language models.
     pub(crate) fn models(&self) -> &Arc<Models> {
         &self.shared.models
+    }
+
+    /// The keys that the built-in tools want.
+    pub(crate) fn tool_keys(&self) -> &ToolKeys {
+        &self.shared.tool_keys
     }
 
     /// The processes that offer tools of their own.

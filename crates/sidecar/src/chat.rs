@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::models::Model;
+use crate::models::{Model, NativeTools};
 use crate::moment::text_of;
 use crate::visibility::Visibility;
 pub(crate) use error::ChatRefusal;
@@ -322,6 +322,7 @@ async fn loop_of(
 ) -> Result<ChatLoop, ChatRefusal> {
     let voice = voice_of(model)?;
     let mut tools = Vec::new();
+    let mut native = NativeTools::default();
     let mut executor = app.executor().clone();
     if with_tools && model.config.tools.function_calling {
         let offered = app.offered_to(&chatter.context, &chatter.visibility).await;
@@ -329,10 +330,14 @@ async fn loop_of(
         let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
             Arc::new(tool.definition().clone())
         };
-        tools = offered.tools.iter().map(definition).collect();
+        native = NativeTools::of(model, &executor, &offered.tools);
+        let run_here = offered.tools.iter().filter(|tool| !native.has(tool.name()));
+        tools = run_here.map(definition).collect();
     }
-    Ok(ChatLoop::new(voice, Arc::new(executor))
+    let (native_servers, runner) = native.take_apart(executor);
+    Ok(ChatLoop::new(voice, runner)
         .with_tools(tools)
+        .with_native_servers(native_servers)
         .with_options(options_of(model, options))
         .with_limits(app.models().limits(model)))
 }

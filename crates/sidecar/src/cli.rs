@@ -8,6 +8,7 @@ mod approvals;
 mod auth;
 mod calls;
 mod chat;
+mod check;
 mod completions;
 mod error;
 mod event_stream;
@@ -58,6 +59,8 @@ struct Cli {
 enum Command {
     /// Runs the sidecar until SIGTERM or SIGINT
     Serve(serve::Serve),
+    /// Reads a configuration as `pillion serve` does, and says what is wrong with it
+    Check(check::Check),
     /// Lists and calls the tools of a running sidecar
     Tools(tools::Tools),
     /// Chats with a language model that uses the tools
@@ -135,6 +138,7 @@ pub fn run() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Serve(serve) => serve.apply(),
+        Command::Check(check) => check.apply(),
         Command::Tools(tools) => tools.apply(),
         Command::Chat(chat) => chat.apply(),
         Command::Models(models) => models.apply(),

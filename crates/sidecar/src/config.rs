@@ -40,6 +40,8 @@ mod mcp_server;
 mod memory;
 mod millis;
 mod models;
+mod models_file;
+mod native;
 mod providers;
 mod results;
 mod servers;
@@ -55,13 +57,14 @@ mod vault;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use pillion_core::executor::ExecutorConfig;
 use serde::Deserialize;
 
 use crate::servers::Account;
 pub use approvals::{ApprovalsSection, AskClients};
-pub use builtins::BuiltinTools;
+pub use builtins::{BuiltinTools, ServiceKey};
 pub use cache::{CacheScopeName, CacheSection};
 pub use call_log::CallLogSection;
 pub use chat::ChatSection;
@@ -79,6 +82,8 @@ pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
 pub use memory::MemorySection;
 pub use models::ModelSection;
+pub use native::NativeSection;
+pub(crate) use native::url_of as native_url_of;
 pub use providers::ProviderSection;
 pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
@@ -142,6 +147,10 @@ pub struct Config {
     /// The language models, and which tools each may see (H2): `[[models]]`. Clients of the MCP
     /// server may name one, too.
     pub models: Vec<ModelSection>,
+    /// The file with more `[[providers]]` and `[[models]]`, where `models_file` names one; they are among
+    /// those above.
+    #[serde(skip)]
+    pub models_file: Option<PathBuf>,
     /// Chats with them.
     pub chat: ChatSection,
     /// What is off until somebody asks for it.
@@ -167,8 +176,8 @@ impl Config {
         servers.collect()
     }
 
-    /// What is wrong between models, providers and chats, and where.
-    fn fault_of_models(&self) -> Option<(KeyPath, String)> {
+    /// What is wrong between models, providers, MCP servers and chats, and where.
+    fn fault_of_models(&self, servers: &[McpServerSection]) -> Option<(KeyPath, String)> {
         let place = |list: &str, index: usize, key: &str| {
             let list = KeyPath::from_names([list]);
             list.join(Key::Index(index)).join_name(key)
@@ -185,6 +194,17 @@ impl Config {
             if !ids.insert(&model.config.id) {
                 let message = format!("two models have the name '{}'", model.config.id);
                 return Some((place("models", index, "id"), message));
+            }
+        }
+        for (index, model) in self.models.iter().enumerate() {
+            let mut providers = self.providers.iter();
+            let name = model.config.provider.as_ref();
+            let provider = name.and_then(|name| providers.find(|provider| provider.name == *name));
+            for (place_of_label, label) in model.native_mcp.iter().enumerate() {
+                if let Some(message) = native::obstacle(model, provider, label, servers) {
+                    let key = place("models", index, "tools").join_name("native_mcp");
+                    return Some((key.join(Key::Index(place_of_label)), message));
+                }
             }
         }
         let default = self.chat.model.as_ref().filter(|id| !ids.contains(id));

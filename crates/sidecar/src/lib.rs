@@ -56,6 +56,7 @@ pub mod socket;
 pub mod state;
 pub mod tcp;
 mod telemetry;
+mod tool_keys;
 pub mod tools;
 mod upstream;
 mod visibility;

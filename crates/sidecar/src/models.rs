@@ -1,5 +1,7 @@
 //! The language models that the sidecar knows: what each may see (H2), and where it answers.
 
+mod native;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use secrecy::SecretString;
 
 use crate::config::{ChatSection, Config, ModelSection, ProviderSection};
 use crate::servers::UserCredentials;
+use native::NativeEndpoint;
+pub(crate) use native::NativeTools;
 
 /// All of them, in the order of the configuration.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub(crate) struct Model {
     pub(crate) voice: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
     /// How its provider is spoken to, where it has one.
     pub(crate) api: Option<Provider>,
+    /// The MCP servers that its provider calls by itself.
+    native: Vec<NativeEndpoint>,
     context_tokens: Option<NonZeroU64>,
     pub(crate) max_output_tokens: Option<NonZeroU64>,
 }
@@ -50,7 +56,14 @@ impl Models {
                 Some(provider) => voice(provider, section, vault).map_err(Arc::new),
                 None => Err(Arc::new(without_provider(section))),
             };
+            let servers = config.mcp_servers.iter();
+            let native = servers.filter(|server| {
+                // Those of the file alone: it is the operator who hands them to a provider.
+                let mut named = section.native_mcp.iter();
+                server.enabled && server.id.is_none() && named.any(|label| label == server.label())
+            });
             let model = Model {
+                native: native.filter_map(NativeEndpoint::of).collect(),
                 config: Arc::clone(&section.config),
                 voice,
                 api: provider.map(ProviderSection::api),

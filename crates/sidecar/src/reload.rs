@@ -144,6 +144,7 @@ impl Reloader {
             .chain(&self.config.tcp.tokens_file)
             .chain(&self.config.declared.documents)
             .chain(&self.refused)
+            .chain(&self.config.models_file)
             .cloned()
             .collect()
     }

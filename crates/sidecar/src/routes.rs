@@ -26,6 +26,7 @@ mod status;
 mod streams;
 mod tagged;
 mod tool_calls;
+mod tool_keys;
 mod tools;
 mod upgrade;
 mod workers;
@@ -77,6 +78,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let chat = format!("{}{{id}}", route::CHAT);
     let model = format!("{}{{id}}", route::MODELS);
     let key = format!("{}{{name}}/key", route::PROVIDERS);
+    let tool_key = format!("{}{{tool}}", route::TOOL_KEYS);
     let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
     let routes: Vec<(&str, MethodRouter<App>)> = vec![
         (route::TOOLS, get(tools::list::list)),
@@ -112,6 +114,8 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (&model, get(models::show)),
         (route::PROVIDERS, get(providers::list)),
         (&key, put(providers::set_key).delete(providers::remove_key)),
+        (route::TOOL_KEYS, get(tool_keys::list)),
+        (&tool_key, put(tool_keys::set).delete(tool_keys::remove)),
         (route::CHAT_COMPLETIONS, post(completions::complete)),
         (route::OPENAI_MODELS, get(completions::models)),
         (route::EVENTS, get(events::events)),

@@ -6,8 +6,11 @@ use pillion_builtins::{GetWeather, WebSearch};
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::{Tool, ToolName};
+use secrecy::SecretString;
 
-use crate::config::Config;
+use crate::config::{BuiltinTools, Config};
+use crate::servers::UserCredentials;
+use crate::tool_keys::KeyedTool;
 
 /// Other names for built-in tools, which prompts written for other systems use (H3).
 const ALIASES: [(&str, &str); 4] = [
@@ -29,15 +32,51 @@ pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryErro
     Ok(names)
 }
 
-/// The tools that ask services over the network, and those of the memory over `store`, as the
-/// configuration has them.
-pub(crate) fn configured(config: &Config, store: Option<Arc<dyn Store>>) -> Vec<Arc<dyn Tool>> {
-    let weather = config.builtins.get_weather.as_ref().map(GetWeather::new);
-    let search = config.builtins.web_search.as_ref().map(WebSearch::new);
+/// The tools that ask services over the network, with the keys that `vault` has, and those of the
+/// memory over `store`, as the configuration has them.
+pub(crate) fn configured(
+    config: &Config,
+    store: Option<Arc<dyn Store>>,
+    vault: &UserCredentials,
+) -> Vec<Arc<dyn Tool>> {
+    let BuiltinTools {
+        get_weather,
+        web_search,
+        keys,
+    } = config.builtins.clone();
+    let keyed =
+        |name: &str, make: Box<dyn Fn(Option<SecretString>) -> Arc<dyn Tool> + Send + Sync>| {
+            let key = keys.iter().find(|key| key.tool == name && key.is_in_vault);
+            match key {
+                None => make(None),
+                Some(key) => {
+                    let make = move |key| make(Some(key));
+                    Arc::new(KeyedTool::new(*key, vault.clone(), make)) as Arc<dyn Tool>
+                }
+            }
+        };
+    let weather = get_weather.map(|settings| {
+        let make = move |key| {
+            let settings = settings.clone();
+            Arc::new(GetWeather::new(&match key {
+                Some(key) => settings.with_key(key),
+                None => settings,
+            })) as Arc<dyn Tool>
+        };
+        keyed("get_weather", Box::new(make))
+    });
+    let search = web_search.map(|settings| {
+        let make = move |key| {
+            let settings = settings.clone();
+            Arc::new(WebSearch::new(&match key {
+                Some(key) => settings.with_key(key),
+                None => settings,
+            })) as Arc<dyn Tool>
+        };
+        keyed("web_search", Box::new(make))
+    });
     let store = store.filter(|_| config.memory.enabled);
     let memory = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
-    let weather = weather.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
-    let search = search.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
     let memory = memory.into_iter().flatten();
     weather.into_iter().chain(search).chain(memory).collect()
 }

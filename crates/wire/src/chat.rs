@@ -247,6 +247,9 @@ pub struct ModelTool {
     pub server: Option<String>,
     /// Whether the model sees it.
     pub visible: bool,
+    /// Whether its provider calls the tool by itself, instead of having it called here.
+    #[serde(default)]
+    pub native: bool,
     /// Why it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -276,7 +279,29 @@ pub struct ProviderList {
     pub providers: Vec<ProviderEntry>,
 }
 
-/// The body of `PUT /api/v1/providers/{name}/key`.
+/// A built-in tool whose service wants a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ToolKeyEntry {
+    /// The tool.
+    pub tool: String,
+    /// The service that it asks, such as `brave`.
+    pub service: String,
+    /// Where its key comes from: `variable`, `vault`, or `none`.
+    pub key: String,
+}
+
+/// The answer of `GET /api/v1/tool-keys`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ToolKeyList {
+    /// Always true.
+    pub success: bool,
+    /// The tools.
+    pub tools: Vec<ToolKeyEntry>,
+}
+
+/// The body of `PUT /api/v1/providers/{name}/key` and of `PUT /api/v1/tool-keys/{tool}`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -51,7 +51,7 @@ pub use caller::{
 pub use chat::{
     ChatAnswer, ChatApproval, ChatList, ChatRemoved, ChatRequest, ChatToolCall, ChatTranscript,
     ChatUsage, ModelAnswer, ModelEntry, ModelList, ModelTool, ProviderEntry, ProviderKeyInput,
-    ProviderList,
+    ProviderList, ToolKeyEntry, ToolKeyList,
 };
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;

@@ -101,6 +101,10 @@ pub const MODELS: &str = "/api/v1/models/";
 /// `/key` appended: `PUT` a [`ProviderKeyInput`](crate::ProviderKeyInput), and `DELETE`.
 pub const PROVIDERS: &str = "/api/v1/providers/";
 
+/// `GET`: the built-in tools whose service wants a key, as a [`ToolKeyList`](crate::ToolKeyList). With a
+/// tool's name appended: `PUT` a [`ProviderKeyInput`](crate::ProviderKeyInput), and `DELETE`.
+pub const TOOL_KEYS: &str = "/api/v1/tool-keys/";
+
 /// `POST`: a chat as OpenAI's chat completions have it; its tools run here.
 pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
 

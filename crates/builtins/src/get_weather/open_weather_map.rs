@@ -75,7 +75,7 @@ impl OpenWeatherMap {
         Self {
             service: Service::new(
                 NAME,
-                "OPENWEATHER_API_KEY, or api_key_env of [tools.get_weather]",
+                "OPENWEATHER_API_KEY, or api_key_env of [tools.get_weather], or the vault",
                 settings.egress.clone(),
                 settings.timeout,
                 [api_key.clone()],

@@ -35,6 +35,19 @@ impl Default for WeatherSettings {
     }
 }
 
+impl WeatherSettings {
+    /// The same with this key, where the provider wants one.
+    #[must_use]
+    pub fn with_key(mut self, key: SecretString) -> Self {
+        match &mut self.provider {
+            WeatherProvider::OpenMeteo { api_key } => *api_key = Some(key),
+            WeatherProvider::OpenWeatherMap { api_key } => *api_key = key,
+            WeatherProvider::Mock => {}
+        }
+        self
+    }
+}
+
 /// Who knows the weather.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

@@ -51,7 +51,7 @@ impl Brave {
         Self {
             service: Service::new(
                 "Brave Search",
-                "BRAVE_SEARCH_API_KEY, or api_key_env of [tools.web_search]",
+                "BRAVE_SEARCH_API_KEY, or api_key_env of [tools.web_search], or the vault",
                 settings.egress.clone(),
                 settings.timeout,
                 [api_key.clone()],

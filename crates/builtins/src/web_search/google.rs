@@ -50,7 +50,7 @@ impl Google {
         Self {
             service: Service::new(
                 "Google Custom Search",
-                "GOOGLE_SEARCH_API_KEY, or api_key_env of [tools.web_search]",
+                "GOOGLE_SEARCH_API_KEY, or api_key_env of [tools.web_search], or the vault",
                 settings.egress.clone(),
                 settings.timeout,
                 [api_key.clone()],

@@ -29,6 +29,19 @@ impl Default for SearchSettings {
     }
 }
 
+impl SearchSettings {
+    /// The same with this key, where the provider wants one.
+    #[must_use]
+    pub fn with_key(mut self, key: SecretString) -> Self {
+        if let Some(SearchProvider::Google { api_key, .. } | SearchProvider::Brave { api_key }) =
+            &mut self.provider
+        {
+            *api_key = key;
+        }
+        self
+    }
+}
+
 /// Who searches.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

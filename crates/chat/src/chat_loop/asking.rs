@@ -99,6 +99,8 @@ impl ChatLoop {
             return Err(out_of_time().into());
         }
         let options = self.affordable(state, fitted.tokens)?;
+        let in_words = self.limit_reached(state).is_some();
+        let options = self.native.add_to(options, state.provider(), in_words);
         let turn = Turn {
             conversation: &fitted.conversation,
             tools,
@@ -108,7 +110,8 @@ impl ChatLoop {
         };
         let mut hear = |delta: Delta| listener.hear(ChatEvent::Delta(delta));
         let answer = timeout_at(deadline, self.model.respond(&turn, &mut hear)).await;
-        Ok(answer.map_err(|_| out_of_time())??)
+        let answer = answer.map_err(|_| out_of_time())?;
+        Ok(answer.map_err(|error| self.native.without_tokens(error))?)
     }
 
     /// The conversation, with old results left out where it would be too long.

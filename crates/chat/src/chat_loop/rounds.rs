@@ -1,11 +1,11 @@
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
-use pillion_core::provider::format_results;
+use pillion_core::provider::{NativeCall, format_permits, format_results};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use tokio::time::{Instant, timeout_at};
 
 use super::{ChatLoop, out_of_time};
-use crate::state::{Progress, Round, RoundCall};
+use crate::state::{Progress, Results, Round, RoundCall};
 use crate::{ChatError, ChatEvent, ChatListener, ChatState};
 
 /// Longest part of a name that a model made up which is repeated, in characters.
@@ -31,7 +31,9 @@ impl ChatLoop {
         let before = round.clone();
         let due = begin(round, context);
         if !due.is_empty() {
-            listener.hear(ChatEvent::Status(executing(&due)));
+            if let Some(line) = executing(&due) {
+                listener.hear(ChatEvent::Status(line));
+            }
             if let Err(failure) = listener.keep(state).await {
                 state.round = Some(before);
                 return Err(ChatError::NotKept(failure));
@@ -40,8 +42,10 @@ impl ChatLoop {
         }
         let results = state.round.as_ref().and_then(Round::results);
         if let Some(results) = results {
-            let messages = format_results(state.provider(), &results);
-            state.conversation.messages.extend(messages);
+            let Results { calls, permits } = results;
+            let messages = &mut state.conversation.messages;
+            messages.extend(format_results(state.provider, &calls));
+            messages.extend(format_permits(state.provider, &permits));
             state.round = None;
         }
         listener.keep(state).await.map_err(ChatError::NotKept)
@@ -51,7 +55,11 @@ impl ChatLoop {
     fn refuse_hidden(&self, round: &mut Round, listener: &mut dyn ChatListener) {
         for call in &mut round.0 {
             let may_run = matches!(call.progress, Progress::Due | Progress::Waiting(_));
-            if may_run && !self.is_shown(&call.call.name) {
+            let is_known = match call.is_native {
+                true => self.native.has(&call.call.name),
+                false => self.is_shown(&call.call.name),
+            };
+            if may_run && !is_known {
                 let message = format!("Unknown tool: {}", shortened(&call.call.name));
                 call.end(failure(&call.call, ErrorCode::NotFound, message), listener);
             }
@@ -86,9 +94,13 @@ impl ChatLoop {
             let DueCall {
                 place,
                 call,
+                is_native,
                 context,
             } = due;
             noted.lock().push(place);
+            if is_native {
+                return (place, self.runner.permit(call, &context).await);
+            }
             heard.lock().hear(ChatEvent::ToolStarted(call.clone()));
             (place, self.runner.run(call, &context).await)
         });
@@ -117,14 +129,25 @@ impl ChatLoop {
 struct DueCall {
     place: usize,
     call: ToolCall,
+    is_native: bool,
     context: CallContext,
 }
 
-/// The round of an answer's calls. Those beyond `most` are ended at once.
-pub(super) fn of(calls: Vec<ToolCall>, most: usize, listener: &mut dyn ChatListener) -> Round {
-    let calls = calls.into_iter().enumerate().map(|(place, call)| {
+/// The round of an answer's calls, and of those that the provider wants to be allowed. Those beyond
+/// `most` are ended at once.
+pub(super) fn of(
+    calls: Vec<ToolCall>,
+    asked: Vec<NativeCall>,
+    most: usize,
+    listener: &mut dyn ChatListener,
+) -> Round {
+    let calls = calls.into_iter().map(|call| (call, false));
+    let asked = asked.into_iter().map(|asked| (asked.call, true));
+    let calls = calls.chain(asked).enumerate();
+    let calls = calls.map(|(place, (call, is_native))| {
         let mut call = RoundCall {
             call,
+            is_native,
             progress: Progress::Due,
         };
         if place >= most {
@@ -152,7 +175,10 @@ pub(super) fn unwanted(call: &ToolCall) -> ToolResult {
 /// must not run twice.
 pub(super) fn cut_off(round: &mut Round, listener: &mut dyn ChatListener) {
     for call in &mut round.0 {
-        if matches!(call.progress, Progress::Begun) {
+        if matches!(call.progress, Progress::Begun) && call.is_native {
+            // Nothing has run: to be asked again does no harm.
+            call.progress = Progress::Due;
+        } else if matches!(call.progress, Progress::Begun) {
             let message = "The call was cut off; whether it has taken effect is not known";
             call.end(
                 failure(&call.call, ErrorCode::InternalError, message),
@@ -179,16 +205,18 @@ fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
         due.push(DueCall {
             place,
             call: call.call.clone(),
+            is_native: call.is_native,
             context,
         });
     }
     due
 }
 
-/// `Executing a, b...` (requirement H6).
-fn executing(due: &[DueCall]) -> String {
-    let names: Vec<_> = due.iter().map(|due| shortened(&due.call.name)).collect();
-    format!("Executing {}...", names.join(", "))
+/// `Executing a, b...` (requirement H6); none where all that is due is to allow the provider's calls.
+fn executing(due: &[DueCall]) -> Option<String> {
+    let due = due.iter().filter(|due| !due.is_native);
+    let names: Vec<_> = due.map(|due| shortened(&due.call.name)).collect();
+    (!names.is_empty()).then(|| format!("Executing {}...", names.join(", ")))
 }
 
 fn shortened(name: &str) -> String {
@@ -200,9 +228,13 @@ fn failure(call: &ToolCall, code: ErrorCode, message: impl Into<String>) -> Tool
 }
 
 impl RoundCall {
-    /// Notes what came of the call, and tells of it.
+    /// Notes what came of the call, and tells of it. Of one that the provider may make there is
+    /// something to tell once it has made it.
     fn end(&mut self, result: ToolResult, listener: &mut dyn ChatListener) {
         self.answered(result.clone());
+        if self.is_native && result.success {
+            return;
+        }
         listener.hear(match self.waiting() {
             Some(waiting) => ChatEvent::ToolWaiting(waiting),
             None => ChatEvent::ToolFinished(result),

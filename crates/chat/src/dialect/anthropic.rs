@@ -7,11 +7,11 @@ mod tests;
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use pillion_core::provider::{Provider, format_tools, parse_tool_calls};
+use pillion_core::provider::{Provider, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, of_status, unread};
-use super::request::{add_extra, json_headers, put_secret, without_idle_members};
+use super::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
 
@@ -75,20 +75,11 @@ impl Dialect for Anthropic {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(model));
         body.insert("max_tokens".to_owned(), json!(max_tokens(turn)));
-        if let Some(system) = &turn.conversation.system {
-            body.insert("system".to_owned(), system.clone());
-        }
+        put(&mut body, "system", turn.conversation.system.clone());
         body.insert("messages".to_owned(), json!(turn.conversation.messages));
-        if !turn.tools.is_empty() {
-            let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
-            body.insert("tools".to_owned(), json!(tools));
-        }
-        if let Some(temperature) = options.temperature {
-            body.insert("temperature".to_owned(), json!(temperature));
-        }
-        if let Some(top_p) = options.top_p {
-            body.insert("top_p".to_owned(), json!(top_p));
-        }
+        put(&mut body, "tools", tools_of(turn, self.provider()));
+        put(&mut body, "temperature", options.temperature);
+        put(&mut body, "top_p", options.top_p);
         if !options.stop.is_empty() {
             body.insert("stop_sequences".to_owned(), json!(options.stop));
         }
@@ -110,13 +101,8 @@ impl Dialect for Anthropic {
         Box::<stream::MessageStream>::default()
     }
 
-    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        Failure {
-            status: Some(status),
-            ..reported(&body)
-        }
-        .into_error(self.provider())
+    fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
+        reported(body)
     }
 }
 
@@ -224,5 +210,6 @@ fn reported(body: &Value) -> Failure<'_> {
         status: None,
         kind,
         message,
+        retry_after: None,
     }
 }

@@ -1,5 +1,7 @@
 //! What a provider's error comes to: its kind, and a sentence for people.
 
+use std::time::Duration;
+
 use pillion_core::provider::{Provider, ProviderError};
 
 use super::words::harmless;
@@ -19,13 +21,15 @@ const TOO_LONG: [&str; 8] = [
 
 /// An error as a provider tells it.
 #[derive(Debug, Default)]
-pub(super) struct Failure<'a> {
+pub(crate) struct Failure<'a> {
     /// The HTTP status, where it is that of an answer.
     pub(super) status: Option<u16>,
     /// What the provider's own words for the kind of error come to.
     pub(super) kind: Option<ModelErrorKind>,
     /// What it says.
     pub(super) message: Option<&'a str>,
+    /// When to come back, where it says so in its own way.
+    pub(super) retry_after: Option<Duration>,
 }
 
 impl Failure<'_> {
@@ -53,6 +57,7 @@ impl Failure<'_> {
         }
         ModelError {
             status: self.status,
+            retry_after: self.retry_after,
             ..ModelError::new(kind, message)
         }
     }

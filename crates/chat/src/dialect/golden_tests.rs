@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pillion_core::provider::{
-    Provider, assistant_messages, assistant_text, format_results, parse_tool_calls,
+    Provider, assistant_messages, assistant_text, format_permits, format_results, parse_tool_calls,
 };
 use pillion_core::tool::{ErrorCode, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
@@ -140,8 +140,9 @@ impl Case {
         })
     }
 
-    fn results(&self) -> Vec<ToolResult> {
-        let results = self.said["results"].as_array().cloned().unwrap_or_default();
+    /// The results under that key of the case.
+    fn results(&self, key: &str) -> Vec<ToolResult> {
+        let results = self.said[key].as_array().cloned().unwrap_or_default();
         results
             .iter()
             .map(|result| {
@@ -265,8 +266,8 @@ fn h5_answers_are_read_and_go_back_with_their_results() {
         assert_eq!(answer.body, body, "{:?}", case.path);
         case.assert_answer(provider, &answer);
 
-        let results = case.results();
-        if !results.is_empty() {
+        let (results, permits) = (case.results("results"), case.results("permits"));
+        if !(results.is_empty() && permits.is_empty()) {
             let mut conversation = case.conversation(dialect);
             conversation
                 .messages
@@ -274,6 +275,9 @@ fn h5_answers_are_read_and_go_back_with_their_results() {
             conversation
                 .messages
                 .extend(format_results(provider, &results));
+            conversation
+                .messages
+                .extend(format_permits(provider, &permits));
             let request = case.request(dialect, &conversation, false);
             assert_file(&case.file("next_request.json"), &request["body"]);
         }

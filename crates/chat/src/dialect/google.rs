@@ -8,11 +8,13 @@ mod tests;
 
 use http::HeaderMap;
 use http::header::HeaderName;
-use pillion_core::provider::{Provider, format_tools, parse_tool_calls};
+use pillion_core::provider::{Provider, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
-use super::failure::unread;
-use super::request::{add_extra, json_headers, put_secret, segment, without_idle_members};
+use super::failure::{Failure, unread};
+use super::request::{
+    add_extra, json_headers, put, put_secret, segment, tools_of, without_idle_members,
+};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, Turn, Usage};
 
@@ -56,18 +58,16 @@ impl Dialect for Google {
 
     fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
         let mut body = Map::new();
-        if let Some(system) = &turn.conversation.system {
-            body.insert("systemInstruction".to_owned(), system.clone());
-        }
+        let system = turn.conversation.system.clone();
+        put(&mut body, "systemInstruction", system);
         let mut contents = turn.conversation.messages.clone();
         if wants_signatures(model) {
             contents.iter_mut().for_each(sign);
         }
         body.insert("contents".to_owned(), Value::Array(contents));
-        if !turn.tools.is_empty() {
-            let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
-            body.insert("tools".to_owned(), json!([{"functionDeclarations": tools}]));
-        }
+        let tools = tools_of(turn, self.provider());
+        let tools = tools.map(|tools| json!([{"functionDeclarations": tools}]));
+        put(&mut body, "tools", tools);
         let config = generation_config(turn);
         if !config.is_empty() {
             body.insert("generationConfig".to_owned(), Value::Object(config));
@@ -85,24 +85,17 @@ impl Dialect for Google {
         Box::<stream::ContentStream>::default()
     }
 
-    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        failure::of(Some(status), &body)
+    fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
+        failure::reported(body)
     }
 }
 
 fn generation_config(turn: &Turn<'_>) -> Map<String, Value> {
     let options = turn.options;
     let mut config = Map::new();
-    if let Some(temperature) = options.temperature {
-        config.insert("temperature".to_owned(), json!(temperature));
-    }
-    if let Some(top_p) = options.top_p {
-        config.insert("topP".to_owned(), json!(top_p));
-    }
-    if let Some(tokens) = options.max_output_tokens {
-        config.insert("maxOutputTokens".to_owned(), json!(tokens));
-    }
+    put(&mut config, "temperature", options.temperature);
+    put(&mut config, "topP", options.top_p);
+    put(&mut config, "maxOutputTokens", options.max_output_tokens);
     if !options.stop.is_empty() {
         config.insert("stopSequences".to_owned(), json!(options.stop));
     }
@@ -137,7 +130,7 @@ fn sign(content: &mut Value) {
 /// Reads a whole response.
 fn read_answer(body: Value) -> Result<Answer, ModelError> {
     if failure::is_error(&body) {
-        return Err(failure::of(None, &body));
+        return Err(failure::reported(&body).into_error(Provider::Google));
     }
     let calls = parse_tool_calls(Provider::Google, &body).map_err(|error| unread(&error))?;
     Ok(Answer {

@@ -122,13 +122,8 @@ impl Dialect for OpenAiChat {
         Box::<stream::ChunkStream>::default()
     }
 
-    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        Failure {
-            status: Some(status),
-            ..reported(&body)
-        }
-        .into_error(Provider::OpenAiChat)
+    fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
+        reported(body)
     }
 }
 
@@ -225,6 +220,7 @@ fn reported(body: &Value) -> Failure<'_> {
     let status = error["code"].as_u64().or_else(|| error["status"].as_u64());
     Failure {
         status: None,
+        retry_after: None,
         kind: kinds.filter_map(kind).next().or_else(|| {
             status
                 .and_then(|status| u16::try_from(status).ok())

@@ -9,11 +9,11 @@ mod stream;
 mod tests;
 
 use http::HeaderMap;
-use pillion_core::provider::{Provider, assistant_text, format_tools, parse_tool_calls};
+use pillion_core::provider::{Provider, assistant_text, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, of_status, unread};
-use super::request::{add_extra, json_headers, put_bearer, without_idle_members};
+use super::request::{add_extra, json_headers, put, put_bearer, tools_of, without_idle_members};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
 
@@ -46,23 +46,12 @@ impl Dialect for OpenAiResponses {
         let options = turn.options;
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(model));
-        if let Some(instructions) = &turn.conversation.system {
-            body.insert("instructions".to_owned(), instructions.clone());
-        }
+        put(&mut body, "instructions", turn.conversation.system.clone());
         body.insert("input".to_owned(), json!(turn.conversation.messages));
-        if !turn.tools.is_empty() {
-            let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
-            body.insert("tools".to_owned(), json!(tools));
-        }
-        if let Some(temperature) = options.temperature {
-            body.insert("temperature".to_owned(), json!(temperature));
-        }
-        if let Some(top_p) = options.top_p {
-            body.insert("top_p".to_owned(), json!(top_p));
-        }
-        if let Some(tokens) = options.max_output_tokens {
-            body.insert("max_output_tokens".to_owned(), json!(tokens));
-        }
+        put(&mut body, "tools", tools_of(turn, self.provider()));
+        put(&mut body, "temperature", options.temperature);
+        put(&mut body, "top_p", options.top_p);
+        put(&mut body, "max_output_tokens", options.max_output_tokens);
         body.insert("store".to_owned(), json!(false));
         if is_reasoning_model(model) {
             body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
@@ -81,13 +70,8 @@ impl Dialect for OpenAiResponses {
         Box::<stream::ResponseStream>::default()
     }
 
-    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        Failure {
-            status: Some(status),
-            ..reported(&body)
-        }
-        .into_error(self.provider())
+    fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
+        reported(body)
     }
 }
 
@@ -203,5 +187,6 @@ fn failure_of(error: &Value) -> Failure<'_> {
         // The code says more than the type.
         kind: word("code").or_else(|| word("type")),
         message,
+        retry_after: None,
     }
 }

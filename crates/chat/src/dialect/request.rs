@@ -2,9 +2,10 @@
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use pillion_core::provider::{Provider, format_tools};
 use serde_json::{Map, Value};
 
-use crate::{ModelError, ModelErrorKind};
+use crate::{ModelError, ModelErrorKind, Turn};
 
 /// Lists that `extra` adds to; everything else in it stands in for what is there.
 const ADDED_TO: [&str; 3] = ["tools", "include", "mcp_servers"];
@@ -65,6 +66,19 @@ pub(super) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value
             }
         }
     }
+}
+
+/// Puts in what is said, and nothing where nothing is.
+pub(super) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        body.insert(key.to_owned(), value.into());
+    }
+}
+
+/// The tools of a turn in the provider's form; none where it has none.
+pub(super) fn tools_of(turn: &Turn<'_>, provider: Provider) -> Option<Vec<Value>> {
+    let tools = turn.tools.iter().map(AsRef::as_ref);
+    (!turn.tools.is_empty()).then(|| format_tools(provider, tools))
 }
 
 /// Takes out what is said of tools where there are none: the providers refuse that.

@@ -12,6 +12,9 @@ pub(crate) struct Round(pub(crate) Vec<RoundCall>);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundCall {
     pub(crate) call: ToolCall,
+    /// Whether the provider makes the call by itself, and only wants to be allowed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) is_native: bool,
     pub(crate) progress: Progress,
 }
 
@@ -34,14 +37,35 @@ impl Round {
         self.0.iter().filter_map(RoundCall::waiting).collect()
     }
 
-    /// The results in the order of the calls, if all are there.
-    pub(crate) fn results(&self) -> Option<Vec<ToolResult>> {
-        let results = self.0.iter().map(|call| match &call.progress {
-            Progress::Ended(result) => Some(ToolResult::clone(result)),
-            Progress::Due | Progress::Begun | Progress::Waiting(_) => None,
-        });
-        results.collect()
+    /// The results, if all are there.
+    pub(crate) fn results(&self) -> Option<Results> {
+        let mut results = Results::default();
+        for call in &self.0 {
+            let Progress::Ended(result) = &call.progress else {
+                return None;
+            };
+            let of_its_kind = match call.is_native {
+                true => &mut results.permits,
+                false => &mut results.calls,
+            };
+            of_its_kind.push(ToolResult::clone(result));
+        }
+        Some(results)
     }
+}
+
+/// What came of the calls of a round, each in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    /// Of those that were run.
+    pub(crate) calls: Vec<ToolResult>,
+    /// Of those that the provider wanted to be allowed.
+    pub(crate) permits: Vec<ToolResult>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl RoundCall {

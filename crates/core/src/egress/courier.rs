@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, Response};
 use url::Url;
 
-use super::{EgressClient, EgressError, EgressPolicy, Purpose, Trust, root_cause};
+use super::{EgressPolicy, HttpClient, HttpError, HttpRequest, Purpose, Trust};
 
 /// Longest answer that is read, in bytes; the rest is left.
 const LONGEST_ANSWER: usize = 64 * 1024;
@@ -13,23 +13,9 @@ const LONGEST_ANSWER: usize = 64 * 1024;
 /// Cheap to clone; clones share the connections.
 #[derive(Clone)]
 pub struct Courier {
-    client: EgressClient,
+    client: HttpClient,
     url: Url,
-}
-
-/// Why a body did not arrive, or no answer came. No text holds more of the URL than its host.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CourierError {
-    /// The URL may not be requested.
-    #[error(transparent)]
-    Refused(#[from] EgressError),
-    /// The system's certificates cannot be read.
-    #[error("no HTTP client: {0}")]
-    Client(#[source] reqwest::Error),
-    /// The request failed, or its answer broke off.
-    #[error("{}", text_of(.0))]
-    Failed(#[source] reqwest::Error),
+    timeout: Duration,
 }
 
 impl Courier {
@@ -37,8 +23,8 @@ impl Courier {
     /// no longer than `timeout`.
     ///
     /// # Errors
-    /// [`CourierError::Refused`], [`CourierError::Client`].
-    pub fn new(url: Url, timeout: Duration) -> Result<Self, CourierError> {
+    /// [`HttpError::Refused`], [`HttpError::Client`].
+    pub fn new(url: Url, timeout: Duration) -> Result<Self, HttpError> {
         let mut policy = EgressPolicy::default();
         policy.allow_http_to(&url);
         policy.check_url(&url)?;
@@ -48,35 +34,40 @@ impl Courier {
         };
         let purpose = Purpose {
             redirects: false,
-            timeout: Some(timeout),
             ..Purpose::server(trust)
         };
-        let client = EgressClient::new(&policy, purpose).map_err(CourierError::Client)?;
-        Ok(Self { client, url })
+        Ok(Self {
+            client: HttpClient::for_purpose(&policy, purpose)?,
+            url,
+            timeout,
+        })
     }
 
     /// Sends one body (POST) and reads the answer, up to 64 KiB of it.
     ///
     /// # Errors
-    /// [`CourierError`]. An answer of any status is none.
+    /// [`HttpError`]. An answer of any status is none.
     pub async fn post(
         &self,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Bytes>, CourierError> {
-        let request = self.client.request(Method::POST, &self.url, headers)?;
-        let sent = request.body(body).send().await;
-        let mut answer = sent.map_err(CourierError::Failed)?;
+    ) -> Result<Response<Bytes>, HttpError> {
+        let request = HttpRequest {
+            headers,
+            ..HttpRequest::post(self.url.clone(), body)
+        };
+        let mut answer = self.client.send(request, self.timeout).await?;
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = answer.status();
+        *response.headers_mut() = answer.headers().clone();
         let mut read = BytesMut::new();
         while read.len() < LONGEST_ANSWER {
-            match answer.chunk().await.map_err(CourierError::Failed)? {
+            match answer.chunk().await? {
                 Some(chunk) => read.extend_from_slice(&chunk),
                 None => break,
             }
         }
-        let mut response = Response::new(read.freeze());
-        *response.status_mut() = answer.status();
-        *response.headers_mut() = std::mem::take(answer.headers_mut());
+        *response.body_mut() = read.freeze();
         Ok(response)
     }
 }
@@ -86,11 +77,4 @@ impl std::fmt::Debug for Courier {
         let host = self.url.host_str();
         f.debug_struct("Courier").field("host", &host).finish()
     }
-}
-
-fn text_of(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return "no answer in time".to_owned();
-    }
-    root_cause(error)
 }

@@ -81,7 +81,11 @@ impl HttpClient {
     /// # Errors
     /// [`HttpError::Client`].
     pub fn new(policy: &EgressPolicy) -> Result<Self, HttpError> {
-        let client = EgressClient::new(policy, Purpose::server(Trust::System))
+        Self::for_purpose(policy, Purpose::server(Trust::System))
+    }
+
+    pub(super) fn for_purpose(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, HttpError> {
+        let client = EgressClient::new(policy, purpose)
             .map_err(|error| HttpError::Client(root_cause(&error)))?;
         Ok(Self { client })
     }

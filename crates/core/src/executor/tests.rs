@@ -88,6 +88,44 @@ async fn l1_a_callers_own_tools_are_there_for_that_caller_alone() {
 }
 
 #[tokio::test]
+async fn g3_a_stand_in_runs_in_a_tools_place_under_its_limits_and_rules() {
+    let mut config = ExecutorConfig::default();
+    let limits = &mut config.rate_limits;
+    limits.tools.insert(
+        "add".to_owned(),
+        RateWindows {
+            per_minute: Some(1),
+            ..RateWindows::default()
+        },
+    );
+    let executor = Executor::new(registry(), config);
+    let add = executor.find("add").unwrap();
+    let stand_in = FnTool::new(add.definition().clone(), |_, _| async {
+        Ok(ToolOutput::text("may run"))
+    });
+    let stand_in = RegisteredTool::new(Arc::new(stand_in)).unwrap();
+    let tools = OwnTools::from_iter([(add.name().clone(), Arc::new(stand_in))]);
+    let standing_in = executor.with_stand_ins(Arc::new(tools));
+    let context = CallContext::for_user("alice");
+    let add = |arguments: Value| call("c", "add", arguments);
+    // The arguments are checked as the tool's own are.
+    let wrong = standing_in
+        .execute_one(add(json!({"a": 1})), &context)
+        .await;
+    assert_eq!(wrong.error_code, Some(ErrorCode::InvalidInput));
+    let sum = json!({"a": 1, "b": 1});
+    let run = standing_in.execute_one(add(sum.clone()), &context).await;
+    assert_eq!(run.result, json!("may run"));
+    // Both count towards one limit.
+    let run = executor.execute_one(add(sum), &context).await;
+    assert_eq!(run.error_code, Some(ErrorCode::RateLimited));
+    let who = standing_in
+        .execute_one(call("c", "who", json!({})), &context)
+        .await;
+    assert_eq!(who.result, json!(["alice", "c"]));
+}
+
+#[tokio::test]
 async fn c1_one_failure_never_affects_siblings() {
     let executor = Executor::new(registry(), ExecutorConfig::default());
     let calls = || {

@@ -1,4 +1,5 @@
-use serde_json::{Value, json};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value, json};
 
 use super::Provider;
 use crate::tool::JsonObject;
@@ -7,13 +8,12 @@ use crate::tool::JsonObject;
 /// OpenAI's Responses (H1), or what Anthropic calls its MCP connector. Its tools then run at the provider and never come here as calls.
 ///
 /// ```
-/// use pillion_core::provider::NativeMcpServer;
+/// use pillion_core::provider::{NativeApproval, NativeMcpServer};
 /// use serde_json::json;
 /// let dmcp = NativeMcpServer {
-///     label: "dmcp".into(),
 ///     description: Some("Rolls dice".into()),
-///     url: "https://dmcp-server.deno.dev/sse".into(),
-///     require_approval: "never".into(),
+///     require_approval: NativeApproval::Never,
+///     ..NativeMcpServer::new("dmcp", "https://dmcp-server.deno.dev/sse")
 /// };
 /// assert_eq!(dmcp.to_tool(), json!({
 ///     "type": "mcp",
@@ -23,7 +23,7 @@ use crate::tool::JsonObject;
 ///     "require_approval": "never",
 /// }));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct NativeMcpServer {
     /// The name under which the model and the calls know the server.
     pub label: String,
@@ -31,12 +31,43 @@ pub struct NativeMcpServer {
     pub description: Option<String>,
     /// The server's URL; the provider must be able to reach it.
     pub url: String,
-    /// `always` or `never`.
-    pub require_approval: String,
+    /// Which calls the provider asks about before it makes them. Default all.
+    pub require_approval: NativeApproval,
+    /// The only tools of the server that the model may call, in the server's words. None for all.
+    pub allowed_tools: Option<Vec<String>>,
+    /// What the provider says to the server as its bearer token. It is handed to the provider.
+    pub token: Option<SecretString>,
+}
+
+/// Which calls a provider asks about before it makes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum NativeApproval {
+    /// None.
+    Never,
+    /// All.
+    #[default]
+    Always,
+    /// All but those of these tools.
+    Except(Vec<String>),
 }
 
 impl NativeMcpServer {
-    /// The entry of `tools`; `server_description` is left out when there is none.
+    /// A server without description and token, of which all tools may be called, and each call
+    /// is asked about.
+    #[must_use]
+    pub fn new(label: impl Into<String>, url: impl Into<String>) -> Self {
+        Self {
+            label: label.into(),
+            description: None,
+            url: url.into(),
+            require_approval: NativeApproval::Always,
+            allowed_tools: None,
+            token: None,
+        }
+    }
+
+    /// The entry of `tools`; members that say nothing are left out. The token, if there is one,
+    /// stands in it.
     #[must_use]
     pub fn to_tool(&self) -> Value {
         let mut tool = json!({"type": "mcp", "server_label": self.label});
@@ -44,41 +75,45 @@ impl NativeMcpServer {
             tool["server_description"] = json!(description);
         }
         tool["server_url"] = json!(self.url);
-        tool["require_approval"] = json!(self.require_approval);
+        if let Some(token) = &self.token {
+            tool["authorization"] = json!(token.expose_secret());
+        }
+        if let Some(names) = &self.allowed_tools {
+            tool["allowed_tools"] = json!(names);
+        }
+        tool["require_approval"] = match &self.require_approval {
+            NativeApproval::Never => json!("never"),
+            NativeApproval::Always => json!("always"),
+            NativeApproval::Except(names) => json!({"never": {"tool_names": names}}),
+        };
         tool
     }
 
     /// The members of a request with which `provider` calls the server; they are lists, which grow
     /// with further servers. None where it does not call servers, or not as asked for: Anthropic asks
-    /// nobody before it calls a tool.
+    /// nobody before it calls a tool. The token, if there is one, stands in them.
     ///
     /// ```
-    /// use pillion_core::provider::{NativeMcpServer, Provider};
+    /// use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
     /// use serde_json::{Value, json};
     /// let dmcp = NativeMcpServer {
-    ///     label: "dmcp".into(),
-    ///     description: None,
-    ///     url: "https://dmcp.example/mcp".into(),
-    ///     require_approval: "never".into(),
+    ///     require_approval: NativeApproval::Never,
+    ///     ..NativeMcpServer::new("dmcp", "https://dmcp.example/mcp")
     /// };
     /// assert_eq!(dmcp.to_members(Provider::Anthropic).map(Value::Object), Some(json!({
     ///     "mcp_servers": [{"type": "url", "name": "dmcp", "url": "https://dmcp.example/mcp"}],
     ///     "tools": [{"type": "mcp_toolset", "mcp_server_name": "dmcp"}],
     /// })));
-    /// assert_eq!(dmcp.to_members(Provider::Google), None);
+    /// assert_eq!(dmcp.to_members(Provider::Google).map(Value::Object), None);
     /// ```
     #[must_use]
     pub fn to_members(&self, provider: Provider) -> Option<JsonObject> {
         let members = match provider {
             Provider::OpenAiResponses => vec![("tools", json!([self.to_tool()]))],
-            Provider::Anthropic if self.require_approval == "never" => {
-                let server = json!({"type": "url", "name": self.label, "url": self.url});
-                let toolset = json!({"type": "mcp_toolset", "mcp_server_name": self.label});
-                vec![
-                    ("mcp_servers", json!([server])),
-                    ("tools", json!([toolset])),
-                ]
-            }
+            Provider::Anthropic if self.require_approval == NativeApproval::Never => vec![
+                ("mcp_servers", json!([self.to_connection()])),
+                ("tools", json!([self.to_toolset()])),
+            ],
             Provider::Anthropic | Provider::OpenAiChat | Provider::Google => return None,
         };
         let members = members.into_iter();
@@ -88,6 +123,28 @@ impl NativeMcpServer {
                 .collect(),
         )
     }
+
+    /// Anthropic's entry of `mcp_servers`.
+    fn to_connection(&self) -> Value {
+        let mut server = json!({"type": "url", "name": self.label, "url": self.url});
+        if let Some(token) = &self.token {
+            server["authorization_token"] = json!(token.expose_secret());
+        }
+        server
+    }
+
+    /// Anthropic's entry of `tools` that belongs to it.
+    fn to_toolset(&self) -> Value {
+        let mut toolset = json!({"type": "mcp_toolset", "mcp_server_name": self.label});
+        if let Some(names) = &self.allowed_tools {
+            let enabled = names
+                .iter()
+                .map(|name| (name.clone(), json!({"enabled": true})));
+            toolset["default_config"] = json!({"enabled": false});
+            toolset["configs"] = Value::Object(enabled.collect::<Map<_, _>>());
+        }
+        toolset
+    }
 }
 
 #[cfg(test)]
@@ -96,12 +153,7 @@ mod tests {
 
     #[test]
     fn h1_a_native_mcp_server_needs_no_description() {
-        let server = NativeMcpServer {
-            label: "dmcp".to_owned(),
-            description: None,
-            url: "https://dmcp.example/mcp".to_owned(),
-            require_approval: "always".to_owned(),
-        };
+        let server = NativeMcpServer::new("dmcp", "https://dmcp.example/mcp");
         assert_eq!(
             server.to_tool(),
             json!({"type": "mcp", "server_label": "dmcp",
@@ -112,5 +164,40 @@ mod tests {
         // Nobody could be asked there.
         assert_eq!(server.to_members(Provider::Anthropic), None);
         assert_eq!(server.to_members(Provider::OpenAiChat), None);
+    }
+
+    #[test]
+    fn h1_a_native_mcp_server_may_be_held_to_some_of_its_tools() {
+        let server = NativeMcpServer {
+            allowed_tools: Some(vec!["roll".to_owned(), "wipe".to_owned()]),
+            require_approval: NativeApproval::Except(vec!["roll".to_owned()]),
+            token: Some("s3cret".into()),
+            ..NativeMcpServer::new("dmcp", "https://dmcp.example/mcp")
+        };
+        assert_eq!(
+            server.to_tool(),
+            json!({"type": "mcp", "server_label": "dmcp",
+                   "server_url": "https://dmcp.example/mcp",
+                   "authorization": "s3cret",
+                   "allowed_tools": ["roll", "wipe"],
+                   "require_approval": {"never": {"tool_names": ["roll"]}}})
+        );
+        assert_eq!(server.to_members(Provider::Anthropic), None);
+        let server = NativeMcpServer {
+            allowed_tools: Some(vec!["roll".to_owned()]),
+            require_approval: NativeApproval::Never,
+            ..server
+        };
+        assert_eq!(
+            server.to_members(Provider::Anthropic).map(Value::Object),
+            Some(json!({
+                "mcp_servers": [{"type": "url", "name": "dmcp", "url": "https://dmcp.example/mcp",
+                                 "authorization_token": "s3cret"}],
+                "tools": [{"type": "mcp_toolset", "mcp_server_name": "dmcp",
+                           "default_config": {"enabled": false},
+                           "configs": {"roll": {"enabled": true}}}],
+            }))
+        );
+        assert!(!format!("{server:?}").contains("s3cret"));
     }
 }

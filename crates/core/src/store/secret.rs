@@ -16,6 +16,8 @@ pub enum SecretKind {
     UserCredential,
     /// The key of a provider of language models.
     ProviderKey,
+    /// The key of a service that a built-in tool asks.
+    ToolKey,
     /// What a key is known by: opens with the right one alone.
     KeyCheck,
 }
@@ -29,6 +31,7 @@ impl SecretKind {
             Self::Credential => "credential",
             Self::UserCredential => "user_credential",
             Self::ProviderKey => "provider_key",
+            Self::ToolKey => "tool_key",
             Self::KeyCheck => "key_check",
         }
     }
@@ -41,6 +44,7 @@ impl SecretKind {
             Self::Credential,
             Self::UserCredential,
             Self::ProviderKey,
+            Self::ToolKey,
             Self::KeyCheck,
         ];
         all.into_iter().find(|kind| kind.as_str() == name)

@@ -12,7 +12,7 @@ use super::BenchError;
 /// What the load says over TCP.
 pub(super) const TOKEN: &str = "pillion-benchmark-token-0123456789abcdef";
 
-/// `pillion serve` with one upstream server, for as long as this lives.
+/// `pillion serve`, for as long as this lives.
 pub(super) struct Gateway {
     child: Child,
     directory: TempDir,
@@ -20,7 +20,8 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) async fn start(upstream: &str) -> Result<Self, BenchError> {
+    /// Starts it with what is measured beside sockets and store.
+    pub(super) async fn start(configured: &str) -> Result<Self, BenchError> {
         let directory = tempfile::tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let root = directory.path().display();
@@ -28,9 +29,7 @@ impl Gateway {
             "[socket]\npath = '{root}/pillion.sock'\n\
              [tcp]\nlisten = '127.0.0.1:{port}'\ntokens_env = 'BENCH_TOKENS'\n\
              [executor]\nmax_concurrent = 64\n\
-             [store]\nlocation = '{root}/pillion.db'\n\
-             [[mcp_servers]]\nlabel = 'bench'\nurl = '{upstream}'\n\
-             transport = 'streamable_http'\nprotocol_version = '2025-11-25'\n"
+             [store]\nlocation = '{root}/pillion.db'\n{configured}"
         );
         let path = directory.path().join("pillion.toml");
         fs::write(&path, configuration)?;

@@ -50,7 +50,12 @@ fn main() -> Result<(), BenchError> {
         .enable_all()
         .build()?;
     let server = ServerProcess::start()?;
-    let gateway = runtime.block_on(Gateway::start(&server.url()))?;
+    let upstream = format!(
+        "[[mcp_servers]]\nlabel = 'bench'\nurl = '{}'\n\
+         transport = 'streamable_http'\nprotocol_version = '2025-11-25'\n",
+        server.url()
+    );
+    let gateway = runtime.block_on(Gateway::start(&upstream))?;
     println!("Memory, idle: {:.1} MiB", gateway.resident_mib()?);
     let number = arguments.iter().position(|argument| argument == "--calls");
     match number.and_then(|at| arguments.get(at + 1)) {

@@ -22,9 +22,25 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "check",
+        &[
+            "pillion check --config /etc/pillion/pillion.toml",
+            "pillion check",
+        ],
+    ),
+    (
         "tools",
         &["pillion tools list", "pillion tools call get_time"],
     ),
+    (
+        "tools keys",
+        &["pillion tools keys", "pillion tools keys --json"],
+    ),
+    (
+        "tools set-key",
+        &["pillion tools set-key web_search < key.txt"],
+    ),
+    ("tools remove-key", &["pillion tools remove-key web_search"]),
     (
         "tools list",
         &[

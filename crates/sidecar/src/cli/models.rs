@@ -110,7 +110,12 @@ fn tool_row(tool: &ModelTool) -> [String; 4] {
     [
         tool.name.clone(),
         tool.server.clone().unwrap_or_else(|| "-".to_owned()),
-        if tool.visible { "yes" } else { "no" }.to_owned(),
+        match (tool.visible, tool.native) {
+            (true, true) => "yes, its provider calls it",
+            (true, false) => "yes",
+            (false, _) => "no",
+        }
+        .to_owned(),
         tool.reason.clone().unwrap_or_default(),
     ]
 }

@@ -62,17 +62,7 @@ impl Providers {
                 }
             }
             Command::SetKey(Named { name }) => {
-                // Not on the command line, where every process of the machine could read it.
-                let mut key = Zeroizing::new(String::new());
-                let input = std::io::stdin().lock().take(LONGEST);
-                { input }
-                    .read_to_string(&mut key)
-                    .map_err(CliError::Input)?;
-                let input = ProviderKeyInput {
-                    key: key.trim().to_owned(),
-                };
-                let body = serde_json::to_vec(&input).map(Zeroizing::new);
-                raw.set_provider_key(&name, &body.map_err(CliError::Answer)?)?;
+                raw.set_provider_key(&name, &key_from_input()?)?;
                 print(&format!("the vault has the key of {name}"))?;
             }
             Command::RemoveKey(Named { name }) => {
@@ -82,6 +72,19 @@ impl Providers {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The body that sets the key which standard input has: not on the command line, where every process of
+/// the machine could read it.
+pub(super) fn key_from_input() -> Result<Zeroizing<Vec<u8>>, CliError> {
+    let mut key = Zeroizing::new(String::new());
+    let mut input = std::io::stdin().lock().take(LONGEST);
+    input.read_to_string(&mut key).map_err(CliError::Input)?;
+    let input = ProviderKeyInput {
+        key: key.trim().to_owned(),
+    };
+    let body = serde_json::to_vec(&input).map(Zeroizing::new);
+    body.map_err(CliError::Answer)
 }
 
 fn row(provider: &ProviderEntry) -> [String; 4] {

@@ -1,4 +1,5 @@
 mod call;
+mod keys;
 mod list;
 mod schemas;
 mod show;
@@ -32,6 +33,12 @@ enum Command {
     Schemas(schemas::Schemas),
     /// Calls a tool and prints its result
     Call(call::Call),
+    /// Lists the built-in tools whose service wants a key, and where that is
+    Keys(keys::Keys),
+    /// Puts the key of a tool's service, which standard input has, into the vault
+    SetKey(keys::Named),
+    /// Takes the key of a tool's service out of the vault
+    RemoveKey(keys::Named),
 }
 
 impl Tools {
@@ -47,6 +54,9 @@ impl Tools {
             Command::Show(show) => show.apply(&client),
             Command::Schemas(schemas) => schemas.apply(&client),
             Command::Call(call) => call.apply(&client),
+            Command::Keys(keys) => keys.apply(&client),
+            Command::SetKey(named) => named.set(&client),
+            Command::RemoveKey(named) => named.remove(&client),
         }
     }
 }

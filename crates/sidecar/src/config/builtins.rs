@@ -1,6 +1,7 @@
 //! `[tools.get_weather]` and `[tools.web_search]`: who is asked, beyond what every tool has in
 //! [`ToolSection`](super::ToolSection).
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -32,6 +33,19 @@ pub struct BuiltinTools {
     pub get_weather: Option<WeatherSettings>,
     /// None where the tool is not to be there at all.
     pub web_search: Option<SearchSettings>,
+    /// The keys that their services want. One that is in the vault is empty in the settings above.
+    pub keys: Vec<ServiceKey>,
+}
+
+/// The key that a tool's service wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceKey {
+    /// The tool.
+    pub tool: &'static str,
+    /// The service, as `provider` names it.
+    pub service: &'static str,
+    /// Whether the vault has it, or is to have it; a variable does where not.
+    pub is_in_vault: bool,
 }
 
 /// Without any key: Open-Meteo, and nobody who searches.
@@ -40,6 +54,7 @@ impl Default for BuiltinTools {
         Self {
             get_weather: Some(WeatherSettings::default()),
             web_search: Some(SearchSettings::default()),
+            keys: Vec::new(),
         }
     }
 }
@@ -153,19 +168,27 @@ fn path_of(tool: &str) -> KeyPath {
 }
 
 impl BuiltinKeys {
-    /// The settings, with the keys that the variables hold.
+    /// The settings, with the keys that the variables hold. Where there is a vault, it may have those
+    /// that no variable does.
     pub(super) fn resolve(
         self,
         tools: &BTreeMap<String, ToolSection>,
         variables: &Variables,
+        has_vault: bool,
     ) -> Result<BuiltinTools, Fault> {
+        let known = Known {
+            variables,
+            has_vault,
+            keys: RefCell::default(),
+        };
         let timeout = |name: &str| tools.get(name).and_then(|tool| tool.timeout);
         let [weather, search] = NAMES;
         let weather_timeout = timeout(weather).unwrap_or(TIMEOUT);
         let search_timeout = timeout(search).unwrap_or(TIMEOUT);
         Ok(BuiltinTools {
-            get_weather: self.weather.resolve(weather_timeout, variables)?,
-            web_search: self.search.resolve(search_timeout, variables)?,
+            get_weather: self.weather.resolve(weather_timeout, &known)?,
+            web_search: self.search.resolve(search_timeout, &known)?,
+            keys: known.keys.into_inner(),
         })
     }
 }
@@ -174,12 +197,13 @@ impl WeatherKeys {
     fn resolve(
         self,
         timeout: Duration,
-        variables: &Variables,
+        known: &Known<'_>,
     ) -> Result<Option<WeatherSettings>, Fault> {
         let secrets = Secrets {
+            tool: NAMES[0],
             path: path_of(NAMES[0]),
             named: self.api_key_env,
-            variables,
+            known,
         };
         let usual = "OPENWEATHER_API_KEY";
         let provider = match self.provider {
@@ -189,11 +213,14 @@ impl WeatherKeys {
                 api_key: secrets.named()?,
             },
             Some(WeatherName::OpenWeatherMap) => WeatherProvider::OpenWeatherMap {
-                api_key: secrets.wanted(usual)?,
+                api_key: secrets.wanted("openweathermap", usual)?,
             },
             None if secrets.is_named() => return Err(secrets.whose()),
             None => match secrets.variable(usual) {
-                Some(api_key) => WeatherProvider::OpenWeatherMap { api_key },
+                Some(api_key) => {
+                    secrets.note("openweathermap", false);
+                    WeatherProvider::OpenWeatherMap { api_key }
+                }
                 None => WeatherProvider::OpenMeteo { api_key: None },
             },
         };
@@ -215,16 +242,17 @@ impl SearchKeys {
     fn resolve(
         self,
         timeout: Duration,
-        variables: &Variables,
+        known: &Known<'_>,
     ) -> Result<Option<SearchSettings>, Fault> {
         let secrets = Secrets {
+            tool: NAMES[1],
             path: path_of(NAMES[1]),
             named: self.api_key_env,
-            variables,
+            known,
         };
         let (usual, usual_cx) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
         let base_url = self.base_url.map(|url| url.0);
-        let cx = self.cx.or_else(|| text_of(variables, usual_cx));
+        let cx = self.cx.or_else(|| text_of(known.variables, usual_cx));
         let provider = match self.provider {
             Some(SearchName::None) => return Ok(None),
             Some(SearchName::Mock) => Some(SearchProvider::Mock),
@@ -232,11 +260,11 @@ impl SearchKeys {
                 let Some(engine) = cx else {
                     return Err(secrets.lacks("cx", &format!("set it, or {usual_cx}")));
                 };
-                let api_key = secrets.wanted(usual)?;
+                let api_key = secrets.wanted("google", usual)?;
                 Some(SearchProvider::Google { api_key, engine })
             }
             Some(SearchName::Brave) => Some(SearchProvider::Brave {
-                api_key: secrets.wanted("BRAVE_SEARCH_API_KEY")?,
+                api_key: secrets.wanted("brave", "BRAVE_SEARCH_API_KEY")?,
             }),
             Some(SearchName::SearXng) => {
                 let Some(base_url) = base_url.clone() else {
@@ -247,7 +275,10 @@ impl SearchKeys {
             None if secrets.is_named() => return Err(secrets.whose()),
             None => {
                 let both = secrets.variable(usual).zip(cx);
-                both.map(|(api_key, engine)| SearchProvider::Google { api_key, engine })
+                both.map(|(api_key, engine)| {
+                    secrets.note("google", false);
+                    SearchProvider::Google { api_key, engine }
+                })
             }
         };
         Ok(Some(SearchSettings {
@@ -259,13 +290,21 @@ impl SearchKeys {
     }
 }
 
+/// What there is to take keys from, and which were asked for.
+struct Known<'a> {
+    variables: &'a Variables,
+    has_vault: bool,
+    keys: RefCell<Vec<ServiceKey>>,
+}
+
 /// Where a tool's key comes from.
 struct Secrets<'a> {
+    tool: &'static str,
     /// The tool's section.
     path: KeyPath,
     /// `api_key_env`.
     named: Option<Value>,
-    variables: &'a Variables,
+    known: &'a Known<'a>,
 }
 
 impl Secrets<'_> {
@@ -279,21 +318,39 @@ impl Secrets<'_> {
             return Ok(None);
         };
         let path = self.path.join_name("api_key_env");
-        let key = servers::value_of(Some(name.clone()), &path, self.variables)?;
+        let key = servers::value_of(Some(name.clone()), &path, self.known.variables)?;
         Ok(Some(key.into()))
     }
 
-    /// That one, or else the one in the variable of that name.
-    fn wanted(&self, usual: &str) -> Result<SecretString, Fault> {
-        if let Some(key) = self.named()? {
-            return Ok(key);
+    /// That one, or else the one in the variable of that name, or else an empty one for that which the vault
+    /// has.
+    fn wanted(&self, service: &'static str, usual: &str) -> Result<SecretString, Fault> {
+        let key = match self.named()? {
+            Some(key) => Some(key),
+            None => self.variable(usual),
+        };
+        self.note(service, key.is_none());
+        match key {
+            Some(key) => Ok(key),
+            None if self.known.has_vault => Ok(SecretString::default()),
+            None => {
+                let message = format!("needs {usual}, or api_key_env; or a vault that has the key");
+                Err(self.lacks("provider", &message))
+            }
         }
-        let key = self.variable(usual);
-        key.ok_or_else(|| self.lacks("provider", &format!("needs {usual}, or api_key_env")))
+    }
+
+    /// Notes that the tool's service wants a key.
+    fn note(&self, service: &'static str, is_in_vault: bool) {
+        self.known.keys.borrow_mut().push(ServiceKey {
+            tool: self.tool,
+            service,
+            is_in_vault,
+        });
     }
 
     fn variable(&self, name: &str) -> Option<SecretString> {
-        text_of(self.variables, name).map(SecretString::from)
+        text_of(self.known.variables, name).map(SecretString::from)
     }
 
     fn whose(&self) -> Fault {

@@ -5,13 +5,14 @@ use toml::Table;
 
 use super::builtins;
 use super::environment::{self, Origins};
+use super::models_file::ModelsFile;
 use super::servers::{self, Fault, Taken, Wanted};
 use super::{Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate};
 
 /// A file's name and text, for errors to point into.
-struct Source<'a> {
-    name: &'a str,
-    text: &'a str,
+pub(super) struct Source<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
 }
 
 impl Config {
@@ -109,11 +110,20 @@ fn read(
     let mut table = parse(source)?;
     let variables: Vec<_> = variables.into_iter().collect();
     let origins = environment::overlay(&mut table, variables.iter().cloned())?;
+    let mut blame = Blame {
+        source,
+        origins,
+        models: None,
+    };
+    blame.models = match wanted {
+        Wanted::All => ModelsFile::take(&mut table, &blame)?,
+        Wanted::Labelled(_) => ModelsFile::leave_out(&mut table),
+    };
     let named = variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let named = named.collect();
-    let blamed = |fault: Fault| blame(source, &origins, fault.key, &fault.message);
+    let blamed = |fault: Fault| blame.on(fault.key, &fault.message);
     let taken = servers::take(&mut table, &named, wanted).map_err(blamed)?;
     let declared = match wanted {
         Wanted::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,
@@ -125,11 +135,16 @@ fn read(
     let builtins = builtins::take(&mut table).map_err(blamed)?;
     let mut config: Config = serde_path_to_error::deserialize(table).map_err(|error| {
         let key = KeyPath::from(error.path());
-        blame(source, &origins, key, error.into_inner().message())
+        blame.on(key, error.into_inner().message())
     })?;
     if matches!(wanted, Wanted::All) {
-        let resolved = builtins.resolve(&config.tools, &named);
+        let resolved = builtins.resolve(&config.tools, &named, config.vault.is_there());
         config.builtins = resolved.map_err(blamed)?;
+    }
+    if matches!(wanted, Wanted::All)
+        && let Some((key, message)) = config.fault_of_models(&taken.servers)
+    {
+        return Err(blame.on(key, &message));
     }
     for (section, fault) in [
         ("socket", config.socket.fault()),
@@ -138,17 +153,15 @@ fn read(
     ] {
         if let Some((key, message)) = fault {
             let key = KeyPath::from_names([section, key]);
-            return Err(blame(source, &origins, key, message));
+            return Err(blame.on(key, message));
         }
     }
-    if let Some((key, message)) = config.fault_of_models() {
-        return Err(blame(source, &origins, key, &message));
-    }
     config.declared = declared;
+    config.models_file = blame.models.map(|file| file.path);
     Ok((config, taken))
 }
 
-fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
+pub(super) fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
     source.text.parse().map_err(|error: toml::de::Error| {
         let offset = error.span().map_or(0, |span| span.start);
         ConfigError::Syntax {
@@ -159,27 +172,41 @@ fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
     })
 }
 
-/// Says where the bad value came from: a variable that set the key or something around it,
-/// else the file.
-fn blame(source: &Source<'_>, origins: &Origins, key: KeyPath, message: &str) -> ConfigError {
-    let message = one_line(message);
-    let line = locate::line_of(source.text, &key);
-    let by_variable = origins.iter().find(|(set, _)| {
-        // A table that only a variable brought in is to blame on that variable.
-        key.starts_with(set) || (line.is_none() && set.starts_with(&key))
-    });
-    match by_variable {
-        Some((_, variable)) => ConfigError::Variable {
-            variable: variable.clone(),
-            key,
-            message,
-        },
-        None => ConfigError::FileValue {
-            file: source.name.to_owned(),
-            line: line.unwrap_or(1),
-            key,
-            message,
-        },
+/// Where bad values come from.
+pub(super) struct Blame<'a> {
+    pub(super) source: &'a Source<'a>,
+    origins: Origins,
+    models: Option<ModelsFile>,
+}
+
+impl Blame<'_> {
+    /// Says where a bad value came from: the models' own file, a variable that set the key or something
+    /// around it, or else the file.
+    pub(super) fn on(&self, key: KeyPath, message: &str) -> ConfigError {
+        let message = one_line(message);
+        if let Some(models) = &self.models
+            && let Some(key) = models.own_key(&key)
+        {
+            return models.error(key, message);
+        }
+        let line = locate::line_of(self.source.text, &key);
+        let by_variable = self.origins.iter().find(|(set, _)| {
+            // A table that only a variable brought in is to blame on that variable.
+            key.starts_with(set) || (line.is_none() && set.starts_with(&key))
+        });
+        match by_variable {
+            Some((_, variable)) => ConfigError::Variable {
+                variable: variable.clone(),
+                key,
+                message,
+            },
+            None => ConfigError::FileValue {
+                file: self.source.name.to_owned(),
+                line: line.unwrap_or(1),
+                key,
+                message,
+            },
+        }
     }
 }
 

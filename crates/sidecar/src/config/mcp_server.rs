@@ -7,7 +7,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::Table;
 
-use super::{CredentialPolicy, PinPolicy, RateLimitSection};
+use super::native::NativeKeys;
+use super::{CredentialPolicy, NativeSection, PinPolicy, RateLimitSection};
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
@@ -33,6 +34,8 @@ pub struct McpServerSection {
     pub pin: Option<PinPolicy>,
     /// Whose credential its calls go out with. Default the server's own. A program has no users.
     pub credential: CredentialPolicy,
+    /// What providers are told of it that call it by themselves.
+    pub native: Option<NativeSection>,
     /// The id of a server of the store.
     pub(crate) id: Option<String>,
     /// How often a server that does not list its tools is asked again at once, within
@@ -71,16 +74,18 @@ pub(super) struct OwnKeys {
     require_approval: Option<ApprovalPolicy>,
     pin: Option<PinPolicy>,
     pub(super) credential: CredentialPolicy,
+    pub(super) native: Option<NativeKeys>,
 }
 
 impl OwnKeys {
-    pub(super) const NAMES: [&'static str; 6] = [
+    pub(super) const NAMES: [&'static str; 7] = [
         "enabled",
         "tool_prefix",
         "rate_limit",
         "require_approval",
         "pin",
         "credential",
+        "native",
     ];
 
     /// Whether the prefix, if there is one, can begin a tool's name (A4).
@@ -91,7 +96,12 @@ impl OwnKeys {
         }
     }
 
-    pub(super) fn with_server(self, server: ServerConfig, digest: EntryDigest) -> McpServerSection {
+    pub(super) fn with_server(
+        self,
+        server: ServerConfig,
+        native: Option<NativeSection>,
+        digest: EntryDigest,
+    ) -> McpServerSection {
         McpServerSection {
             enabled: self.enabled.unwrap_or(true),
             tool_prefix: self.tool_prefix,
@@ -99,6 +109,7 @@ impl OwnKeys {
             require_approval: self.require_approval,
             pin: self.pin,
             credential: self.credential,
+            native,
             id: None,
             retry_attempts: 0,
             server,
@@ -123,6 +134,7 @@ impl McpServerSection {
             require_approval: None,
             pin: None,
             credential: CredentialPolicy::Shared,
+            native: None,
             id: None,
             retry_attempts,
             server,

@@ -16,6 +16,9 @@ pub struct ModelSection {
     pub config: Arc<ModelConfig>,
     /// The provider's name of it.
     pub model: String,
+    /// The labels of the MCP servers that its provider calls by itself, instead of having their tools
+    /// called here.
+    pub native_mcp: Vec<String>,
     /// The tokens that it reads and writes in one turn at most.
     pub context_tokens: Option<NonZeroU64>,
     /// The longest answer, in tokens, where a request does not say.
@@ -43,6 +46,7 @@ struct Tools {
     function_calling: bool,
     mcp: bool,
     enabled_tools: Vec<String>,
+    native_mcp: Vec<String>,
 }
 
 fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -58,6 +62,7 @@ impl From<Entry> for ModelSection {
     fn from(entry: Entry) -> Self {
         Self {
             model: entry.model.unwrap_or_else(|| entry.id.clone()),
+            native_mcp: entry.tools.native_mcp,
             context_tokens: entry.context_tokens,
             max_output_tokens: entry.max_output_tokens,
             config: Arc::new(ModelConfig {

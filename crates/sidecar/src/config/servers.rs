@@ -78,7 +78,10 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
             own.insert(name.to_owned(), value);
         }
     }
-    let own: OwnKeys = read(own, path)?;
+    let mut own: OwnKeys = read(own, path)?;
+    let native = own.native.take();
+    let native = native.map(|native| native.resolve(path, variables));
+    let native = native.transpose()?;
     fill_from_variables(&mut entry, path, variables)?;
     // With the values of variables, which may have changed where the entry has not.
     said.insert("filled".to_owned(), Value::Table(entry.clone()));
@@ -99,7 +102,7 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
         let message = "a server that is a program has one credential for everybody: shared";
         return Err(fault(path.join_name("credential"), message));
     }
-    Ok(own.with_server(server, digest))
+    Ok(own.with_server(server, native, digest))
 }
 
 pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, Fault> {

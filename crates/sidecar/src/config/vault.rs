@@ -17,6 +17,11 @@ pub struct VaultSection {
 }
 
 impl VaultSection {
+    /// Whether the configuration names a key.
+    pub(super) fn is_there(&self) -> bool {
+        self.key_file.is_some() || self.key_env.is_some()
+    }
+
     /// The key, if the configuration names one.
     pub(crate) fn key(&self) -> Result<Option<MasterKey>, MasterKeyError> {
         match (&self.key_file, &self.key_env) {

@@ -82,6 +82,8 @@ pub(super) enum RequestError {
     UnknownApproval,
     #[error("There is no provider of that name")]
     UnknownProvider,
+    #[error("There is no such built-in tool whose service wants a key")]
+    NoToolKey,
     #[error(transparent)]
     Chat(#[from] ChatRefusal),
     #[error("There is no pin of such a tool")]
@@ -165,6 +167,7 @@ impl RequestError {
             | Self::UnknownApproval
             | Self::UnknownPin
             | Self::UnknownProvider
+            | Self::NoToolKey
             | Self::UnknownStream
             | Self::UnknownResult => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use pillion_core::capability::DropReason;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
 use pillion_wire::{ModelAnswer, ModelEntry, ModelList, ModelTool};
@@ -13,7 +14,7 @@ use super::error::RequestError;
 use super::tagged::Known;
 use crate::app::App;
 use crate::chat::ChatRefusal;
-use crate::models::Model;
+use crate::models::{Model, NativeTools};
 
 /// Lists the language models.
 #[utoipa::path(
@@ -65,10 +66,12 @@ pub(super) async fn show(
     };
     let offered = app.offered_to(&caller.context, &caller.visibility).await;
     let tools = offered.tools.iter();
+    let seen = tools.clone().filter(|tool| refusal(model, tool).is_none());
+    let native = NativeTools::of(model, app.executor(), &seen.cloned().collect::<Vec<_>>());
     Ok(Json(ModelAnswer {
         success: true,
         model: entry(&app, model),
-        tools: tools.map(|tool| seen_by(model, tool)).collect(),
+        tools: tools.map(|tool| seen_by(model, &native, tool)).collect(),
     }))
 }
 
@@ -88,16 +91,25 @@ fn entry(app: &App, model: &Model) -> ModelEntry {
     }
 }
 
-fn seen_by(model: &Model, tool: &RegisteredTool) -> ModelTool {
-    let name = tool.name().to_string();
-    let reason = model.config.tools.admit(&name, tool.origin()).err();
+/// Why the model does not see a tool, if it does not.
+fn refusal(model: &Model, tool: &RegisteredTool) -> Option<DropReason> {
+    let admitted = model
+        .config
+        .tools
+        .admit(tool.name().as_str(), tool.origin());
+    admitted.err()
+}
+
+fn seen_by(model: &Model, native: &NativeTools, tool: &RegisteredTool) -> ModelTool {
+    let reason = refusal(model, tool);
     ModelTool {
-        name,
+        name: tool.name().to_string(),
         server: match tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
             _ => None,
         },
         visible: reason.is_none(),
+        native: native.has(tool.name()),
         reason: reason.map(|reason| reason.to_string()),
     }
 }

@@ -10,7 +10,7 @@ use utoipa::{Modify, OpenApi};
 
 use super::{
     approvals, chat, completions, events, health, metrics, models, pins, providers, ready, results,
-    servers, status, streams, tool_calls, tools, workers,
+    servers, status, streams, tool_calls, tool_keys, tools, workers,
 };
 use crate::problem::Problem;
 
@@ -49,6 +49,9 @@ use crate::problem::Problem;
         providers::list,
         providers::set_key,
         providers::remove_key,
+        tool_keys::list,
+        tool_keys::set,
+        tool_keys::remove,
         events::events,
         streams::list,
         streams::listen,

@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use pillion_core::store::SecretKind;
 use pillion_store::Vault;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
+use secrecy::SecretString;
 
 use super::body::Object;
 use super::error::RequestError;
@@ -57,14 +58,9 @@ pub(super) async fn set_key(
     Object(input): Object<ProviderKeyInput>,
 ) -> Result<Json<ProviderList>, RequestError> {
     let name = provider(&app, path)?.name.clone();
-    let key = input.key.trim();
-    // A header's value, which is what every provider wants it to be.
-    if key.is_empty() || key.len() > 4096 || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let wanted = "1 to 4096 visible ASCII characters";
-        return Err(RequestError::parameter("key", wanted));
-    }
+    let key = key_of(&input)?;
     let vault = vault(&app)?;
-    let stored = vault.put(SecretKind::ProviderKey, &name, &key.into()).await;
+    let stored = vault.put(SecretKind::ProviderKey, &name, &key).await;
     stored.map_err(ServerError::from)?;
     Ok(Json(all(&app).await?))
 }
@@ -93,6 +89,17 @@ pub(super) async fn remove_key(
     let removed = vault(&app)?.remove(SecretKind::ProviderKey, &name).await;
     removed.map_err(ServerError::from)?;
     Ok(Json(all(&app).await?))
+}
+
+/// The key that somebody gives.
+pub(super) fn key_of(input: &ProviderKeyInput) -> Result<SecretString, RequestError> {
+    let key = input.key.trim();
+    // A header's value, which is what every provider wants it to be.
+    if key.is_empty() || key.len() > 4096 || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let wanted = "1 to 4096 visible ASCII characters";
+        return Err(RequestError::parameter("key", wanted));
+    }
+    Ok(key.into())
 }
 
 async fn all(app: &App) -> Result<ProviderList, RequestError> {
@@ -136,7 +143,7 @@ fn provider(
     }
 }
 
-fn vault(app: &App) -> Result<Arc<Vault>, RequestError> {
+pub(super) fn vault(app: &App) -> Result<Arc<Vault>, RequestError> {
     let servers = app.servers();
     let vault = servers.and_then(|servers| servers.user_credentials().vault());
     Ok(vault.ok_or(ServerError::NoKey)?)

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use pillion_core::egress::{Courier, CourierError};
+use pillion_core::egress::{self, Courier};
 use tokio::runtime::Handle;
 use url::Url;
 
@@ -19,7 +19,11 @@ pub(super) struct Collector {
 
 impl Collector {
     /// Requests are made in `runtime`.
-    pub(super) fn new(url: Url, timeout: Duration, runtime: Handle) -> Result<Self, CourierError> {
+    pub(super) fn new(
+        url: Url,
+        timeout: Duration,
+        runtime: Handle,
+    ) -> Result<Self, egress::HttpError> {
         Ok(Self {
             courier: Courier::new(url, timeout)?,
             runtime,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 pub struct LlmAnswer {
     pub(super) text: String,
     pub(super) thought: String,
+    pub(super) items: Vec<Value>,
     pub(super) calls: Vec<LlmCall>,
     pub(super) usage: Option<(u64, u64)>,
     pub(super) finish: Option<String>,
@@ -86,6 +87,14 @@ impl LlmAnswer {
             name: name.to_owned(),
             arguments: arguments.to_owned(),
         });
+        self
+    }
+
+    /// The same after an item of OpenAI's Responses, or a block of Anthropic's, as it stands: what the
+    /// provider has done by itself.
+    #[must_use]
+    pub fn after_item(mut self, item: Value) -> Self {
+        self.items.push(item);
         self
     }
 

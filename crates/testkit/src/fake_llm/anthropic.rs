@@ -14,6 +14,13 @@ pub(super) fn whole(answer: &LlmAnswer) -> Value {
 pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     let mut events = vec![json!({"type": "message_start", "message": head(answer)})];
     for (index, block) in blocks(answer).into_iter().enumerate() {
+        if answer.items.contains(&block) {
+            events.extend([
+                json!({"type": "content_block_start", "index": index, "content_block": block}),
+                json!({"type": "content_block_stop", "index": index}),
+            ]);
+            continue;
+        }
         let (start, delta) = if block["type"] == "text" {
             let delta = json!({"type": "text_delta", "text": block["text"]});
             (json!({"type": "text", "text": ""}), delta)
@@ -57,8 +64,9 @@ fn head(answer: &LlmAnswer) -> Value {
 }
 
 fn blocks(answer: &LlmAnswer) -> Vec<Value> {
-    let mut blocks = Vec::new();
-    if !answer.text.is_empty() || answer.calls.is_empty() {
+    let mut blocks = answer.items.clone();
+    let is_empty = blocks.is_empty() && answer.calls.is_empty();
+    if !answer.text.is_empty() || is_empty {
         blocks.push(json!({"type": "text", "text": answer.text}));
     }
     blocks.extend(answer.calls.iter().map(|call| {

@@ -5,13 +5,18 @@ use super::{LlmAnswer, LlmCall};
 /// The answer as a response.
 pub(super) fn whole(answer: &LlmAnswer) -> Value {
     let (input, output) = answer.usage.unwrap_or_default();
+    let status = if answer.finish.is_some() {
+        "incomplete"
+    } else {
+        "completed"
+    };
     json!({
         "id": "resp_1",
         "object": "response",
         "created_at": 1_700_000_000,
-        "status": "completed",
+        "status": status,
         "error": null,
-        "incomplete_details": null,
+        "incomplete_details": answer.finish.as_ref().map(|reason| json!({"reason": reason})),
         "model": "fake",
         "output": items(answer),
         "usage": {"input_tokens": input, "output_tokens": output, "total_tokens": input + output},
@@ -25,6 +30,12 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     started["output"] = json!([]);
     let mut events = vec![json!({"type": "response.created", "response": started})];
     for (place, item) in items(answer).into_iter().enumerate() {
+        if answer.items.contains(&item) {
+            let event = |kind: &str| json!({"type": kind, "output_index": place, "item": item});
+            let kinds = ["response.output_item.added", "response.output_item.done"];
+            events.extend(kinds.map(event));
+            continue;
+        }
         let mut start = item.clone();
         start["status"] = json!("in_progress");
         let (kind, delta) = if item["type"] == "message" {
@@ -42,13 +53,16 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
             json!({"type": "response.output_item.done", "output_index": place, "item": item}),
         ]);
     }
-    events.push(json!({"type": "response.completed", "response": whole(answer)}));
+    let whole = whole(answer);
+    let end = format!("response.{}", whole["status"].as_str().unwrap_or_default());
+    events.push(json!({"type": end, "response": whole}));
     events.iter().map(Value::to_string).collect()
 }
 
 fn items(answer: &LlmAnswer) -> Vec<Value> {
-    let mut items = Vec::new();
-    if !answer.text.is_empty() || answer.calls.is_empty() {
+    let mut items = answer.items.clone();
+    let is_empty = items.is_empty() && answer.calls.is_empty();
+    if !answer.text.is_empty() || is_empty {
         let text = json!({"type": "output_text", "text": answer.text, "annotations": []});
         items.push(json!({
             "id": "msg_1",

@@ -22,6 +22,8 @@ use crate::{
 pub(super) struct Bench {
     pub(super) llm: FakeLlm,
     pub(super) chat: ChatLoop,
+    /// What runs its calls.
+    pub(super) executor: Executor,
     pub(super) context: CallContext,
     pub(super) tools: Arc<Tools>,
     pub(super) events: Vec<ChatEvent>,
@@ -87,11 +89,12 @@ impl Bench {
         });
         let shown = shown.collect();
         let executor = Executor::new(registry, ExecutorConfig::default());
-        let chat =
-            ChatLoop::new(Arc::new(model(&llm, provider)), Arc::new(executor)).with_tools(shown);
+        let chat = ChatLoop::new(Arc::new(model(&llm, provider)), Arc::new(executor.clone()))
+            .with_tools(shown);
         Self {
             llm,
             chat,
+            executor,
             context: CallContext::for_user("ada"),
             tools,
             events: Vec::new(),

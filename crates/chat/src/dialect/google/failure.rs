@@ -1,14 +1,13 @@
 use std::time::Duration;
 
-use pillion_core::provider::Provider;
 use serde_json::Value;
 
+use crate::ModelErrorKind;
 use crate::dialect::failure::{Failure, of_status};
-use crate::{ModelError, ModelErrorKind};
 
 /// Reads `{"error": {"code", "message", "status", "details"}}`, which comes in an array where the
 /// answer would have been one of chunks.
-pub(super) fn of(status: Option<u16>, body: &Value) -> ModelError {
+pub(super) fn reported(body: &Value) -> Failure<'_> {
     let error = unwrapped(body).get("error").unwrap_or(&Value::Null);
     let details = error.get("details").and_then(Value::as_array);
     let details = details.map(Vec::as_slice).unwrap_or_default();
@@ -23,14 +22,11 @@ pub(super) fn of(status: Option<u16>, body: &Value) -> ModelError {
     } else {
         kind(error)
     };
-    let failure = Failure {
-        status,
+    Failure {
+        status: None,
         kind,
         message: error.get("message").and_then(Value::as_str),
-    };
-    ModelError {
         retry_after: details.iter().find_map(retry_delay),
-        ..failure.into_error(Provider::Google)
     }
 }
 

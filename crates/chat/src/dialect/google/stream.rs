@@ -27,7 +27,7 @@ impl AnswerStream for ContentStream {
             return Ok(());
         };
         if failure::is_error(&data) {
-            return Err(failure::of(None, &data));
+            return Err(failure::reported(&data).into_error(Provider::Google));
         }
         let Value::Object(mut data) = data else {
             return Err(broken("an event is not an object"));

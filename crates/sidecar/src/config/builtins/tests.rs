@@ -5,7 +5,7 @@ use pillion_builtins::get_weather::WeatherProvider;
 use pillion_builtins::web_search::SearchProvider;
 use pillion_core::executor::CacheScope;
 
-use crate::config::Config;
+use crate::config::{Config, ServiceKey};
 
 const KEY: &str = "k3y";
 
@@ -200,4 +200,21 @@ fn n1_times_and_kept_results_have_their_defaults_and_can_be_set() {
         (rule.ttl, rule.scope),
         (Duration::from_secs(1), CacheScope::Private)
     );
+}
+
+#[test]
+fn l1_a_key_that_no_variable_has_may_be_in_the_vault() {
+    let vault = "[vault]\nkey_env = \"VAULT\"\n";
+    let brave = format!("{vault}[tools.web_search]\nprovider = \"brave\"");
+    let config = load(&brave, &[]).unwrap();
+    let key = |is_in_vault| ServiceKey {
+        tool: "web_search",
+        service: "brave",
+        is_in_vault,
+    };
+    assert_eq!(config.builtins.keys, [key(true)]);
+    // A variable comes first.
+    let config = load(&brave, &[("BRAVE_SEARCH_API_KEY", KEY)]).unwrap();
+    assert_eq!(config.builtins.keys, [key(false)]);
+    assert!(load(vault, &[]).unwrap().builtins.keys.is_empty());
 }

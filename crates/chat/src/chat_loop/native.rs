@@ -1,0 +1,130 @@
+//! MCP servers that the provider calls by itself (requirements H1 and G3).
+
+use std::borrow::Cow;
+
+use pillion_core::provider::{
+    NativeCall, NativeCalls, NativeMcpServer, Provider, ProviderError, native_calls,
+};
+use pillion_core::tool::ToolCall;
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use crate::{ChatEvent, ChatListener, ModelError, TurnOptions};
+
+/// An MCP server that the provider calls by itself, and its tools.
+#[derive(Debug, Clone)]
+pub struct NativeServer {
+    /// How the provider is told of it.
+    pub server: NativeMcpServer,
+    /// The server's names of the tools that the model may call, each with the name under which it
+    /// stands here: that of events, approvals and [`ToolRunner::permit`](crate::ToolRunner::permit).
+    pub tools: Vec<(String, String)>,
+}
+
+/// Those of a chat.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NativeServers(pub(super) Vec<NativeServer>);
+
+impl NativeServers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The options of a request, with the servers. One that is to be answered in words has them
+    /// still, since the conversation speaks of their tools, and forbids all calls.
+    pub(super) fn add_to<'a>(
+        &self,
+        options: Cow<'a, TurnOptions>,
+        provider: Provider,
+        in_words: bool,
+    ) -> Cow<'a, TurnOptions> {
+        let members = self
+            .0
+            .iter()
+            .filter_map(|native| native.server.to_members(provider));
+        let members: Vec<_> = members.flatten().collect();
+        if members.is_empty() {
+            return options;
+        }
+        let mut options = options.into_owned();
+        for (key, value) in members {
+            match (options.extra.get_mut(&key), value) {
+                (Some(Value::Array(there)), Value::Array(more)) => there.extend(more),
+                (_, value) => {
+                    options.extra.insert(key, value);
+                }
+            }
+        }
+        if in_words {
+            let none = match provider {
+                Provider::Anthropic => json!({"type": "none"}),
+                _ => json!("none"),
+            };
+            options.extra.insert("tool_choice".to_owned(), none);
+        }
+        Cow::Owned(options)
+    }
+
+    /// The same without the tokens of the servers in its text, should the provider have repeated one.
+    pub(super) fn without_tokens(&self, mut error: ModelError) -> ModelError {
+        let tokens = self
+            .0
+            .iter()
+            .filter_map(|native| native.server.token.as_ref());
+        for token in tokens.map(ExposeSecret::expose_secret) {
+            if !token.is_empty() && error.message.contains(token) {
+                error.message = error.message.replace(token, "(token)");
+            }
+        }
+        error
+    }
+
+    /// What a response says of calls of theirs, under the names that their tools have here.
+    pub(super) fn read(
+        &self,
+        provider: Provider,
+        response: &Value,
+    ) -> Result<NativeCalls, ProviderError> {
+        let mut calls = native_calls(provider, response)?;
+        calls.asked.iter_mut().for_each(|call| self.name(call));
+        for (call, result) in &mut calls.ended {
+            self.name(call);
+            result.tool_name.clone_from(&call.call.name);
+        }
+        Ok(calls)
+    }
+
+    /// Whether the model may call the tool of that name here.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let mut tools = self.0.iter().flat_map(|native| &native.tools);
+        tools.any(|(_, here)| here == name)
+    }
+
+    /// Gives the call's tool the name that it has here. One that is none of the server's gets a name
+    /// that no tool has.
+    fn name(&self, call: &mut NativeCall) {
+        let NativeCall {
+            server,
+            call: ToolCall { name, .. },
+        } = call;
+        let mut servers = self.0.iter();
+        let native = servers.find(|native| native.server.label == *server);
+        let mut tools = native.into_iter().flat_map(|native| &native.tools);
+        *name = match tools.find(|(there, _)| there == name) {
+            Some((_, here)) => here.clone(),
+            None => format!("{server}: {name}"),
+        };
+    }
+}
+
+/// Tells of the calls that the provider has made, and of the servers that it could not reach.
+pub(super) fn tell(calls: &NativeCalls, listener: &mut dyn ChatListener) {
+    for label in &calls.unlisted {
+        let line = format!("The provider cannot list the tools of MCP server {label}");
+        listener.hear(ChatEvent::Status(line));
+    }
+    for (call, result) in &calls.ended {
+        listener.hear(ChatEvent::ToolStarted(call.call.clone()));
+        listener.hear(ChatEvent::ToolFinished(result.clone()));
+    }
+}

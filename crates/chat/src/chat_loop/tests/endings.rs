@@ -1,0 +1,109 @@
+//! How answers end that have no words, at each provider.
+
+use pillion_core::provider::Provider;
+use pillion_core::tool::ErrorCode;
+use pillion_testkit::LlmAnswer;
+use serde_json::json;
+
+use super::bench::{Bench, echo};
+use crate::{ChatEnd, ChatLimits, Finish};
+
+/// An answer with nothing in it, ended by this word.
+fn nothing(word: &str) -> LlmAnswer {
+    LlmAnswer::text("").ended_by(word)
+}
+
+#[tokio::test]
+async fn h4_an_answer_that_broke_off_before_its_first_word_is_an_error_and_is_asked_for_again() {
+    for (provider, word) in [
+        (Provider::Google, "MALFORMED_FUNCTION_CALL"),
+        (Provider::Google, "UNEXPECTED_TOOL_CALL"),
+        (Provider::Google, "OTHER"),
+        (Provider::OpenAiChat, "error"),
+    ] {
+        let mut bench = Bench::at(provider, [nothing(word), LlmAnswer::text("Done.")]).await;
+        let mut state = bench.begin();
+        let before = state.messages().to_vec();
+        let error = bench.run(&mut state).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Unavailable, "{provider}");
+        assert!(error.to_string().ends_with(&format!(": {word}")), "{error}");
+        // Nothing of it stays, and what it cost is counted.
+        assert_eq!(state.messages(), before, "{provider}");
+        assert_eq!(state.requests(), 1);
+        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+    }
+}
+
+#[tokio::test]
+async fn h4_what_is_withheld_or_cut_short_is_an_answer_that_says_so() {
+    for (provider, word, finish) in [
+        (Provider::Google, "SAFETY", Finish::Filtered),
+        (Provider::Google, "PROHIBITED_CONTENT", Finish::Filtered),
+        (Provider::Google, "MAX_TOKENS", Finish::Length),
+        (Provider::Anthropic, "refusal", Finish::Filtered),
+        (Provider::Anthropic, "max_tokens", Finish::Length),
+        (Provider::OpenAiChat, "content_filter", Finish::Filtered),
+        (Provider::OpenAiChat, "length", Finish::Length),
+        (
+            Provider::OpenAiResponses,
+            "content_filter",
+            Finish::Filtered,
+        ),
+        (
+            Provider::OpenAiResponses,
+            "max_output_tokens",
+            Finish::Length,
+        ),
+    ] {
+        for stream in [false, true] {
+            let mut bench = Bench::at(provider, [nothing(word)]).await;
+            bench.chat = bench.chat.streamed(stream);
+            let mut state = bench.begin();
+            let end = bench.run(&mut state).await.unwrap();
+            let ChatEnd::Answered(answer) = end else {
+                panic!("{provider} {word}: {end:?}");
+            };
+            assert_eq!(answer.finish, finish, "{provider} {word}");
+            assert_eq!(answer.text, "");
+        }
+    }
+}
+
+#[tokio::test]
+async fn h4_a_prompt_that_google_blocks_has_an_answer_that_says_so() {
+    let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+        "usageMetadata": {"promptTokenCount": 4}});
+    let answer = LlmAnswer::failing("200 OK", &blocked.to_string());
+    let mut bench = Bench::at(Provider::Google, [answer]).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "");
+    assert_eq!(
+        state.answer().map(|answer| &answer.finish),
+        Some(&Finish::Filtered)
+    );
+    assert_eq!(state.usage().input_tokens, 4);
+}
+
+#[tokio::test]
+async fn h4_a_paused_turn_goes_on_and_no_longer_than_rounds_may() {
+    let pauses = LlmAnswer::text("Well, ").ended_by("pause_turn");
+    let answers = [pauses.clone(), echo("a"), LlmAnswer::text("Done.")];
+    let mut bench = Bench::at(Provider::Anthropic, answers).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let sent = bench.llm.bodies()[1]["messages"].clone();
+    let last = sent
+        .as_array()
+        .and_then(|messages| messages.last())
+        .cloned();
+    assert_eq!(last.unwrap()["role"], "assistant", "it gets the same again");
+
+    let limits = ChatLimits {
+        max_tool_rounds: 2,
+        ..ChatLimits::default()
+    };
+    let mut bench = Bench::at(Provider::Anthropic, [pauses]).await.under(limits);
+    let mut state = bench.begin();
+    bench.run(&mut state).await.unwrap();
+    assert_eq!(bench.llm.bodies().len(), 3);
+}

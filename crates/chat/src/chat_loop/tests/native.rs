@@ -1,0 +1,318 @@
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use pillion_core::executor::{Executor, ExecutorConfig, OwnTools};
+use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
+use pillion_core::registry::{RegisteredTool, ToolRegistry};
+use pillion_core::tool::{
+    CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput, ToolResult,
+};
+use pillion_testkit::LlmAnswer;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, echo};
+use crate::{ChatEnd, ChatEvent, ChatLimits, ChatState, NativeServer, ToolRunner};
+
+/// Runs what the bench's executor runs, and lets the provider call what `permits` lets run.
+struct Permitting {
+    runs: Executor,
+    permits: Executor,
+}
+
+#[async_trait::async_trait]
+impl ToolRunner for Permitting {
+    fn canonical_name(&self, name: &str) -> Option<String> {
+        ToolRunner::canonical_name(&self.runs, name)
+    }
+
+    fn at_once(&self) -> NonZeroUsize {
+        self.runs.at_once()
+    }
+
+    async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        self.runs.run(call, context).await
+    }
+
+    async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
+        self.permits.execute_one(call, context).await
+    }
+}
+
+/// `roll`, of which nobody needs to approve, and `wipe`, of which somebody has to.
+fn executor() -> Executor {
+    let tools = [("dmcp_roll", false), ("dmcp_wipe", true)].map(|(name, asks)| {
+        let definition = ToolDefinition::builder(name, "A tool").requires_confirmation(asks);
+        let tool = FnTool::new(definition.build().unwrap(), |_, _| async {
+            Ok(ToolOutput::text("may run"))
+        });
+        let tool = Arc::new(RegisteredTool::new(Arc::new(tool)).unwrap());
+        (tool.name().clone(), tool)
+    });
+    let registry = Arc::new(ToolRegistry::new());
+    let executor = Executor::new(registry, ExecutorConfig::default());
+    executor.with_stand_ins(Arc::new(OwnTools::from_iter(tools)))
+}
+
+fn server(require_approval: NativeApproval) -> NativeServer {
+    let names = ["roll", "wipe"];
+    NativeServer {
+        server: NativeMcpServer {
+            require_approval,
+            ..NativeMcpServer::new("dmcp", "https://dmcp.example/mcp")
+        },
+        tools: names
+            .map(|name| (name.to_owned(), format!("dmcp_{name}")))
+            .to_vec(),
+    }
+}
+
+/// A chat at a provider that calls the server by itself.
+async fn bench(
+    provider: Provider,
+    require_approval: NativeApproval,
+    answers: impl IntoIterator<Item = LlmAnswer>,
+) -> Bench {
+    let mut bench = Bench::at(provider, answers).await;
+    let runner = Permitting {
+        runs: bench.executor.clone(),
+        permits: executor(),
+    };
+    bench.chat.runner = Arc::new(runner);
+    bench.chat = bench
+        .chat
+        .with_native_servers(vec![server(require_approval)]);
+    bench
+}
+
+fn asked(id: &str, name: &str) -> Value {
+    json!({"type": "mcp_approval_request", "id": id, "server_label": "dmcp", "name": name,
+           "arguments": "{}"})
+}
+
+fn called(name: &str, output: &str) -> Value {
+    json!({"type": "mcp_call", "id": "mcp_1", "server_label": "dmcp", "name": name,
+           "arguments": "{}", "output": output, "error": null, "approval_request_id": "mcpr_1"})
+}
+
+/// The names of the tools that were heard of, with what came of each.
+fn heard(bench: &Bench) -> Vec<String> {
+    let ends = bench.events.iter().filter_map(|event| match event {
+        ChatEvent::ToolStarted(call) => Some(format!("{} begins", call.name)),
+        ChatEvent::ToolFinished(result) => {
+            Some(format!("{}: {}", result.tool_name, result.content()))
+        }
+        ChatEvent::ToolWaiting(waiting) => Some(format!("{} waits", waiting.call.name)),
+        _ => None,
+    });
+    ends.collect()
+}
+
+fn responses(body: &Value) -> Vec<&Value> {
+    let items = body["input"].as_array().unwrap().iter();
+    items
+        .filter(|item| item["type"] == "mcp_approval_response")
+        .collect()
+}
+
+#[tokio::test]
+async fn h1_a_provider_is_told_of_its_servers_and_what_it_calls_is_heard_and_goes_back() {
+    for stream in [false, true] {
+        let answers = [
+            echo("a").after_item(called("roll", "4")),
+            LlmAnswer::text("You rolled a 4."),
+        ];
+        let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, answers).await;
+        bench.chat = bench.chat.streamed(stream);
+        let mut state = bench.begin();
+        assert_eq!(bench.answer(&mut state).await, "You rolled a 4.");
+        let bodies = bench.llm.bodies();
+        for body in &bodies {
+            let tools = body["tools"].as_array().unwrap();
+            let native = json!({"type": "mcp", "server_label": "dmcp",
+                "server_url": "https://dmcp.example/mcp", "require_approval": "never"});
+            assert!(tools.contains(&native), "{tools:?}");
+            assert!(tools.iter().any(|tool| tool["name"] == "echo"), "{tools:?}");
+        }
+        let input = bodies[1]["input"].as_array().unwrap();
+        assert!(input.contains(&called("roll", "4")), "{input:?}");
+        assert_eq!(
+            heard(&bench),
+            ["dmcp_roll begins", "dmcp_roll: 4", "echo begins", "echo: a"]
+        );
+        assert_eq!(state.tool_calls(), 2);
+    }
+}
+
+#[tokio::test]
+async fn h1_anthropic_calls_servers_with_its_beta() {
+    let answers = [
+        LlmAnswer::default()
+            .after_item(
+                json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
+                "server_name": "dmcp", "input": {}}),
+            )
+            .after_item(
+                json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
+                "is_error": false, "content": [{"type": "text", "text": "4"}]}),
+            )
+            .and_call("echo", "{\"text\": \"a\"}"),
+        LlmAnswer::text("You rolled a 4."),
+    ];
+    let mut bench = bench(Provider::Anthropic, NativeApproval::Never, answers).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "You rolled a 4.");
+    assert_eq!(heard(&bench)[..2], ["dmcp_roll begins", "dmcp_roll: 4"]);
+    let requests = bench.llm.requests.all();
+    for request in &requests {
+        assert_eq!(request.header("anthropic-beta"), "mcp-client-2025-11-20");
+        let body = request.json();
+        assert_eq!(body["mcp_servers"][0]["url"], "https://dmcp.example/mcp");
+    }
+    assert_eq!(
+        requests[1].json()["messages"][1]["content"][1]["type"],
+        "mcp_tool_result"
+    );
+}
+
+#[tokio::test]
+async fn g3_a_call_that_nobody_has_to_approve_of_is_allowed_at_once() {
+    let answers = [
+        LlmAnswer::default().after_item(asked("mcpr_1", "roll")),
+        LlmAnswer::text("You rolled a 4.").after_item(called("roll", "4")),
+    ];
+    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "You rolled a 4.");
+    let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
+        "approve": true});
+    assert_eq!(responses(&bench.llm.bodies()[1]), [&allowed]);
+    assert_eq!(heard(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
+    assert!(bench.statuses().is_empty());
+    assert_eq!((state.rounds(), state.tool_calls()), (1, 1));
+}
+
+#[tokio::test]
+async fn g3_a_call_of_the_providers_waits_for_its_approval_and_goes_on_elsewhere() {
+    for approved in [true, false] {
+        let asks = LlmAnswer::default().after_item(asked("mcpr_1", "wipe"));
+        let answers = [
+            asks.and_call("echo", "{\"text\": \"a\"}"),
+            LlmAnswer::text("Done.").after_item(called("wipe", "wiped")),
+        ];
+        let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
+        let mut state = bench.begin();
+        let end = bench.run(&mut state).await.unwrap();
+        let ChatEnd::AwaitingApproval(waiting) = end else {
+            panic!("{end:?}");
+        };
+        assert_eq!(waiting[0].call.name, "dmcp_wipe");
+        assert_eq!(bench.llm.bodies().len(), 1);
+
+        let text = serde_json::to_string(&state).unwrap();
+        let mut state: ChatState = serde_json::from_str(&text).unwrap();
+        let id = waiting[0].approval_id.clone();
+        match approved {
+            true => bench.context.approved.extend(id),
+            false => bench.context.denied.extend(id),
+        }
+        assert_eq!(bench.answer(&mut state).await, "Done.");
+        let bodies = bench.llm.bodies();
+        let answers = responses(&bodies[1]);
+        assert_eq!(answers[0]["approve"], approved);
+        assert_eq!(answers[0].get("reason").is_some(), !approved);
+        let results = bodies[1]["input"].to_string();
+        assert!(results.contains("function_call_output"), "{results}");
+        let is_denied = bench.events.iter().any(|event| match event {
+            ChatEvent::ToolFinished(result) => result.error_code == Some(ErrorCode::Denied),
+            _ => false,
+        });
+        assert_eq!(is_denied, !approved);
+    }
+}
+
+#[tokio::test]
+async fn h2_a_call_of_a_tool_that_the_model_may_not_see_is_refused() {
+    let other = json!({"type": "mcp_approval_request", "id": "mcpr_2", "server_label": "other",
+        "name": "roll", "arguments": "{}"});
+    let answers = [
+        LlmAnswer::default()
+            .after_item(asked("mcpr_1", "format"))
+            .after_item(other),
+        LlmAnswer::text("No."),
+    ];
+    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "No.");
+    let bodies = bench.llm.bodies();
+    for answer in responses(&bodies[1]) {
+        assert_eq!(answer["approve"], false);
+        assert!(
+            answer["reason"]
+                .as_str()
+                .unwrap()
+                .starts_with("Unknown tool")
+        );
+    }
+}
+
+#[tokio::test]
+async fn h4_the_last_request_has_the_servers_and_forbids_calls() {
+    for (provider, none) in [
+        (Provider::OpenAiResponses, json!("none")),
+        (Provider::Anthropic, json!({"type": "none"})),
+    ] {
+        let answers = [echo("a"), LlmAnswer::text("Done.")];
+        let limits = ChatLimits {
+            max_tool_rounds: 1,
+            ..ChatLimits::default()
+        };
+        let mut bench = bench(provider, NativeApproval::Never, answers)
+            .await
+            .under(limits);
+        let mut state = bench.begin();
+        assert_eq!(bench.answer(&mut state).await, "Done.");
+        let bodies = bench.llm.bodies();
+        assert!(bodies[0].get("tool_choice").is_none(), "{provider}");
+        assert_eq!(bodies[1]["tool_choice"], none, "{provider}");
+        assert_eq!(
+            bodies[1]["tools"].as_array().unwrap().len(),
+            1,
+            "{provider}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn l1_no_error_has_a_servers_token() {
+    let said = LlmAnswer::refusal("400 Bad Request", "invalid_request_error", "no t0ken here");
+    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, [said]).await;
+    let mut native = server(NativeApproval::Never);
+    native.server.token = Some("t0ken".into());
+    bench.chat = bench.chat.with_native_servers(vec![native]);
+    let mut state = bench.begin();
+    let error = bench.run(&mut state).await.unwrap_err().to_string();
+    assert!(error.ends_with("no (token) here"), "{error}");
+    let body = &bench.llm.bodies()[0];
+    assert_eq!(
+        body["tools"].as_array().unwrap().last().unwrap()["authorization"],
+        "t0ken"
+    );
+    assert!(!serde_json::to_string(&state).unwrap().contains("t0ken"));
+}
+
+#[tokio::test]
+async fn h4_a_provider_that_asks_for_ever_is_stopped() {
+    let asks = LlmAnswer::text("Well.").after_item(asked("mcpr_1", "roll"));
+    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, [asks]).await;
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Well.");
+    let bodies = bench.llm.bodies();
+    assert_eq!(bodies.len(), 1 + ChatLimits::default().max_tool_rounds);
+    // What it asked last is refused: the conversation has no open question.
+    let items = state.messages();
+    let last = &items[items.len() - 1];
+    assert_eq!(
+        (&last["type"], &last["approve"]),
+        (&json!("mcp_approval_response"), &json!(false))
+    );
+}

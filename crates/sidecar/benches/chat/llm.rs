@@ -1,0 +1,141 @@
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::BenchError;
+
+/// The argument that makes this program the model.
+pub(super) const ARGUMENT: &str = "--model";
+
+/// What the model says in the end.
+pub(super) const WORDS: &str = "It is 42.";
+
+/// How long the rest of a streamed answer comes after its first word.
+const PAUSE: Duration = Duration::from_millis(2);
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A language model that takes no time to think, as a process, for as long as this lives. The
+/// user's message is how often it calls a tool before it answers in words.
+pub(super) struct ModelProcess {
+    child: Child,
+    pub(super) port: u16,
+}
+
+impl ModelProcess {
+    pub(super) fn start() -> Result<Self, BenchError> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg(ARGUMENT)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or("no stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let port = line.trim().parse()?;
+        Ok(Self { child, port })
+    }
+}
+
+impl Drop for ModelProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Serves until the process is killed.
+pub(super) fn serve() -> Result<(), BenchError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let mut stdout = std::io::stdout();
+        writeln!(stdout, "{}", listener.local_addr()?.port())?;
+        stdout.flush()?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let service = service_fn(async |request| Ok::<_, Infallible>(answer(request).await));
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        }
+    })
+}
+
+async fn answer(request: Request<Incoming>) -> Response<Body> {
+    let body = request.into_body().collect().await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let Ok(body) = serde_json::from_slice::<Value>(&body) else {
+        let mut refused = Response::new(Full::new(Bytes::new()).boxed_unsync());
+        *refused.status_mut() = StatusCode::BAD_REQUEST;
+        return refused;
+    };
+    let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_of = |role: &'static str| move |message: &&Value| message["role"] == role;
+    let wanted = messages.iter().find(is_of("user"));
+    let wanted = wanted.and_then(|message| message["content"].as_str()?.parse().ok());
+    let called = messages.iter().filter(is_of("tool")).count();
+    if body["stream"] == true {
+        return streamed();
+    }
+    let (message, finish) = if called < wanted.unwrap_or(0) {
+        let function = json!({"name": "calculator", "arguments": "{\"expression\": \"6 * 7\"}"});
+        let call =
+            json!({"id": format!("call_{called}"), "type": "function", "function": function});
+        let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+        (message, "tool_calls")
+    } else {
+        (json!({"role": "assistant", "content": WORDS}), "stop")
+    };
+    let body = json!({
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "bench",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+    });
+    let body = Full::new(Bytes::from(body.to_string()));
+    of_type("application/json", body.boxed_unsync())
+}
+
+/// The answer in words, of which the first comes at once.
+fn streamed() -> Response<Body> {
+    let chunk = |delta: Value, finish: Value| {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+        let chunk = json!({
+            "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "bench",
+            "choices": [choice],
+        });
+        format!("data: {chunk}\n\n")
+    };
+    let first = chunk(json!({"role": "assistant", "content": WORDS}), Value::Null);
+    let last = chunk(json!({}), json!("stop"));
+    let pieces = [first, last, "data: [DONE]\n\n".to_owned()];
+    let pieces = stream::unfold(pieces.into_iter().enumerate(), async |mut pieces| {
+        let (place, piece) = pieces.next()?;
+        if place > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        Some((Ok(Frame::data(Bytes::from(piece))), pieces))
+    });
+    of_type("text/event-stream", StreamBody::new(pieces).boxed_unsync())
+}
+
+fn of_type(content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let content_type = HeaderValue::from_static(content_type);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}

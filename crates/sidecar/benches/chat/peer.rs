@@ -1,0 +1,104 @@
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use super::BenchError;
+use super::gateway::TOKEN;
+use super::llm::WORDS;
+
+/// One connection that stays open, to the model or to the sidecar.
+pub(super) struct Caller {
+    connection: SendRequest<Full<Bytes>>,
+}
+
+impl Caller {
+    pub(super) async fn open(port: u16) -> Result<Self, BenchError> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
+        let (connection, driver) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(driver);
+        Ok(Self { connection })
+    }
+
+    async fn send(&mut self, body: &Value) -> Result<Response<Incoming>, BenchError> {
+        self.connection.ready().await?;
+        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = "/v1/chat/completions".parse()?;
+        let headers = request.headers_mut();
+        headers.insert(HOST, HeaderValue::from_static("localhost"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(AUTHORIZATION, format!("Bearer {TOKEN}").parse()?);
+        let response = self.connection.send_request(request).await?;
+        match response.status().is_success() {
+            true => Ok(response),
+            false => {
+                let body = response.into_body().collect().await?.to_bytes();
+                Err(format!("refused: {}", String::from_utf8_lossy(&body)).into())
+            }
+        }
+    }
+
+    async fn message(&mut self, body: &Value) -> Result<Value, BenchError> {
+        let body = self.send(body).await?.into_body().collect().await?;
+        let mut answer: Value = serde_json::from_slice(&body.to_bytes())?;
+        Ok(answer["choices"][0]["message"].take())
+    }
+
+    /// A chat that the sidecar runs.
+    pub(super) async fn chat(&mut self, calls: usize) -> Result<(), BenchError> {
+        let body = json!({"model": "bench", "messages": [user(calls)]});
+        in_words(&self.message(&body).await?)
+    }
+
+    /// The same requests to the model, one after the other, with the same results: as much as
+    /// the provider and the least of clients take.
+    pub(super) async fn same_requests(&mut self, calls: usize) -> Result<(), BenchError> {
+        let mut messages = vec![user(calls)];
+        for _ in 0..calls {
+            let body = json!({"model": "bench", "messages": messages, "tools": []});
+            let message = self.message(&body).await?;
+            let id = message["tool_calls"][0]["id"].clone();
+            messages.push(message);
+            messages.push(json!({"role": "tool", "tool_call_id": id, "content": "42"}));
+        }
+        let body = json!({"model": "bench", "messages": messages, "tools": []});
+        in_words(&self.message(&body).await?)
+    }
+
+    /// Asks for a stream, waits for its first words, and says when they were there; the rest is read after that.
+    pub(super) async fn first_words(&mut self) -> Result<f64, BenchError> {
+        let body = json!({"model": "bench", "messages": [user(0)], "stream": true});
+        let start = std::time::Instant::now();
+        let mut body = self.send(&body).await?.into_body();
+        let mut heard = Vec::new();
+        let mut first = None;
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                heard.extend_from_slice(&data);
+                let has_words = || String::from_utf8_lossy(&heard).contains(WORDS);
+                if first.is_none() && has_words() {
+                    first = Some(start.elapsed().as_secs_f64() * 1e6);
+                }
+            }
+        }
+        first.ok_or_else(|| "the stream has no words".into())
+    }
+}
+
+fn user(calls: usize) -> Value {
+    json!({"role": "user", "content": calls.to_string()})
+}
+
+fn in_words(message: &Value) -> Result<(), BenchError> {
+    match message["content"] == WORDS {
+        true => Ok(()),
+        false => Err(format!("another answer: {message}").into()),
+    }
+}

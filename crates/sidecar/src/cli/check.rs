@@ -1,0 +1,35 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{CliError, print};
+use crate::config::Config;
+
+/// `pillion check`
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// The configuration file (TOML); without one, the defaults and the environment hold
+    #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Check {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
+        let models_file = config.models_file.as_ref();
+        let files = self.config.iter().chain(models_file);
+        let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
+        let files = match files.is_empty() {
+            true => "the environment".to_owned(),
+            false => files.join(" and "),
+        };
+        print(&format!(
+            "{files} can be used (MCP servers: {}, providers: {}, models: {})",
+            config.mcp_servers.len(),
+            config.providers.len(),
+            config.models.len()
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

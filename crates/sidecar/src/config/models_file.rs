@@ -1,0 +1,193 @@
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::load::{Blame, Source, parse};
+use super::{ConfigError, Key, KeyPath, locate};
+
+/// The key that names the file.
+const KEY: &str = "models_file";
+
+/// What may stand in it.
+const LISTS: [&str; 2] = ["providers", "models"];
+
+/// The file that `models_file` names: more entries of `[[providers]]` and `[[models]]`, after those
+/// of the configuration itself.
+#[derive(Debug)]
+pub(super) struct ModelsFile {
+    pub(super) path: PathBuf,
+    text: String,
+    /// How many entries of each list stand before those of the file.
+    before: [usize; 2],
+}
+
+impl ModelsFile {
+    /// Takes the key out of the configuration, and reads nothing.
+    pub(super) fn leave_out(config: &mut Table) -> Option<Self> {
+        config.remove(KEY);
+        None
+    }
+
+    /// Takes the key out of the configuration, and puts what the file has into its place. A path
+    /// that is not absolute begins where the configuration's own file is.
+    pub(super) fn take(config: &mut Table, blame: &Blame<'_>) -> Result<Option<Self>, ConfigError> {
+        let wrong = |key: &str, message| blame.on(KeyPath::from_names([key]), message);
+        let beside = Path::new(blame.source.name).parent();
+        let beside = beside.unwrap_or_else(|| Path::new(""));
+        let path = match config.remove(KEY) {
+            None => return Ok(None),
+            Some(Value::String(path)) if !path.is_empty() => beside.join(path),
+            Some(_) => return Err(wrong(KEY, "expected the path of a file")),
+        };
+        let text = std::fs::read_to_string(&path).map_err(|source| ConfigError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let mut file = Self {
+            path,
+            text,
+            before: [0; 2],
+        };
+        let mut table = parse(&Source {
+            name: &file.path.display().to_string(),
+            text: &file.text,
+        })?;
+        for (place, list) in LISTS.into_iter().enumerate() {
+            let there = config
+                .entry(list)
+                .or_insert_with(|| Value::Array(Vec::new()));
+            let Value::Array(there) = there else {
+                return Err(wrong(list, "expected an array of tables"));
+            };
+            file.before[place] = there.len();
+            match table.remove(list) {
+                None => {}
+                Some(Value::Array(more)) => there.extend(more),
+                Some(_) => {
+                    return Err(
+                        file.wrong(list, &format!("expected an array of tables: [[{list}]]"))
+                    );
+                }
+            }
+        }
+        match table.keys().next() {
+            None => Ok(Some(file)),
+            Some(key) => {
+                Err(file.wrong(key, "only [[providers]] and [[models]] stand in this file"))
+            }
+        }
+    }
+
+    /// The same key as the file has it, if it is one of the file's.
+    pub(super) fn own_key(&self, key: &KeyPath) -> Option<KeyPath> {
+        let [Key::Name(list), Key::Index(index), below @ ..] = key.keys() else {
+            return None;
+        };
+        let place = LISTS.iter().position(|name| name == list)?;
+        let index = index.checked_sub(self.before[place])?;
+        let own = KeyPath::from_names([list.as_str()]).join(Key::Index(index));
+        Some(below.iter().cloned().fold(own, |own, key| own.join(key)))
+    }
+
+    /// The error that something in the file is.
+    pub(super) fn error(&self, key: KeyPath, message: String) -> ConfigError {
+        ConfigError::FileValue {
+            file: self.path.display().to_string(),
+            line: locate::line_of(&self.text, &key).unwrap_or(1),
+            key,
+            message,
+        }
+    }
+
+    fn wrong(&self, key: &str, message: &str) -> ConfigError {
+        self.error(KeyPath::from_names([key]), message.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use crate::config::{Config, ConfigError};
+
+    /// A configuration with these two files.
+    fn load(main: &str, models: &str) -> (TempDir, Result<Config, ConfigError>) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pillion.toml");
+        fs::write(&file, format!("models_file = 'models.toml'\n{main}")).unwrap();
+        fs::write(directory.path().join("models.toml"), models).unwrap();
+        let config = Config::load(Some(&file), []);
+        (directory, config)
+    }
+
+    fn message(main: &str, models: &str) -> String {
+        let (directory, config) = load(main, models);
+        let message = config.unwrap_err().to_string();
+        let beside = format!("{}/", directory.path().display());
+        message.replace(&beside, "")
+    }
+
+    #[test]
+    fn h2_models_may_stand_in_a_file_of_their_own() {
+        let (directory, config) = load(
+            "[chat]\nmodel = 'b'\n[[providers]]\nname = 'one'\n[[models]]\nid = 'a'\nprovider = 'two'\n",
+            "[[providers]]\nname = 'two'\n[[models]]\nid = 'b'\nprovider = 'one'\n",
+        );
+        let config = config.unwrap();
+        let ids: Vec<_> = config.models.iter().map(|model| &model.config.id).collect();
+        assert_eq!(ids, ["a", "b"]);
+        assert_eq!(config.providers.len(), 2);
+        let file = directory.path().join("models.toml");
+        assert_eq!(config.models_file, Some(file));
+    }
+
+    #[test]
+    fn h2_what_is_wrong_in_it_is_said_of_its_lines() {
+        let main = "[[models]]\nid = 'a'\n";
+        for (models, expected) in [
+            (
+                "[[models]]\nid = 'b'\ncolour = 1\n",
+                "models.toml:3: models[0].colour: unknown field",
+            ),
+            (
+                "\n[[models]]\nid = 'a'\n",
+                "models.toml:3: models[0].id: two models have the name 'a'",
+            ),
+            ("[[models]]\nid = \n", "models.toml:2: "),
+            (
+                "[log]\nfilter = 'trace'\n",
+                "models.toml:1: log: only [[providers]] and [[models]]",
+            ),
+            (
+                "models = 7\n",
+                "models.toml:1: models: expected an array of tables",
+            ),
+        ] {
+            let message = message(main, models);
+            assert!(message.starts_with(expected), "{models}\n{message}");
+        }
+        // What is wrong beside it is still said of the configuration's own.
+        let message = message(
+            "[[models]]\nid = 'a'\nlabel = 7\n",
+            "[[models]]\nid = 'b'\n",
+        );
+        assert!(
+            message.starts_with("pillion.toml:4: models[0].label: "),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn h2_a_file_that_is_not_there_is_an_error() {
+        let error = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/models.toml: "), "{error}");
+        let error = Config::parse("models_file = 7", "pillion.toml").unwrap_err();
+        assert!(
+            error.to_string().contains("expected the path of a file"),
+            "{error}"
+        );
+    }
+}

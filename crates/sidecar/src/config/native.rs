@@ -1,0 +1,207 @@
+use pillion_core::egress::EgressPolicy;
+use pillion_core::provider::Provider;
+use secrecy::SecretString;
+use serde::Deserialize;
+use toml::Value;
+use url::{Host, Url};
+
+use super::servers::{Fault, Variables, fault, value_of};
+use super::{KeyPath, McpServerSection, ModelSection, ProviderSection};
+
+/// `native` of an entry of `[[mcp_servers]]`: what the providers are told of the server that call it
+/// by themselves. They do that for models whose `tools.native_mcp` names the server.
+#[derive(Debug, Clone, Default)]
+pub struct NativeSection {
+    /// Where the providers reach it. Default the entry's `url`.
+    pub url: Option<Url>,
+    /// What the providers say to it as their bearer token; the entry's own credential they never get.
+    pub token: Option<SecretString>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct NativeKeys {
+    url: Option<Url>,
+    token_env: Option<Value>,
+}
+
+impl NativeKeys {
+    /// With the token that the variable holds.
+    pub(super) fn resolve(
+        self,
+        path: &KeyPath,
+        variables: &Variables,
+    ) -> Result<NativeSection, Fault> {
+        let path = path.join_name("native");
+        if let Some(url) = &self.url
+            && !is_public(url)
+        {
+            let message = "providers can only reach a public https:// URL";
+            return Err(fault(path.join_name("url"), message));
+        }
+        let token = self.token_env.map(|name| {
+            let path = path.join_name("token_env");
+            value_of(Some(name), &path, variables).map(SecretString::from)
+        });
+        Ok(NativeSection {
+            url: self.url,
+            token: token.transpose()?,
+        })
+    }
+}
+
+/// Where a provider reaches the server.
+pub(crate) fn url_of(server: &McpServerSection) -> Option<&Url> {
+    let native = server
+        .native
+        .as_ref()
+        .and_then(|native| native.url.as_ref());
+    native.or_else(|| server.server.url())
+}
+
+/// Why the provider cannot call a server of this label by itself for the model; none where it can.
+pub(super) fn obstacle(
+    model: &ModelSection,
+    provider: Option<&ProviderSection>,
+    label: &str,
+    servers: &[McpServerSection],
+) -> Option<String> {
+    let Some(server) = servers.iter().find(|server| server.label() == label) else {
+        return Some(format!("no [[mcp_servers]] has the label '{label}'"));
+    };
+    let tools = &model.config.tools;
+    let api = provider.map(ProviderSection::api);
+    let reason = if !(tools.function_calling && tools.mcp) {
+        "its tools are for models with function_calling and mcp alone".to_owned()
+    } else if !matches!(api, Some(Provider::OpenAiResponses | Provider::Anthropic)) {
+        let api = api.map_or_else(
+            || "without provider".to_owned(),
+            |api| format!("at '{api}'"),
+        );
+        format!("only 'openai-responses' and 'anthropic' call MCP servers, and the model is {api}")
+    } else if server.server.url().is_none() {
+        "it is a program of this machine".to_owned()
+    } else if server.credential.is_of_users() {
+        "its calls go out with the credentials of users, which no provider gets".to_owned()
+    } else if !url_of(server).is_some_and(is_public) {
+        "it is not at a public https:// URL; native.url may say one".to_owned()
+    } else {
+        return None;
+    };
+    Some(format!(
+        "no provider can call MCP server '{label}' by itself: {reason}"
+    ))
+}
+
+/// Whether a URL says nothing against its being reached from the internet.
+fn is_public(url: &Url) -> bool {
+    let mut policy = EgressPolicy::default();
+    policy.allow_private = false;
+    policy.allow_loopback = false;
+    let is_named_publicly = match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            let last = name.rsplit('.').next().unwrap_or_default();
+            name.contains('.') && !["localhost", "local", "internal"].contains(&last)
+        }
+        _ => true,
+    };
+    url.scheme() == "https" && is_named_publicly && policy.check_url(url).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, ConfigError};
+
+    fn config(server: &str, model: &str) -> Result<Config, ConfigError> {
+        let text = format!(
+            "[[providers]]\nname = 'openai-responses'\n\
+             [[providers]]\nname = 'openai'\n\
+             [[mcp_servers]]\nlabel = 'dice'\n{server}\n\
+             [[models]]\nid = 'm'\nprovider = 'openai-responses'\n{model}\n"
+        );
+        Config::parse(&text, "pillion.toml")
+    }
+
+    const SEES: &str = "tools = { function_calling = true, mcp = true, native_mcp = ['dice'] }";
+
+    #[test]
+    fn h1_a_server_is_native_for_the_models_that_say_so() {
+        let config = config("url = 'https://dice.example/mcp'", SEES).unwrap();
+        assert_eq!(config.models[0].native_mcp, ["dice"]);
+        let server = &config.mcp_servers[0];
+        assert_eq!(url_of(server).unwrap().as_str(), "https://dice.example/mcp");
+        assert!(server.native.is_none());
+    }
+
+    #[test]
+    fn h1_another_url_may_be_public() {
+        let server =
+            "url = 'http://127.0.0.1:9/mcp'\nnative = { url = 'https://dice.example/mcp' }";
+        let config = config(server, SEES).unwrap();
+        let url = url_of(&config.mcp_servers[0]).unwrap();
+        assert_eq!(url.as_str(), "https://dice.example/mcp");
+    }
+
+    #[test]
+    fn h1_what_no_provider_can_call_is_a_clear_error() {
+        let public = "url = 'https://dice.example/mcp'";
+        for (server, model, message) in [
+            ("command = 'dice'", SEES, "it is a program of this machine"),
+            (
+                "url = 'http://127.0.0.1:9/mcp'",
+                SEES,
+                "public https:// URL",
+            ),
+            ("url = 'https://10.0.0.1/mcp'", SEES, "public https:// URL"),
+            ("url = 'https://dice/mcp'", SEES, "public https:// URL"),
+            (
+                "url = 'https://dice.localhost/mcp'",
+                SEES,
+                "public https:// URL",
+            ),
+            (
+                "url = 'https://dice.example/mcp'\nnative = { url = 'http://dice.example/mcp' }",
+                "",
+                "pillion.toml:8: mcp_servers[0].native.url: providers can only reach",
+            ),
+            (
+                "url = 'https://dice.example/mcp'\ncredential = 'per_user'",
+                SEES,
+                "the credentials of users",
+            ),
+            (
+                public,
+                "tools = { function_calling = true, native_mcp = ['dice'] }",
+                "for models with function_calling and mcp",
+            ),
+            (
+                public,
+                "tools = { function_calling = true, mcp = true, native_mcp = ['cards'] }",
+                "models[0].tools.native_mcp[0]: no [[mcp_servers]] has the label 'cards'",
+            ),
+            (
+                public,
+                "[[models]]\nid = 'n'\nprovider = 'openai'\ntools = { function_calling = true, mcp = true, native_mcp = ['dice'] }",
+                "pillion.toml:14: models[1].tools.native_mcp[0]: no provider can call MCP server 'dice' by itself: only 'openai-responses' and 'anthropic'",
+            ),
+        ] {
+            let error = config(server, model).unwrap_err().to_string();
+            assert!(error.contains(message), "{server}\n{model}\n{error}");
+        }
+    }
+
+    #[test]
+    fn l1_a_token_for_providers_is_in_a_variable_and_nowhere_else() {
+        let entry: NativeKeys = toml::from_str("token_env = 'DICE'").unwrap();
+        let variables = [("DICE".to_owned(), "s3cret".into())].into();
+        let path = KeyPath::default();
+        let native = entry.resolve(&path, &variables).unwrap();
+        assert!(native.token.is_some());
+        assert!(!format!("{native:?}").contains("s3cret"));
+        let entry: NativeKeys = toml::from_str("token_env = 'DICE'").unwrap();
+        assert!(entry.resolve(&path, &Variables::new()).is_err());
+        assert!(toml::from_str::<NativeKeys>("token = 's3cret'").is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! Everything under `/api/v1/tool-keys`: the keys of the services that built-in tools ask (L1).
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use pillion_core::store::SecretKind;
+use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList};
+
+use super::body::Object;
+use super::error::RequestError;
+use super::providers::{key_of, vault};
+use crate::app::App;
+use crate::config::ServiceKey;
+use crate::servers::ServerError;
+use crate::tool_keys::vault_id;
+
+/// Lists the built-in tools whose service wants a key.
+#[utoipa::path(
+    get,
+    path = "/api/v1/tool-keys/",
+    tag = "tools",
+    operation_id = "tool_keys_list",
+    summary = "List the built-in tools whose service wants a key",
+    description = "What the keys are nobody is told.",
+    responses(
+        (status = 200, description = "The tools", body = ToolKeyList),
+        (status = 503, description = "The vault cannot be read"),
+    )
+)]
+pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, RequestError> {
+    Ok(Json(all(&app).await?))
+}
+
+/// Puts the key of a tool's service into the vault (L1).
+#[utoipa::path(
+    put,
+    path = "/api/v1/tool-keys/{tool}",
+    tag = "tools",
+    operation_id = "tool_keys_set",
+    summary = "Put the key of a tool's service into the vault",
+    description = "In the place of the one before; calls go out with it from now on. A tool whose key is in a variable takes none.",
+    params(("tool" = String, Path, description = "The tool's name")),
+    request_body(content = ProviderKeyInput, content_type = "application/json", example = json!({"key": "..."})),
+    responses(
+        (status = 200, description = "It is there", body = ToolKeyList),
+        (status = 400, description = "It is no key"),
+        (status = 403, description = "There is no key to encrypt it with"),
+        (status = 404, description = "There is no such tool, or its service wants no key"),
+        (status = 409, description = "The tool's key is in a variable"),
+        (status = 503, description = "The store cannot be written to"),
+    )
+)]
+pub(super) async fn set(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    Object(input): Object<ProviderKeyInput>,
+) -> Result<Json<ToolKeyList>, RequestError> {
+    let id = vault_id(wanted(&app, path)?);
+    let key = key_of(&input)?;
+    let stored = vault(&app)?.put(SecretKind::ToolKey, &id, &key).await;
+    stored.map_err(ServerError::from)?;
+    Ok(Json(all(&app).await?))
+}
+
+/// Takes the key of a tool's service out of the vault (L1).
+#[utoipa::path(
+    delete,
+    path = "/api/v1/tool-keys/{tool}",
+    tag = "tools",
+    operation_id = "tool_keys_remove",
+    summary = "Take the key of a tool's service out of the vault",
+    params(("tool" = String, Path, description = "The tool's name")),
+    responses(
+        (status = 200, description = "It is gone", body = ToolKeyList),
+        (status = 403, description = "There is no vault"),
+        (status = 404, description = "There is no such tool, or its service wants no key"),
+        (status = 409, description = "The tool's key is in a variable"),
+        (status = 503, description = "The store cannot be written to"),
+    )
+)]
+pub(super) async fn remove(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Json<ToolKeyList>, RequestError> {
+    let id = vault_id(wanted(&app, path)?);
+    let removed = vault(&app)?.remove(SecretKind::ToolKey, &id).await;
+    removed.map_err(ServerError::from)?;
+    Ok(Json(all(&app).await?))
+}
+
+async fn all(app: &App) -> Result<ToolKeyList, RequestError> {
+    let in_vault = match vault(app) {
+        Ok(vault) => vault.ids(SecretKind::ToolKey).await,
+        Err(_) => Ok(Vec::new()),
+    };
+    let in_vault = in_vault.map_err(ServerError::from)?;
+    let entry = |key: &ServiceKey| ToolKeyEntry {
+        tool: key.tool.to_owned(),
+        service: key.service.to_owned(),
+        key: match key.is_in_vault {
+            false => "variable",
+            true if in_vault.contains(&vault_id(key)) => "vault",
+            true => "none",
+        }
+        .to_owned(),
+    };
+    Ok(ToolKeyList {
+        success: true,
+        tools: app.tool_keys().iter().map(entry).collect(),
+    })
+}
+
+/// What the tool of that name wants, if the vault may have it.
+fn wanted(
+    app: &App,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<&ServiceKey, RequestError> {
+    let name = path.map(|Path(name)| name).unwrap_or_default();
+    match app.tool_keys().get(&name) {
+        None => Err(RequestError::NoToolKey),
+        Some(key) if key.is_in_vault => Ok(key),
+        Some(_) => Err(RequestError::NotOpen {
+            why: "The tool's key is in a variable of the environment".to_owned(),
+        }),
+    }
+}

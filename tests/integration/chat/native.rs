@@ -1,0 +1,117 @@
+//! MCP servers that the provider calls by itself (H1), under the approvals of our own calls (G3).
+
+use std::path::Path;
+
+use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, LlmDialect};
+use serde_json::{Value, json};
+
+use super::chat;
+use crate::approvals::decide;
+use crate::http;
+use crate::program::{Daemon, run, stdout};
+
+const TOKEN: &str = "t0ken-for-the-provider";
+
+/// A sidecar with a server `dice`, which the provider of the model `demo` calls by itself.
+fn daemon(llm: &FakeLlm, api: &str, server: &FakeMcp, policy: &str) -> Daemon {
+    let text = format!(
+        "[log]\nfilter = \"trace\"\n\
+         [[providers]]\nname = \"{api}\"\nbase_url = \"{}\"\nmax_retries = 0\n\
+         [[mcp_servers]]\nlabel = \"dice\"\nurl = \"{}\"\ndescription = \"Rolls dice\"\n\
+         require_approval = \"{policy}\"\n\
+         native = {{ url = \"https://dice.example/mcp\", token_env = \"DICE\" }}\n\
+         [[models]]\nid = \"demo\"\nprovider = \"{api}\"\n\
+         tools = {{ function_calling = true, mcp = true, native_mcp = [\"dice\"] }}\n",
+        llm.base_url, server.url
+    );
+    Daemon::with_config(&text, &[("DICE", TOKEN)])
+}
+
+fn native(body: &Value) -> Value {
+    let tools = body["tools"].as_array().unwrap().iter();
+    let mut native = tools.filter(|tool| tool["type"] == "mcp");
+    native.next().cloned().unwrap_or_default()
+}
+
+fn has_function(body: &Value, name: &str) -> bool {
+    let mut tools = body["tools"].as_array().unwrap().iter();
+    tools.any(|tool| tool["name"] == name)
+}
+
+fn shown(socket: &Path) -> String {
+    let socket = socket.to_str().unwrap();
+    stdout(&run(&["models", "show", "demo", "--socket", socket], &[]))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h1_g3_a_call_of_the_providers_waits_for_an_approval_and_is_logged() {
+    let asked = json!({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dice",
+        "name": "roll", "arguments": "{\"notation\": \"2d6\"}"});
+    let called = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "dice", "name": "roll",
+        "arguments": "{\"notation\": \"2d6\"}", "output": "15", "error": null,
+        "approval_request_id": "mcpr_1"});
+    let answers = [
+        LlmAnswer::default().after_item(asked),
+        LlmAnswer::text("You rolled 15.").after_item(called),
+    ];
+    let llm = FakeLlm::in_turn(LlmDialect::OpenAiResponses, answers).await;
+    let server = FakeMcp::start(Dialect::StreamableJson);
+    let daemon = daemon(&llm, "openai-responses", &server, "always");
+    let socket = &daemon.socket;
+    let answer = chat(socket, "", &json!({"message": "Roll."}));
+    assert_eq!(answer["status"], "awaiting_approval", "{answer}");
+    let approval = &answer["approvals"][0];
+    assert_eq!(approval["tool"], "dice_roll");
+    assert_eq!(approval["arguments"], json!({"notation": "2d6"}));
+    let body = &llm.bodies()[0];
+    let expected = json!({
+        "type": "mcp", "server_label": "dice", "server_description": "Rolls dice",
+        "server_url": "https://dice.example/mcp", "authorization": TOKEN,
+        "allowed_tools": ["roll"], "require_approval": "always",
+    });
+    assert_eq!(native(body), expected);
+    assert!(!has_function(body, "dice_roll"), "{body}");
+    assert!(has_function(body, "calculator"), "{body}");
+
+    let id = approval["id"].as_str().unwrap();
+    assert_eq!(decide(socket, id, "approve").status, 200);
+    let answer = chat(socket, answer["id"].as_str().unwrap(), &json!({}));
+    assert_eq!(answer["content"], "You rolled 15.", "{answer}");
+    assert_eq!(answer["tool_calls"][0]["name"], "dice_roll", "{answer}");
+    assert_eq!(answer["tool_calls"][0]["content"], "15");
+    let input = llm.bodies()[1]["input"].as_array().unwrap().clone();
+    let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
+        "approve": true});
+    assert!(input.contains(&allowed), "{input:?}");
+    // Nothing but the list of its tools was asked of the server.
+    assert!(server.requests.calls("tools/call").is_empty());
+    let log = http::get(socket, "/api/v1/tool-calls/").json();
+    assert_eq!(log["calls"][0]["toolName"], "dice_roll", "{log}");
+    assert_eq!(log["calls"][0]["status"], "success", "{log}");
+    assert!(
+        shown(socket).contains("yes, its provider calls it"),
+        "{}",
+        shown(socket)
+    );
+    assert!(!daemon.log().contains(TOKEN));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_provider_that_asks_nobody_is_told_of_no_tool_that_needs_approval() {
+    for (policy, is_native) in [("never", true), ("always", false)] {
+        let answers = [LlmAnswer::text("Hello.")];
+        let llm = FakeLlm::in_turn(LlmDialect::Anthropic, answers).await;
+        let server = FakeMcp::start(Dialect::StreamableJson);
+        let daemon = daemon(&llm, "anthropic", &server, policy);
+        chat(&daemon.socket, "", &json!({"message": "Hi"}));
+        let body = &llm.bodies()[0];
+        assert_eq!(body.get("mcp_servers").is_some(), is_native, "{body}");
+        assert_eq!(has_function(body, "dice_roll"), !is_native, "{body}");
+        let shown = shown(&daemon.socket);
+        assert_eq!(
+            shown.contains("its provider calls it"),
+            is_native,
+            "{shown}"
+        );
+    }
+}
