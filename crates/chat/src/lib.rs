@@ -17,12 +17,14 @@ mod model;
 mod runner;
 mod state;
 
-pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop};
+pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, SingleTurn};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};
 pub use listener::{ChatEvent, ChatListener};
-pub use model::{Answer, Conversation, Delta, Finish, LanguageModel, Turn, TurnOptions, Usage};
+pub use model::{
+    Answer, Conversation, Delta, Finish, LanguageModel, ToolChoice, Turn, TurnOptions, Usage,
+};
 pub use runner::ToolRunner;
 pub use state::{ChatState, WaitingCall};
 

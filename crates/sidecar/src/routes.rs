@@ -5,12 +5,14 @@ mod body;
 mod caller;
 mod chat;
 mod completions;
+mod door;
 mod error;
 mod event_stream;
 mod events;
 mod gate;
 mod health;
 mod mcp;
+mod messages;
 mod metrics;
 mod models;
 mod openapi;
@@ -36,7 +38,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post, put};
 use pillion_core::store::Store;
@@ -76,6 +78,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let accept = format!("{pin}/accept");
     let chat = format!("{}{{id}}", route::CHAT);
     let model = format!("{}{{id}}", route::MODELS);
+    let openai_model = format!("{}/{{id}}", route::OPENAI_MODELS);
     let key = format!("{}{{name}}/key", route::PROVIDERS);
     let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
     let routes: Vec<(&str, MethodRouter<App>)> = vec![
@@ -113,7 +116,9 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (route::PROVIDERS, get(providers::list)),
         (&key, put(providers::set_key).delete(providers::remove_key)),
         (route::CHAT_COMPLETIONS, post(completions::complete)),
+        (route::MESSAGES, post(messages::create)),
         (route::OPENAI_MODELS, get(completions::models)),
+        (&openai_model, get(completions::model)),
         (route::EVENTS, get(events::events)),
         (route::STREAMS, get(streams::list)),
         (&stream, get(streams::listen)),
@@ -138,6 +143,7 @@ fn layered(router: Router, app: App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), gate::enter))
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn(door::in_their_words))
         .layer(from_fn_with_state(app, request_log::log))
 }
 

@@ -22,7 +22,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 34] = cases![
+pub const CASES: [(&str, Case); 35] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -53,6 +53,7 @@ pub const CASES: [(&str, Case); 34] = cases![
     others::d5_a_user_has_so_many_memories_in_a_channel,
     others::settings_are_replaced,
     others::h4_a_chat_is_its_owners_and_changes_step_by_step,
+    others::h4_a_chat_is_somebodys_for_a_while,
     packs::documents_of_packs_are_kept_apart,
     packs::k1_a_log_of_a_pack_gives_its_last_entries,
     packs::k1_logs_are_listed_with_their_latest_entries,

@@ -7,3 +7,4 @@ mod limits;
 mod providers;
 mod results;
 mod states;
+mod turns;

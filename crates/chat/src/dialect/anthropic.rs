@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::failure::{Failure, of_status, unread};
 use super::request::{add_extra, json_headers, put_secret, without_idle_members};
 use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
+use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
 /// The version of the API that is spoken.
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -83,6 +83,9 @@ impl Dialect for Anthropic {
             let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
             body.insert("tools".to_owned(), json!(tools));
         }
+        if let Some(choice) = &options.tool_choice {
+            body.insert("tool_choice".to_owned(), tool_choice(choice));
+        }
         if let Some(temperature) = options.temperature {
             body.insert("temperature".to_owned(), json!(temperature));
         }
@@ -117,6 +120,15 @@ impl Dialect for Anthropic {
             ..reported(&body)
         }
         .into_error(self.provider())
+    }
+}
+
+fn tool_choice(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => json!({"type": "auto"}),
+        ToolChoice::None => json!({"type": "none"}),
+        ToolChoice::Required => json!({"type": "any"}),
+        ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::failure::unread;
 use super::request::{add_extra, json_headers, put_secret, segment, without_idle_members};
 use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, Turn, Usage};
+use crate::{Answer, Conversation, Finish, ModelError, ToolChoice, Turn, Usage};
 
 /// What stands in for the signature of a call that no Gemini model made. The models from Gemini 3 on
 /// refuse calls without one; Google's documentation gives this for conversations from elsewhere.
@@ -68,6 +68,10 @@ impl Dialect for Google {
             let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
             body.insert("tools".to_owned(), json!([{"functionDeclarations": tools}]));
         }
+        if let Some(choice) = &turn.options.tool_choice {
+            let config = json!({"functionCallingConfig": calling_config(choice)});
+            body.insert("toolConfig".to_owned(), config);
+        }
         let config = generation_config(turn);
         if !config.is_empty() {
             body.insert("generationConfig".to_owned(), Value::Object(config));
@@ -107,6 +111,15 @@ fn generation_config(turn: &Turn<'_>) -> Map<String, Value> {
         config.insert("stopSequences".to_owned(), json!(options.stop));
     }
     config
+}
+
+fn calling_config(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => json!({"mode": "AUTO"}),
+        ToolChoice::None => json!({"mode": "NONE"}),
+        ToolChoice::Required => json!({"mode": "ANY"}),
+        ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+    }
 }
 
 /// Whether it is a Gemini of generation 3 or later.

@@ -13,9 +13,9 @@ use pillion_core::provider::{Provider, assistant_text, format_tools, parse_tool_
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, of_status, unread};
-use super::request::{add_extra, json_headers, put_bearer, without_idle_members};
+use super::request::{add_extra, json_headers, openai_word, put_bearer, without_idle_members};
 use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
+use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
 /// OpenAI's Responses.
 pub(super) struct OpenAiResponses;
@@ -54,6 +54,9 @@ impl Dialect for OpenAiResponses {
             let tools = format_tools(self.provider(), turn.tools.iter().map(AsRef::as_ref));
             body.insert("tools".to_owned(), json!(tools));
         }
+        if let Some(choice) = &options.tool_choice {
+            body.insert("tool_choice".to_owned(), tool_choice(choice));
+        }
         if let Some(temperature) = options.temperature {
             body.insert("temperature".to_owned(), json!(temperature));
         }
@@ -88,6 +91,13 @@ impl Dialect for OpenAiResponses {
             ..reported(&body)
         }
         .into_error(self.provider())
+    }
+}
+
+fn tool_choice(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
+        choice => json!(openai_word(choice)),
     }
 }
 

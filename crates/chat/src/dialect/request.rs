@@ -4,7 +4,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderVal
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
-use crate::{ModelError, ModelErrorKind};
+use crate::{ModelError, ModelErrorKind, ToolChoice};
 
 /// Lists that `extra` adds to; everything else in it stands in for what is there.
 const ADDED_TO: [&str; 3] = ["tools", "include", "mcp_servers"];
@@ -64,6 +64,15 @@ pub(super) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value
                 body.insert(key.clone(), value.clone());
             }
         }
+    }
+}
+
+/// The choice in OpenAI's word, where it is not one tool.
+pub(super) fn openai_word(choice: &ToolChoice) -> &'static str {
+    match choice {
+        ToolChoice::None => "none",
+        ToolChoice::Required | ToolChoice::Tool(_) => "required",
+        ToolChoice::Auto => "auto",
     }
 }
 
