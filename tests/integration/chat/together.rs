@@ -1,5 +1,7 @@
 //! Chats that several processes have in one store.
 
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
@@ -56,6 +58,36 @@ async fn h7_a_chat_that_runs_elsewhere_is_busy_and_nothing_of_it_is_lost() {
     assert_eq!(answer["content"], "Last.", "{answer}");
     let said = llm.bodies()[2]["messages"].as_array().unwrap().len();
     assert_eq!(said, 5, "all that was said");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
+    let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(60));
+    let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow, LlmAnswer::text("Again.")]).await;
+    let mut daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    let target = format!("/api/v1/chat/{}", answer["id"].as_str().unwrap());
+    let body = r#"{"message": "Still there?"}"#;
+    let length = body.len();
+    let head = format!("POST {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+    let mut connection = UnixStream::connect(&daemon.socket).unwrap();
+    connection
+        .write_all(format!("{head}{body}").as_bytes())
+        .unwrap();
+    eventually("the model is asked", || llm.bodies().len() == 2);
+    daemon.kill();
+    let daemon = daemon.again();
+    // Nobody knows yet that nobody goes on with it.
+    let listed = http::get(&daemon.socket, "/api/v1/chat").json();
+    assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
+    let mut answer = json!(null);
+    eventually("the chat is free", || {
+        let reply = http::post(&daemon.socket, &target, "{}");
+        answer = reply.json();
+        reply.status == 200
+    });
+    assert_eq!(answer["content"], "Again.", "{answer}");
+    assert_eq!(llm.bodies()[2]["messages"][2]["content"], "Still there?");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
