@@ -46,6 +46,7 @@ use pillion_wire::route;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
+use body::Body;
 use error::RequestError;
 
 /// The whole API over `app`.
@@ -152,7 +153,9 @@ fn store_of(app: &App) -> Result<Arc<dyn Store>, RequestError> {
     app.store().ok_or(RequestError::NoStore)
 }
 
-async fn unknown_route(uri: Uri) -> RequestError {
+/// The body is read, lest the connection ends with bytes of it on the way: a client that keeps it
+/// for its next request would lose that one.
+async fn unknown_route(uri: Uri, _body: Result<Body, RequestError>) -> RequestError {
     RequestError::UnknownRoute {
         path: uri.path().to_owned(),
     }

@@ -132,6 +132,36 @@ async fn h5_tools_of_the_clients_own_come_back_as_anthropic_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_anthropics_own_models_get_what_was_said_as_it_is() {
+    let call = LlmAnswer::call("order_pizza", &json!({"size": 3}));
+    let llm = FakeLlm::in_turn(LlmDialect::Anthropic, [call]).await;
+    let daemon = Daemon::with_config(&anthropic(&llm), &[]);
+    let choice = json!({"type": "any", "disable_parallel_tool_use": true});
+    let messages = json!([
+        {"role": "user", "content": "Pizza, please."},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "a", "name": "order_pizza", "input": {"size": 1}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "a", "content": "Too small."},
+            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"},
+             "cache_control": {"type": "ephemeral"}}]},
+    ]);
+    let system =
+        json!([{"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}]);
+    let more = json!({"messages": messages, "system": system, "tool_choice": choice, "stream": true,
+        "tools": [{"name": "order_pizza", "input_schema": {"type": "object"}}]});
+    let events = events(&unchunked(&create(&daemon, &more).body));
+    let asked = &llm.bodies()[0];
+    assert_eq!(asked["messages"], messages);
+    assert_eq!(asked["system"], system);
+    assert_eq!(asked["tool_choice"], choice);
+    let input = events
+        .iter()
+        .find_map(|(_, data)| data["delta"]["partial_json"].as_str());
+    assert_eq!(input, Some(r#"{"size":3}"#));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_anthropics_door_refuses_is_said_in_its_words() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);

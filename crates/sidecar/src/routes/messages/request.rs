@@ -97,6 +97,11 @@ impl Request {
             extra = self.rest.clone();
             let metadata = self.metadata.clone().map(Value::Object);
             extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
+            if tool_choice.is_some() {
+                // It may say more, such as that calls come one at a time.
+                let choice = self.tool_choice.clone();
+                extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
+            }
             if self.tools.is_some() {
                 // Thoughts would have to come back with the calls, and do not go out.
                 extra.shift_remove("thinking");
