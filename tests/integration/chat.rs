@@ -1,11 +1,17 @@
 //! Chats with language models (H4 to H7), through every door that has them.
 
+#[path = "chat/clients.rs"]
+mod clients;
 #[path = "chat/completions.rs"]
 mod completions;
 #[path = "chat/keys.rs"]
 mod keys;
+#[path = "chat/messages.rs"]
+mod messages;
 #[path = "chat/native.rs"]
 mod native;
+#[path = "chat/together.rs"]
+mod together;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,7 @@
 mod asking;
 mod native;
 mod rounds;
+mod single_turn;
 pub(crate) mod size;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use pillion_core::tool::{CallContext, ToolDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
+
+pub use single_turn::SingleTurn;
 
 use crate::{
     ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Conversation, Finish, LanguageModel,
@@ -123,8 +126,13 @@ impl ChatLoop {
     /// # Errors
     /// [`Refused`](ModelErrorKind::Refused): a message cannot be read.
     pub fn begin(&self, messages: &[Value]) -> Result<ChatState, ModelError> {
-        let conversation = self.model.conversation(messages)?;
-        Ok(ChatState::new(self.model.provider(), conversation))
+        Ok(self.begin_with(self.model.conversation(messages)?))
+    }
+
+    /// The same with a conversation that is in the shapes of the model's provider already.
+    #[must_use]
+    pub fn begin_with(&self, conversation: Conversation) -> ChatState {
+        ChatState::new(self.model.provider(), conversation)
     }
 
     /// Adds messages to a chat that has been answered: the user's next one. The limits on tool calls

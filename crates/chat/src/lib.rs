@@ -18,12 +18,14 @@ mod runner;
 mod shown;
 mod state;
 
-pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, NativeServer};
+pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, NativeServer, SingleTurn};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};
 pub use listener::{ChatEvent, ChatListener};
-pub use model::{Answer, Conversation, Delta, Finish, LanguageModel, Turn, TurnOptions, Usage};
+pub use model::{
+    Answer, Conversation, Delta, Finish, LanguageModel, ToolChoice, Turn, TurnOptions, Usage,
+};
 pub use runner::ToolRunner;
 pub use shown::shown_arguments;
 pub use state::{ChatState, WaitingCall};

@@ -65,7 +65,8 @@ pub struct Turn<'a> {
 }
 
 /// How a model is to answer. What is `None` is left to the provider.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TurnOptions {
     /// 0 to 2 for most.
     pub temperature: Option<f64>,
@@ -75,9 +76,27 @@ pub struct TurnOptions {
     pub max_output_tokens: Option<u64>,
     /// Where the answer ends before it.
     pub stop: Vec<String>,
+    /// Whether it has to call a tool. Counts where the turn has tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
     /// Members of the request's body that go to the provider as they are, in its own words.
     /// They stand in for what is said above.
     pub extra: Map<String, Value>,
+}
+
+/// Which tools a model calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolChoice {
+    /// As it likes.
+    Auto,
+    /// None: it answers in words.
+    None,
+    /// One at least.
+    Required,
+    /// That of this name.
+    Tool(String),
 }
 
 /// A piece of an answer.

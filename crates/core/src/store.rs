@@ -42,7 +42,7 @@ pub use call::{CallStatus, CallThatRan, ProcessLife, ToolCallRecord};
 pub use call_id::{CallId, CallIdError};
 pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
-pub use chat::{ChatRecord, ChatStore};
+pub use chat::{ChatClaim, ChatRecord, ChatStore, ChatSummary};
 pub use error::{StoreError, StoreErrorKind};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, UNFINISHED_KEYS_STAY};
 pub use kept_steps::KeptStepsStore;

@@ -330,6 +330,12 @@ impl App {
         &self.shared.executor
     }
 
+    /// How long one request to a chat may take: its own time, and that of waiting for decisions.
+    pub(crate) fn longest_chat(&self) -> std::time::Duration {
+        let chat = self.models().chat().timeout;
+        chat.saturating_add(self.approvals().section().max_wait)
+    }
+
     /// The tools there are.
     #[must_use]
     pub fn registry(&self) -> &Arc<ToolRegistry> {

@@ -3,18 +3,21 @@
 //! the provider and in another process.
 
 mod answer;
+mod claim;
+mod clients_turn;
 mod error;
 mod keeper;
 mod kept;
-mod running;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_chat::{ChatEnd, ChatLoop, LanguageModel, TurnOptions, WaitingCall};
+use pillion_chat::{
+    ChatEnd, ChatLoop, ChatState, Conversation, LanguageModel, ModelError, TurnOptions, WaitingCall,
+};
 use pillion_core::registry::RegisteredTool;
-use pillion_core::store::{ChatRecord, Store, Timestamp};
-use pillion_core::tool::{ApprovalWish, CallContext, ToolDefinition};
+use pillion_core::store::{ChatClaim, ChatRecord, Store, Timestamp};
+use pillion_core::tool::{ApprovalWish, CallContext, ToolCall, ToolDefinition};
 use pillion_wire::{ChatAnswer, ChatTranscript};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -24,12 +27,12 @@ use crate::app::App;
 use crate::models::{Model, NativeTools};
 use crate::moment::text_of;
 use crate::visibility::Visibility;
+use claim::Claim;
+pub(crate) use clients_turn::ClientsTurn;
 pub(crate) use error::ChatRefusal;
 use keeper::Keeper;
 pub(crate) use keeper::Listener;
-use kept::{Kept, Options, Stays};
-use running::Claim;
-pub(crate) use running::Running;
+use kept::{Kept, Stays};
 
 /// How often a decision is looked for that a chat waits for.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -65,11 +68,38 @@ impl Chatter {
 pub(crate) struct Beginning {
     /// The model's name; the default one without.
     pub(crate) model: Option<String>,
-    /// In the shapes of OpenAI's chat completions.
-    pub(crate) messages: Vec<Value>,
+    pub(crate) said: Said,
     /// Whether the model may use tools.
     pub(crate) tools: bool,
     pub(crate) options: TurnOptions,
+}
+
+/// The conversation up to now.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// In the shapes of OpenAI's chat completions.
+    Messages(Vec<Value>),
+    /// In those of the model's provider.
+    AsItIs(Conversation),
+}
+
+impl Said {
+    fn begin(self, chat_loop: &ChatLoop) -> Result<ChatState, ModelError> {
+        match self {
+            Self::Messages(messages) => chat_loop.begin(&messages),
+            Self::AsItIs(conversation) => Ok(chat_loop.begin_with(conversation)),
+        }
+    }
+}
+
+/// How a request has gone.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) answer: ChatAnswer,
+    /// Calls of the client's own tools, which it is to run.
+    pub(crate) calls: Vec<ToolCall>,
+    /// Whether there is a chat to go on with.
+    pub(crate) is_kept: bool,
 }
 
 /// A chat that this request has to itself.
@@ -81,7 +111,7 @@ pub(crate) struct Chat {
     context: CallContext,
     /// How long to wait for decisions on calls.
     wait: Duration,
-    _claim: Claim,
+    claim: Claim,
 }
 
 impl Chat {
@@ -97,6 +127,8 @@ impl Chat {
         let mut chat = Self::begin_unless_kept(app, chatter, beginning).await?;
         chat.kept.stays = Stays::Always;
         chat.record.json = chat.kept.to_json();
+        chat.record.summary = chat.kept.summary(&chat.record.id);
+        chat.record.claim = Some(chat.claim.record());
         chat.record.revision = 1;
         chat.store.insert_chat(&chat.record).await?;
         Ok(chat)
@@ -114,10 +146,10 @@ impl Chat {
     ) -> Result<Self, ChatRefusal> {
         let store = app.store().ok_or(ChatRefusal::NoStore)?;
         let model = model_of(app, beginning.model.as_deref())?;
-        let options = Options::from(&beginning.options);
+        let options = beginning.options.clone();
         let chatter = &chatter.with_model(model);
         let chat_loop = loop_of(app, chatter, model, beginning.tools, beginning.options).await?;
-        let state = chat_loop.begin(&beginning.messages)?;
+        let state = beginning.said.begin(&chat_loop)?;
         let kept = Kept {
             model: model.config.id.clone(),
             tools: beginning.tools,
@@ -132,13 +164,13 @@ impl Chat {
             id: Uuid::now_v7().to_string(),
             owner: owner_of(&chatter.context),
             json: String::new(),
+            summary: String::new(),
             revision: 0,
             created_at: now,
             updated_at: now,
+            claim: None,
         };
-        // Nobody knows the id.
-        let claim = app.process().chats.claim(&record.owner, &record.id);
-        let claim = claim.ok_or(ChatRefusal::Busy)?;
+        let claim = Claim::new(&store, &record.owner, &record.id, &app.process().calls);
         Ok(Self {
             store,
             record,
@@ -146,7 +178,7 @@ impl Chat {
             kept,
             chat_loop,
             wait: wait_of(app, &chatter.context),
-            _claim: claim,
+            claim,
         })
     }
 
@@ -161,19 +193,18 @@ impl Chat {
         messages: &[Value],
     ) -> Result<Self, ChatRefusal> {
         let store = app.store().ok_or(ChatRefusal::NoStore)?;
-        let owner = owner_of(&chatter.context);
-        let claim = app.process().chats.claim(&owner, id);
-        let claim = claim.ok_or(ChatRefusal::Busy)?;
+        let claim = take(app, &store, &chatter.context, id).await?;
         let (mut record, mut kept) = find(&*store, &chatter.context, id).await?;
         kept.failure = None;
         let model = model_of(app, Some(&kept.model))?;
-        let options = TurnOptions::from(&kept.options);
+        let options = kept.options.clone();
         let chatter = &chatter.with_model(model);
         let chat_loop = loop_of(app, chatter, model, kept.tools, options).await?;
         if !messages.is_empty() {
             chat_loop.add(&mut kept.state, messages)?;
             // What was said is not lost, whatever becomes of the answer.
             record.json = kept.to_json();
+            record.summary = kept.summary(id);
             record.revision += 1;
             record.updated_at = Timestamp::now();
             store.replace_chat(&record).await?;
@@ -185,7 +216,7 @@ impl Chat {
             kept,
             chat_loop,
             wait: wait_of(app, &chatter.context),
-            _claim: claim,
+            claim,
         })
     }
 
@@ -201,7 +232,7 @@ impl Chat {
 
     /// Goes on until the model has answered, calls wait for an approval, or something fails. What
     /// happens meanwhile goes to `listener`, and pieces of the answers, too, if there is one.
-    pub(crate) async fn run(self, listener: Option<Listener>) -> ChatAnswer {
+    pub(crate) async fn run(self, listener: Option<Listener>) -> Ended {
         let Self {
             store,
             record,
@@ -209,11 +240,11 @@ impl Chat {
             chat_loop,
             context,
             wait,
-            _claim,
+            claim,
         } = self;
         let chat_loop = chat_loop.streamed(listener.is_some());
         let mut state = kept.state.clone();
-        let mut keeper = Keeper::new(Arc::clone(&store), record, kept, listener);
+        let mut keeper = Keeper::new(Arc::clone(&store), record, kept, claim, listener);
         let until = Instant::now() + wait;
         loop {
             let outcome = chat_loop.run(&mut state, &context, &mut keeper).await;
@@ -233,12 +264,23 @@ impl Chat {
 /// Those of the store.
 pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAnswer>, ChatRefusal> {
     let store = app.store().ok_or(ChatRefusal::NoStore)?;
-    let records = store.chats(&owner_of(context), MOST_LISTED).await?;
-    let chats = records.iter().filter_map(|record| {
-        let kept = Kept::from_json(&record.json).ok()?;
-        Some(answer::of(&record.id, &kept, Vec::new()))
-    });
-    Ok(chats.collect())
+    let listed = store.chats(&owner_of(context), MOST_LISTED).await?;
+    let mut chats = Vec::with_capacity(listed.len());
+    for chat in listed {
+        let answer = match chat.summary.as_str() {
+            // Kept by a version that wrote none.
+            "" => match find(&*store, context, &chat.id).await {
+                Ok((record, kept)) => answer::of(&record.id, &kept, Vec::new()),
+                Err(_) => continue,
+            },
+            summary => match serde_json::from_str(summary) {
+                Ok(answer) => answer,
+                Err(_) => continue,
+            },
+        };
+        chats.push(now(answer, chat.claim.as_ref()));
+    }
+    Ok(chats)
 }
 
 /// One of the caller's chats, as it stands.
@@ -254,7 +296,10 @@ pub(crate) async fn show(
     let (record, kept) = find(&*store, context, id).await?;
     Ok(ChatTranscript {
         success: true,
-        chat: answer::of(&record.id, &kept, Vec::new()),
+        chat: now(
+            answer::of(&record.id, &kept, Vec::new()),
+            record.claim.as_ref(),
+        ),
         created_at: text_of(record.created_at),
         updated_at: text_of(record.updated_at),
         system: kept.state.system().cloned(),
@@ -268,10 +313,8 @@ pub(crate) async fn show(
 /// [`ChatRefusal::Unknown`], [`ChatRefusal::Busy`], and those of the store.
 pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result<(), ChatRefusal> {
     let store = app.store().ok_or(ChatRefusal::NoStore)?;
-    let owner = owner_of(context);
-    let claim = app.process().chats.claim(&owner, id);
-    let _claim = claim.ok_or(ChatRefusal::Busy)?;
-    match store.remove_chat(&owner, id).await {
+    let _claim = take(app, &store, context, id).await?;
+    match store.remove_chat(&owner_of(context), id).await {
         Err(error) if error.is_not_found() => Err(ChatRefusal::Unknown),
         removed => Ok(removed?),
     }
@@ -296,7 +339,7 @@ pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, 
 ///
 /// # Errors
 /// [`ChatRefusal::Model`] where nothing does.
-pub(crate) fn voice_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
+fn voice_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
     match &model.voice {
         Ok(voice) => Ok(Arc::clone(voice)),
         Err(error) => Err(ChatRefusal::Model((**error).clone())),
@@ -304,7 +347,7 @@ pub(crate) fn voice_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefu
 }
 
 /// How a model is to answer, with what its configuration says where the request does not.
-pub(crate) fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
+fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
     let longest = model.max_output_tokens.map(std::num::NonZeroU64::get);
     TurnOptions {
         max_output_tokens: options.max_output_tokens.or(longest),
@@ -340,6 +383,31 @@ async fn loop_of(
         .with_native_servers(native_servers)
         .with_options(options_of(model, options))
         .with_limits(app.models().limits(model)))
+}
+
+/// As it stands, where this is its claim.
+fn now(answer: ChatAnswer, claim: Option<&ChatClaim>) -> ChatAnswer {
+    match claim::is_running(claim) {
+        true => answer::while_running(answer),
+        false => answer,
+    }
+}
+
+/// The caller's chat of that id, for this request alone.
+async fn take(
+    app: &App,
+    store: &Arc<dyn Store>,
+    context: &CallContext,
+    id: &str,
+) -> Result<Claim, ChatRefusal> {
+    let owner = owner_of(context);
+    if let Some(claim) = Claim::take(store, &owner, id, &app.process().calls).await? {
+        return Ok(claim);
+    }
+    Err(match store.chat(&owner, id).await? {
+        Some(_) => ChatRefusal::Busy,
+        None => ChatRefusal::Unknown,
+    })
 }
 
 /// The caller's chat of that id.

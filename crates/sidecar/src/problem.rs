@@ -24,6 +24,16 @@ pub struct Problem {
     detail: String,
     #[serde(flatten)]
     failure: Failure,
+    /// What the clients of language models' providers call it.
+    #[serde(skip)]
+    called: Option<&'static str>,
+}
+
+/// Why a request was refused: an extension of the response, for those who say it otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Reason {
+    pub(crate) code: String,
+    pub(crate) message: String,
 }
 
 impl Problem {
@@ -36,6 +46,16 @@ impl Problem {
             status: status.as_u16(),
             failure: Failure::new(code.as_str(), detail.clone()),
             detail,
+            called: None,
+        }
+    }
+
+    /// The same, which the clients of language models' providers know by this code.
+    #[must_use]
+    pub(crate) fn called(self, code: &'static str) -> Self {
+        Self {
+            called: Some(code),
+            ..self
         }
     }
 
@@ -52,7 +72,12 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let reason = Reason {
+            code: self.called.unwrap_or(&self.failure.error_code).to_owned(),
+            message: self.detail.clone(),
+        };
         let mut response = (status, Json(self)).into_response();
+        response.extensions_mut().insert(reason);
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, kind);
         response

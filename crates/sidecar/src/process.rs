@@ -11,7 +11,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{Peer, PeerRules};
 use crate::approvals::Desk;
-use crate::chat::Running;
 use crate::connections::Connections;
 use crate::events::{Bus, Event};
 use crate::metrics::Metrics;
@@ -31,8 +30,6 @@ pub(crate) struct Process {
     pub(crate) connections: Connections,
     /// Where those meet who wait for approvals and those who give them.
     pub(crate) desk: Arc<Desk>,
-    /// The chats that go on now.
-    pub(crate) chats: Running,
     /// Makes spans, where somebody wants them.
     pub(crate) telemetry: Option<Arc<Telemetry>>,
     is_draining: watch::Sender<bool>,

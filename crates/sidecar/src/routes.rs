@@ -5,12 +5,14 @@ mod body;
 mod caller;
 mod chat;
 mod completions;
+mod door;
 mod error;
 mod event_stream;
 mod events;
 mod gate;
 mod health;
 mod mcp;
+mod messages;
 mod metrics;
 mod models;
 mod openapi;
@@ -37,7 +39,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post, put};
 use pillion_core::store::Store;
@@ -45,6 +47,7 @@ use pillion_wire::route;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
+use body::Body;
 use error::RequestError;
 
 /// The whole API over `app`.
@@ -77,6 +80,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let accept = format!("{pin}/accept");
     let chat = format!("{}{{id}}", route::CHAT);
     let model = format!("{}{{id}}", route::MODELS);
+    let openai_model = format!("{}/{{id}}", route::OPENAI_MODELS);
     let key = format!("{}{{name}}/key", route::PROVIDERS);
     let tool_key = format!("{}{{tool}}", route::TOOL_KEYS);
     let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
@@ -117,7 +121,9 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (route::TOOL_KEYS, get(tool_keys::list)),
         (&tool_key, put(tool_keys::set).delete(tool_keys::remove)),
         (route::CHAT_COMPLETIONS, post(completions::complete)),
+        (route::MESSAGES, post(messages::create)),
         (route::OPENAI_MODELS, get(completions::models)),
+        (&openai_model, get(completions::model)),
         (route::EVENTS, get(events::events)),
         (route::STREAMS, get(streams::list)),
         (&stream, get(streams::listen)),
@@ -142,6 +148,7 @@ fn layered(router: Router, app: App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), gate::enter))
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn(door::in_their_words))
         .layer(from_fn_with_state(app, request_log::log))
 }
 
@@ -150,7 +157,9 @@ fn store_of(app: &App) -> Result<Arc<dyn Store>, RequestError> {
     app.store().ok_or(RequestError::NoStore)
 }
 
-async fn unknown_route(uri: Uri) -> RequestError {
+/// The body is read, lest the connection ends with bytes of it on the way: a client that keeps it
+/// for its next request would lose that one.
+async fn unknown_route(uri: Uri, _body: Result<Body, RequestError>) -> RequestError {
     RequestError::UnknownRoute {
         path: uri.path().to_owned(),
     }

@@ -16,6 +16,9 @@ use crate::config::TcpSection;
 use host::{authority_of, is_same, name_of};
 pub use refusal::Refusal;
 
+/// The header of a token beside `Authorization`, below `/v1/`.
+const API_KEY: &str = "x-api-key";
+
 /// Checks requests over TCP.
 ///
 /// A page in a browser on this machine can reach a loopback address, also under a name of its
@@ -62,7 +65,11 @@ impl Gate {
         self.check_origin(headers, host)?;
         let path = request.uri.path();
         let needed = Scope::needed_by(&request.method, path);
-        let Some(token) = bearer(headers)? else {
+        let token = match bearer(headers)? {
+            None if path.starts_with("/v1/") => api_key(headers)?,
+            token => token,
+        };
+        let Some(token) = token else {
             return if is_open(path) {
                 Ok(None)
             } else {
@@ -126,6 +133,16 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
         return Err(Refusal::BadToken);
     }
     Ok(Some(token.trim()))
+}
+
+/// The token as Anthropic's clients send it, if there is one.
+fn api_key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let mut values = headers.get_all(API_KEY).iter();
+    let value = values.next().map(|value| value.to_str().map(str::trim));
+    match values.next() {
+        None => value.transpose().map_err(|_| Refusal::BadToken),
+        Some(_) => Err(Refusal::BadToken),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use pillion_core::store::{ChatRecord, ChatStore, StoreError, Timestamp};
+use pillion_core::store::{ChatClaim, ChatRecord, ChatStore, ChatSummary, StoreError, Timestamp};
 
 use crate::database::Row;
 use crate::sql_store::SqlStore;
@@ -7,14 +7,23 @@ use crate::sql_store::SqlStore;
 #[async_trait]
 impl ChatStore for SqlStore {
     async fn insert_chat(&self, chat: &ChatRecord) -> Result<(), StoreError> {
-        let sql = "INSERT INTO chats (id, owner, json, revision, created_at, updated_at) \
-                   VALUES ($1, $2, $3, 1, $4, $5) ON CONFLICT (id) DO NOTHING";
+        let sql = "INSERT INTO chats (id, owner, json, revision, created_at, updated_at, summary, \
+                   claimed_by, claimed_until) VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8) \
+                   ON CONFLICT (id) DO NOTHING";
+        let (by, until) = chat
+            .claim
+            .as_ref()
+            .map(|it| (it.by.clone(), it.until))
+            .unzip();
         let values = vec![
             (&chat.id).into(),
             (&chat.owner).into(),
             (&chat.json).into(),
             chat.created_at.into(),
             chat.updated_at.into(),
+            (&chat.summary).into(),
+            by.into(),
+            until.into(),
         ];
         match self.database.write(sql, values).await? {
             1 => Ok(()),
@@ -30,7 +39,7 @@ impl ChatStore for SqlStore {
     }
 
     async fn replace_chat(&self, chat: &ChatRecord) -> Result<(), StoreError> {
-        let sql = "UPDATE chats SET json = $3, revision = $4, updated_at = $5 \
+        let sql = "UPDATE chats SET json = $3, revision = $4, updated_at = $5, summary = $6 \
                    WHERE owner = $1 AND id = $2 AND revision = $4 - 1";
         let values = vec![
             (&chat.owner).into(),
@@ -38,6 +47,7 @@ impl ChatStore for SqlStore {
             (&chat.json).into(),
             i64::try_from(chat.revision).unwrap_or(i64::MAX).into(),
             chat.updated_at.into(),
+            (&chat.summary).into(),
         ];
         match self.database.write(sql, values).await? {
             1 => Ok(()),
@@ -45,11 +55,46 @@ impl ChatStore for SqlStore {
         }
     }
 
-    async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatRecord>, StoreError> {
-        let sql = "SELECT * FROM chats WHERE owner = $1 ORDER BY updated_at DESC, id DESC LIMIT $2";
+    async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>, StoreError> {
+        let sql = "SELECT id, summary, claimed_by, claimed_until FROM chats WHERE owner = $1 \
+                   ORDER BY updated_at DESC, id DESC LIMIT $2";
         let values = vec![owner.into(), i64::from(limit).into()];
         let rows = self.database.read(sql, values).await?;
-        rows.iter().map(record).collect()
+        let chats = rows.iter().map(|row| {
+            Ok(ChatSummary {
+                id: row.text("id")?,
+                summary: row.text("summary")?,
+                claim: claim(row)?,
+            })
+        });
+        chats.collect()
+    }
+
+    async fn claim_chat(
+        &self,
+        owner: &str,
+        id: &str,
+        claim: &ChatClaim,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE chats SET claimed_by = $3, claimed_until = $4 \
+                   WHERE owner = $1 AND id = $2 AND \
+                   (claimed_by IS NULL OR claimed_by = $3 OR claimed_until <= $5)";
+        let values = vec![
+            owner.into(),
+            id.into(),
+            (&claim.by).into(),
+            claim.until.into(),
+            now.into(),
+        ];
+        Ok(self.database.write(sql, values).await? == 1)
+    }
+
+    async fn release_chat(&self, owner: &str, id: &str, by: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE chats SET claimed_by = NULL, claimed_until = NULL \
+                   WHERE owner = $1 AND id = $2 AND claimed_by = $3";
+        let values = vec![owner.into(), id.into(), by.into()];
+        self.database.write(sql, values).await.map(drop)
     }
 
     async fn remove_chat(&self, owner: &str, id: &str) -> Result<(), StoreError> {
@@ -72,8 +117,16 @@ fn record(row: &Row) -> Result<ChatRecord, StoreError> {
         id: row.text("id")?,
         owner: row.text("owner")?,
         json: row.text("json")?,
+        summary: row.text("summary")?,
         revision: u64::try_from(row.integer("revision")?).unwrap_or_default(),
         created_at: row.moment("created_at")?,
         updated_at: row.moment("updated_at")?,
+        claim: claim(row)?,
     })
+}
+
+fn claim(row: &Row) -> Result<Option<ChatClaim>, StoreError> {
+    let by = row.optional_text("claimed_by")?;
+    let until = row.optional_moment("claimed_until")?;
+    Ok(by.zip(until).map(|(by, until)| ChatClaim { by, until }))
 }

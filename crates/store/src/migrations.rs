@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 8] = [
     Migration {
         number: 1,
         name: "initial",
@@ -46,6 +46,11 @@ const MIGRATIONS: [Migration; 7] = [
         number: 7,
         name: "readers of memories",
         sql: include_str!("migrations/0007_readers_of_memories.sql"),
+    },
+    Migration {
+        number: 8,
+        name: "claims of chats",
+        sql: include_str!("migrations/0008_claims_of_chats.sql"),
     },
 ];
 

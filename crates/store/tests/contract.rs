@@ -53,6 +53,7 @@ pub const CASES: [(&str, Case); 35] = cases![
     others::d5_a_user_has_so_many_memories_in_a_channel,
     others::settings_are_replaced,
     others::h4_a_chat_is_its_owners_and_changes_step_by_step,
+    others::h4_a_chat_is_somebodys_for_a_while,
     packs::documents_of_packs_are_kept_apart,
     packs::packs_keep_no_more_than_they_say,
     packs::k1_a_log_of_a_pack_gives_its_last_entries,

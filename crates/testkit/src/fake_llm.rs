@@ -109,7 +109,7 @@ impl FakeLlm {
     /// When there is no free port.
     pub async fn obedient() -> Self {
         Self::answering(LlmDialect::OpenAiChat, |request| {
-            obedient::answer(&request.json())
+            LlmAnswer::obedient(&request.json())
         })
         .await
     }

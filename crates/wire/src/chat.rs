@@ -60,7 +60,7 @@ pub struct ChatAnswer {
     pub model: String,
     /// `answered`; `awaiting_approval`: calls wait for somebody's decision, and a `POST` to the chat
     /// goes on after it; `failed` or `interrupted`: nothing is lost, and a `POST` to the
-    /// chat goes on where it was.
+    /// chat goes on where it was; `running`: a request goes on with it now.
     pub status: String,
     /// What the model says.
     pub content: Option<String>,

@@ -108,5 +108,8 @@ pub const TOOL_KEYS: &str = "/api/v1/tool-keys/";
 /// `POST`: a chat as OpenAI's chat completions have it; its tools run here.
 pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
 
-/// `GET`: the language models as OpenAI lists them.
+/// `POST`: a chat as Anthropic's messages have it; its tools run here.
+pub const MESSAGES: &str = "/v1/messages";
+
+/// `GET`: the language models as OpenAI lists them. With an id (percent-encoded) appended: that one.
 pub const OPENAI_MODELS: &str = "/v1/models";

@@ -1,6 +1,6 @@
 //! OpenAI's chat completions with the sidecar's tools behind them.
 
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmFault};
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
 use serde_json::{Value, json};
 
 use super::{calculator, config, unchunked};
@@ -215,4 +215,167 @@ async fn failures_are_errors_as_openais_clients_read_them() {
     }
     let models = http::get(&daemon.socket, "/v1/models").json();
     assert_eq!(models["data"][0]["id"], "demo");
+}
+
+/// The chats that the sidecar has kept of this.
+fn kept(daemon: &Daemon) -> Value {
+    http::get(&daemon.socket, "/api/v1/chat").json()["chats"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_names_its_chat_before_it_ends() {
+    let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
+    let llm = FakeLlm::start([calculator(), broken, LlmAnswer::text("It is 42.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let reply = complete(&daemon, "", &json!({"stream": true}));
+    let (_, is_done) = chunks(&reply);
+    assert!(!is_done);
+    let id = reply.head.split_once("x-pillion-chat: ").unwrap().1;
+    let header = format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap());
+    let answer = complete(&daemon, &header, &json!({})).json();
+    let content = &answer["choices"][0]["message"]["content"];
+    assert_eq!(content, "It is 42.", "{answer}");
+    assert_eq!(kept(&daemon), json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_before_any_call_leaves_nothing_behind() {
+    let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
+    let llm = FakeLlm::start([busy]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let reply = complete(&daemon, "", &json!({}));
+    assert_eq!(reply.status, 429, "{reply:?}");
+    assert!(!reply.head.contains("x-pillion-chat"), "{}", reply.head);
+    assert_eq!(kept(&daemon), json!([]));
+}
+
+/// A request with a tool of its own.
+fn own_tool(more: Value) -> Value {
+    let mut body = more;
+    body["tools"] = json!([{"type": "function", "function": {"name": "order_pizza",
+        "parameters": {"type": "object", "properties": {"size": {"type": "integer"}}}}}]);
+    body
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
+    let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
+    let llm = FakeLlm::start([
+        busy.with_header("Retry-After", "9"),
+        LlmAnswer::text("Late.").after(std::time::Duration::from_secs(60)),
+    ])
+    .await;
+    let more = "[chat]\ntimeout_ms = 1500\nmax_total_tokens = 2000\n";
+    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let reply = complete(&daemon, "", &own_tool(json!({})));
+    assert_eq!(reply.status, 429, "{reply:?}");
+    assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
+    // No answer may be longer than what is left to spend.
+    let longest = llm.bodies()[0]["max_tokens"].as_u64().unwrap();
+    assert!((1500..2000).contains(&longest), "{longest}");
+    let reply = complete(&daemon, "", &own_tool(json!({})));
+    assert_eq!(reply.status, 504, "{reply:?}");
+    let long = json!([{"role": "user", "content": "What now? ".repeat(1000)}]);
+    let reply = complete(&daemon, "", &own_tool(json!({ "messages": long })));
+    assert_eq!(reply.status, 429, "{reply:?}");
+    let message = reply.json()["error"]["message"].to_string();
+    assert!(message.contains("may spend 2000 tokens"), "{message}");
+    assert_eq!(llm.bodies().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h6_calls_of_odd_providers_are_streamed_as_openai_has_them() {
+    let two = || LlmAnswer::default().and_call("order_pizza", r#"{"size":3}"#);
+    let llm = FakeLlm::start([
+        two().and_call("order_pizza", "").without_ids(),
+        two()
+            .and_call("order_pizza", "")
+            .with(LlmFault::NotStreamed),
+    ])
+    .await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    for _ in 0..2 {
+        let (chunks, is_done) = chunks(&complete(&daemon, "", &own_tool(json!({"stream": true}))));
+        assert!(is_done);
+        let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+        let pieces = deltas.filter_map(|delta| delta["tool_calls"].as_array());
+        let pieces: Vec<_> = pieces.flatten().collect();
+        let of = |index: u64| pieces.iter().filter(move |piece| piece["index"] == index);
+        let mut ids = Vec::new();
+        for (index, arguments) in [(0, r#"{"size":3}"#), (1, "{}")] {
+            let first = of(index).next().unwrap();
+            assert_eq!(first["function"]["name"], "order_pizza", "{pieces:?}");
+            ids.push(first["id"].as_str().unwrap());
+            assert_eq!(of(index).filter(|piece| piece["id"].is_string()).count(), 1);
+            let said = of(index).map(|piece| piece["function"]["arguments"].as_str().unwrap());
+            assert_eq!(said.collect::<String>(), arguments, "{pieces:?}");
+        }
+        assert_ne!(ids[0], ids[1]);
+        let end = &chunks.last().unwrap()["choices"][0]["finish_reason"];
+        assert_eq!(end, "tool_calls");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
+    let function = json!({"type": "function", "function": {"name": "order_pizza"}});
+    for (api, dialect, choice, key, expected) in [
+        (
+            "anthropic",
+            LlmDialect::Anthropic,
+            json!("required"),
+            "tool_choice",
+            json!({"type": "any"}),
+        ),
+        (
+            "anthropic",
+            LlmDialect::Anthropic,
+            function.clone(),
+            "tool_choice",
+            json!({"type": "tool", "name": "order_pizza"}),
+        ),
+        (
+            "google",
+            LlmDialect::Google,
+            function.clone(),
+            "toolConfig",
+            json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["order_pizza"]}}),
+        ),
+        (
+            "openai-responses",
+            LlmDialect::OpenAiResponses,
+            function,
+            "tool_choice",
+            json!({"type": "function", "name": "order_pizza"}),
+        ),
+    ] {
+        let answer = LlmAnswer::call("order_pizza", &json!({"size": 3}));
+        let llm = FakeLlm::in_turn(dialect, [answer]).await;
+        let toml =
+            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
+        let daemon = Daemon::with_config(&toml, &[]);
+        let reply = complete(&daemon, "", &own_tool(json!({"tool_choice": choice})));
+        assert_eq!(reply.status, 200, "{api}: {reply:?}");
+        assert_eq!(llm.bodies()[0][key], expected, "{api}");
+        let odd = own_tool(json!({"tool_choice": {"type": "allowed_tools"}}));
+        assert_eq!(complete(&daemon, "", &odd).status, 400, "{api}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_is_shown_by_its_name() {
+    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let model = http::get(&daemon.socket, "/v1/models/bare").json();
+    assert_eq!(
+        (&model["id"], &model["owned_by"]),
+        (&json!("bare"), &json!("fake"))
+    );
+    let gone = http::get(&daemon.socket, "/v1/models/gone");
+    assert_eq!(gone.status, 404);
+    assert_eq!(gone.json()["error"]["code"], "model_not_found");
+    // What is not there is said in OpenAI's words as well.
+    let nothing = http::get(&daemon.socket, "/v1/embeddings");
+    assert_eq!(nothing.status, 404);
+    assert_eq!(nothing.json()["error"]["type"], "invalid_request_error");
 }

@@ -9,3 +9,4 @@ mod native;
 mod providers;
 mod results;
 mod states;
+mod turns;

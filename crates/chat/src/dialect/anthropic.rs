@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::failure::{Failure, of_status, unread};
 use super::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
 use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
+use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
 /// The version of the API that is spoken.
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -78,6 +78,8 @@ impl Dialect for Anthropic {
         put(&mut body, "system", turn.conversation.system.clone());
         body.insert("messages".to_owned(), json!(turn.conversation.messages));
         put(&mut body, "tools", tools_of(turn, self.provider()));
+        let choice = options.tool_choice.as_ref().map(tool_choice);
+        put(&mut body, "tool_choice", choice);
         put(&mut body, "temperature", options.temperature);
         put(&mut body, "top_p", options.top_p);
         if !options.stop.is_empty() {
@@ -103,6 +105,15 @@ impl Dialect for Anthropic {
 
     fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
         reported(body)
+    }
+}
+
+fn tool_choice(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => json!({"type": "auto"}),
+        ToolChoice::None => json!({"type": "none"}),
+        ToolChoice::Required => json!({"type": "any"}),
+        ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
     }
 }
 

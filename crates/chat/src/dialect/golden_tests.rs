@@ -94,6 +94,7 @@ impl Case {
             .collect();
         let options = &said["options"];
         let options = TurnOptions {
+            tool_choice: None,
             temperature: options["temperature"].as_f64(),
             top_p: options["top_p"].as_f64(),
             max_output_tokens: options["max_output_tokens"].as_u64(),

@@ -16,7 +16,7 @@ use super::request::{
     add_extra, json_headers, put, put_secret, segment, tools_of, without_idle_members,
 };
 use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, Turn, Usage};
+use crate::{Answer, Conversation, Finish, ModelError, ToolChoice, Turn, Usage};
 
 /// What stands in for the signature of a call that no Gemini model made. The models from Gemini 3 on
 /// refuse calls without one; Google's documentation gives this for conversations from elsewhere.
@@ -68,6 +68,9 @@ impl Dialect for Google {
         let tools = tools_of(turn, self.provider());
         let tools = tools.map(|tools| json!([{"functionDeclarations": tools}]));
         put(&mut body, "tools", tools);
+        let choice = turn.options.tool_choice.as_ref();
+        let choice = choice.map(|choice| json!({"functionCallingConfig": calling_config(choice)}));
+        put(&mut body, "toolConfig", choice);
         let config = generation_config(turn);
         if !config.is_empty() {
             body.insert("generationConfig".to_owned(), Value::Object(config));
@@ -100,6 +103,15 @@ fn generation_config(turn: &Turn<'_>) -> Map<String, Value> {
         config.insert("stopSequences".to_owned(), json!(options.stop));
     }
     config
+}
+
+fn calling_config(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => json!({"mode": "AUTO"}),
+        ToolChoice::None => json!({"mode": "NONE"}),
+        ToolChoice::Required => json!({"mode": "ANY"}),
+        ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+    }
 }
 
 /// Whether it is a Gemini of generation 3 or later.

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::failure::{Failure, malformed};
-use super::request::{add_extra, json_headers, put_bearer};
+use super::request::{add_extra, json_headers, openai_word, put_bearer};
 use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
+use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
 /// The host of OpenAI itself, and what the names end with under which Azure has the same.
 const OWN_HOSTS: [&str; 3] = ["api.openai.com", ".api.openai.com", ".openai.azure.com"];
@@ -89,6 +89,9 @@ impl Dialect for OpenAiChat {
             let tools = turn.tools.iter().map(AsRef::as_ref);
             put("tools", json!(format_tools(Provider::OpenAiChat, tools)));
         }
+        if let Some(choice) = &options.tool_choice {
+            put("tool_choice", tool_choice(choice));
+        }
         if let Some(temperature) = options.temperature {
             put("temperature", json!(temperature));
         }
@@ -124,6 +127,13 @@ impl Dialect for OpenAiChat {
 
     fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
         reported(body)
+    }
+}
+
+fn tool_choice(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
+        choice => json!(openai_word(choice)),
     }
 }
 

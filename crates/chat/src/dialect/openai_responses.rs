@@ -13,9 +13,11 @@ use pillion_core::provider::{Provider, assistant_text, parse_tool_calls};
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, of_status, unread};
-use super::request::{add_extra, json_headers, put, put_bearer, tools_of, without_idle_members};
+use super::request::{
+    add_extra, json_headers, openai_word, put, put_bearer, tools_of, without_idle_members,
+};
 use super::{AnswerStream, Dialect};
-use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, Turn, Usage};
+use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
 /// OpenAI's Responses.
 pub(super) struct OpenAiResponses;
@@ -49,6 +51,8 @@ impl Dialect for OpenAiResponses {
         put(&mut body, "instructions", turn.conversation.system.clone());
         body.insert("input".to_owned(), json!(turn.conversation.messages));
         put(&mut body, "tools", tools_of(turn, self.provider()));
+        let choice = options.tool_choice.as_ref().map(tool_choice);
+        put(&mut body, "tool_choice", choice);
         put(&mut body, "temperature", options.temperature);
         put(&mut body, "top_p", options.top_p);
         put(&mut body, "max_output_tokens", options.max_output_tokens);
@@ -72,6 +76,13 @@ impl Dialect for OpenAiResponses {
 
     fn reported<'a>(&self, body: &'a Value) -> Failure<'a> {
         reported(body)
+    }
+}
+
+fn tool_choice(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
+        choice => json!(openai_word(choice)),
     }
 }
 

@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pillion_core::provider::{Provider, format_tools};
 use serde_json::{Map, Value};
 
-use crate::{ModelError, ModelErrorKind, Turn};
+use crate::{ModelError, ModelErrorKind, ToolChoice, Turn};
 
 /// Lists that `extra` adds to; everything else in it stands in for what is there.
 const ADDED_TO: [&str; 3] = ["tools", "include", "mcp_servers"];
@@ -79,6 +79,15 @@ pub(super) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl I
 pub(super) fn tools_of(turn: &Turn<'_>, provider: Provider) -> Option<Vec<Value>> {
     let tools = turn.tools.iter().map(AsRef::as_ref);
     (!turn.tools.is_empty()).then(|| format_tools(provider, tools))
+}
+
+/// The choice in OpenAI's word, where it is not one tool.
+pub(super) fn openai_word(choice: &ToolChoice) -> &'static str {
+    match choice {
+        ToolChoice::None => "none",
+        ToolChoice::Required | ToolChoice::Tool(_) => "required",
+        ToolChoice::Auto => "auto",
+    }
 }
 
 /// Takes out what is said of tools where there are none: the providers refuse that.

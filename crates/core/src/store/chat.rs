@@ -11,12 +11,37 @@ pub struct ChatRecord {
     pub owner: String,
     /// What the program keeps of it, as JSON: opaque to the store.
     pub json: String,
+    /// What a list shows of it, as JSON: opaque to the store as well.
+    pub summary: String,
     /// Counts its changes, from 1.
     pub revision: u64,
     /// When it began.
     pub created_at: Timestamp,
     /// When it was changed last.
     pub updated_at: Timestamp,
+    /// Who goes on with it now. Written when the chat is inserted, and by
+    /// [`claim_chat`](ChatStore::claim_chat) afterwards.
+    pub claim: Option<ChatClaim>,
+}
+
+/// Who goes on with a chat, and until when that holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatClaim {
+    /// A name that nobody else has.
+    pub by: String,
+    /// It holds until then.
+    pub until: Timestamp,
+}
+
+/// What a list shows of a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatSummary {
+    /// Its id.
+    pub id: String,
+    /// See [`ChatRecord::summary`].
+    pub summary: String,
+    /// See [`ChatRecord::claim`].
+    pub claim: Option<ChatClaim>,
 }
 
 impl std::fmt::Debug for ChatRecord {
@@ -54,7 +79,26 @@ pub trait ChatStore: Send + Sync {
     ///
     /// # Errors
     /// Only those of the store itself.
-    async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatRecord>, StoreError>;
+    async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>, StoreError>;
+
+    /// Notes who goes on with the owner's chat of that id, unless somebody else does whose claim
+    /// holds at `now`; whether it is noted. Where there is no such chat, it is not.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn claim_chat(
+        &self,
+        owner: &str,
+        id: &str,
+        claim: &ChatClaim,
+        now: Timestamp,
+    ) -> Result<bool, StoreError>;
+
+    /// Takes back the claim of `by`, if it is there.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn release_chat(&self, owner: &str, id: &str, by: &str) -> Result<(), StoreError>;
 
     /// Removes the owner's chat of that id.
     ///

@@ -51,7 +51,8 @@ impl Scope {
             || path == "/mcp/stdio"
             || path == "/api/v1/tools/batch-execute"
             || path.starts_with("/api/v1/tools/execute/")
-            || path == "/v1/chat/completions";
+            || path == "/v1/chat/completions"
+            || path == "/v1/messages";
         let chats = path == "/api/v1/chat" || path.starts_with("/api/v1/chat/");
         let reads_resource =
             path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
@@ -207,6 +208,8 @@ mod tests {
             needed(Method::POST, "/api/v1/tools/execute/x"),
             Scope::Execute
         );
+        assert_eq!(needed(Method::POST, "/v1/messages"), Scope::Execute);
+        assert_eq!(needed(Method::GET, "/v1/models/x"), Scope::Read);
         assert_eq!(needed(Method::POST, "/api/v1/servers"), Scope::Admin);
         let connect = "/api/v1/servers/far/connect";
         assert_eq!(needed(Method::POST, connect), Scope::Admin);

@@ -1,11 +1,17 @@
 //! How a chat goes, as the API says it.
 
-use pillion_chat::{ChatError, WaitingCall, shown_arguments};
+use pillion_chat::{ChatError, ChatState, WaitingCall, shown_arguments};
 use pillion_core::tool::ToolResult;
 use pillion_wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
 use serde_json::Value;
 
 use super::kept::Kept;
+
+/// The status of a chat that somebody goes on with now.
+pub(super) const RUNNING: &str = "running";
+
+/// That of one whose calls wait; it may be waited for them.
+pub(super) const AWAITING_APPROVAL: &str = "awaiting_approval";
 
 /// The chat as it stands, with the calls of one request.
 pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
@@ -15,11 +21,10 @@ pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAn
     let status = match () {
         () if kept.failure.is_some() => "failed",
         () if answer.is_some() => "answered",
-        () if !waiting.is_empty() => "awaiting_approval",
+        () if !waiting.is_empty() => AWAITING_APPROVAL,
         // A request that was cut off: the next one goes on.
         () => "interrupted",
     };
-    let usage = state.usage();
     let failure = kept.failure.as_ref();
     ChatAnswer {
         success: answer.is_some(),
@@ -33,16 +38,32 @@ pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAn
             .map(|limit| limit.name().to_owned()),
         tool_calls,
         approvals: waiting.iter().map(approval).collect(),
-        usage: ChatUsage {
-            requests: state.requests() as u64,
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            cached_tokens: usage.cached_tokens,
-        },
+        usage: cost(state),
         error: failure.map(|failure| failure.message.clone()),
         error_code: failure.map(|failure| failure.code.clone()),
         retry_after: failure.and_then(|failure| failure.retry_after),
     }
+}
+
+/// What a chat has cost up to here.
+pub(super) fn cost(state: &ChatState) -> ChatUsage {
+    let usage = state.usage();
+    ChatUsage {
+        requests: state.requests() as u64,
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cached_tokens: usage.cached_tokens,
+    }
+}
+
+/// The same while somebody goes on with it, unless that is to wait for decisions.
+pub(super) fn while_running(mut answer: ChatAnswer) -> ChatAnswer {
+    if answer.status != AWAITING_APPROVAL {
+        RUNNING.clone_into(&mut answer.status);
+        answer.success = false;
+        (answer.error, answer.error_code, answer.retry_after) = (None, None, None);
+    }
+    answer
 }
 
 /// A call that has ended, and what the model gave it.

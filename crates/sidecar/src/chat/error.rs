@@ -27,6 +27,15 @@ pub(crate) enum ChatRefusal {
 }
 
 impl ChatRefusal {
+    /// The code by which the clients of language models' providers know it, where they do.
+    pub(crate) fn called(&self) -> Option<&'static str> {
+        match self {
+            Self::UnknownModel { .. } => Some("model_not_found"),
+            Self::Busy => Some("chat_busy"),
+            _ => None,
+        }
+    }
+
     /// The status and the code (C5) that stand for it.
     pub(crate) fn translate(&self) -> (StatusCode, ErrorCode) {
         match self {

@@ -5,11 +5,12 @@ use async_trait::async_trait;
 use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState};
 use pillion_core::store::{ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
-use pillion_wire::{ChatAnswer, ChatToolCall};
+use pillion_wire::ChatToolCall;
 use serde_json::Value;
 
-use super::answer;
+use super::claim::Claim;
 use super::kept::{Failure, Kept, Stays};
+use super::{Ended, answer};
 
 /// Hears what happens in a chat; it must not block.
 pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
@@ -19,6 +20,7 @@ pub(super) struct Keeper {
     store: Arc<dyn Store>,
     record: ChatRecord,
     kept: Kept,
+    claim: Claim,
     listener: Option<Listener>,
     /// What calls that run were given.
     arguments: HashMap<String, Value>,
@@ -30,29 +32,27 @@ impl Keeper {
         store: Arc<dyn Store>,
         record: ChatRecord,
         kept: Kept,
+        claim: Claim,
         listener: Option<Listener>,
     ) -> Self {
         Self {
             store,
             record,
             kept,
+            claim,
             listener,
             arguments: HashMap::new(),
             calls: Vec::new(),
         }
     }
 
-    /// Keeps how the run has ended; what to answer.
+    /// Keeps how the run has ended, and lets others go on; what to answer.
     pub(super) async fn end(
         mut self,
         state: ChatState,
         outcome: Result<ChatEnd, ChatError>,
-    ) -> ChatAnswer {
-        self.kept.failure = outcome.err().map(|error| Failure {
-            code: error.code().to_string(),
-            message: error.to_string(),
-            retry_after: answer::retry_after(&error),
-        });
+    ) -> Ended {
+        self.kept.failure = outcome.err().as_ref().map(Failure::of);
         if let Err(error) = self.write(state).await {
             tracing::warn!(chat = self.record.id, %error, "A chat cannot be kept");
             self.kept.failure.get_or_insert_with(|| Failure {
@@ -61,18 +61,28 @@ impl Keeper {
                 retry_after: None,
             });
         }
-        answer::of(&self.record.id, &self.kept, self.calls)
+        match self.record.revision {
+            0 => self.claim.forget(),
+            _ => self.claim.release().await,
+        }
+        Ended {
+            answer: answer::of(&self.record.id, &self.kept, self.calls),
+            calls: Vec::new(),
+            is_kept: self.record.revision > 0,
+        }
     }
 
     async fn write(&mut self, state: ChatState) -> Result<(), StoreError> {
         self.kept.state = state;
-        if self.kept.stays == Stays::UntilAnswered && self.kept.state.answer().is_some() {
+        if self.kept.stays == Stays::UntilAnswered && !self.has_something_to_lose() {
             return self.forget().await;
         }
         let next = ChatRecord {
             json: self.kept.to_json(),
+            summary: self.kept.summary(&self.record.id),
             revision: self.record.revision + 1,
             updated_at: Timestamp::now(),
+            claim: Some(self.claim.record()),
             ..self.record.clone()
         };
         match self.record.revision {
@@ -81,6 +91,13 @@ impl Keeper {
         }
         self.record = next;
         Ok(())
+    }
+
+    /// Whether the same request would do something twice that was done already: it is not answered,
+    /// and calls were made.
+    fn has_something_to_lose(&self) -> bool {
+        let state = &self.kept.state;
+        state.answer().is_none() && state.rounds() > 0
     }
 
     /// Keeps it no longer, if it was kept.

@@ -1,5 +1,7 @@
-use pillion_chat::{ChatState, TurnOptions};
+use pillion_chat::{ChatError, ChatState, TurnOptions};
 use serde::{Deserialize, Serialize};
+
+use super::answer;
 
 /// What is kept of a chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -9,7 +11,7 @@ pub(super) struct Kept {
     /// Whether it may use tools.
     pub(super) tools: bool,
     pub(super) channel: Option<String>,
-    pub(super) options: Options,
+    pub(super) options: TurnOptions,
     pub(super) stays: Stays,
     pub(super) state: ChatState,
     /// Why it stopped last, if it failed.
@@ -26,17 +28,6 @@ pub(super) enum Stays {
     UntilAnswered,
 }
 
-/// How the model is to answer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Options {
-    temperature: Option<f64>,
-    top_p: Option<f64>,
-    max_output_tokens: Option<u64>,
-    stop: Vec<String>,
-    extra: serde_json::Map<String, serde_json::Value>,
-}
-
 /// Why a chat failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Failure {
@@ -46,37 +37,28 @@ pub(super) struct Failure {
     pub(super) retry_after: Option<f64>,
 }
 
+impl Failure {
+    pub(super) fn of(error: &ChatError) -> Self {
+        Self {
+            code: error.code().to_string(),
+            message: error.to_string(),
+            retry_after: answer::retry_after(error),
+        }
+    }
+}
+
 impl Kept {
     pub(super) fn to_json(&self) -> String {
         // Nothing in it can fail to be JSON: no map has keys that are no text.
         serde_json::to_string(self).unwrap_or_default()
     }
 
+    /// What a list shows of it.
+    pub(super) fn summary(&self, id: &str) -> String {
+        serde_json::to_string(&answer::of(id, self, Vec::new())).unwrap_or_default()
+    }
+
     pub(super) fn from_json(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
-    }
-}
-
-impl From<&TurnOptions> for Options {
-    fn from(options: &TurnOptions) -> Self {
-        Self {
-            temperature: options.temperature,
-            top_p: options.top_p,
-            max_output_tokens: options.max_output_tokens,
-            stop: options.stop.clone(),
-            extra: options.extra.clone(),
-        }
-    }
-}
-
-impl From<&Options> for TurnOptions {
-    fn from(options: &Options) -> Self {
-        Self {
-            temperature: options.temperature,
-            top_p: options.top_p,
-            max_output_tokens: options.max_output_tokens,
-            stop: options.stop.clone(),
-            extra: options.extra.clone(),
-        }
     }
 }

@@ -14,7 +14,7 @@ use super::body::Object;
 use super::caller::Caller;
 use super::error::RequestError;
 use crate::app::App;
-use crate::chat::{self, Beginning, Chat, Chatter};
+use crate::chat::{self, Beginning, Chat, Chatter, Said};
 
 /// Begins a chat (H7).
 #[utoipa::path(
@@ -52,7 +52,7 @@ pub(super) async fn begin(
         messages.insert(0, json!({"role": "system", "content": system}));
     }
     let beginning = Beginning {
-        messages,
+        said: Said::Messages(messages),
         tools: request.enable_tools.unwrap_or(true),
         options: TurnOptions {
             temperature: request.temperature,
@@ -62,7 +62,7 @@ pub(super) async fn begin(
         model: request.model,
     };
     let chat = Chat::begin(&app, &chatter, beginning).await?;
-    Ok(answer(chat, request.stream).await)
+    Ok(answer(&app, chat, request.stream).await)
 }
 
 /// Goes on with a chat: with what the user says next, after decisions on calls that waited, or
@@ -112,7 +112,7 @@ pub(super) async fn go_on(
         }
     }
     let chat = Chat::resume(&app, &chatter, &id, &said(&request)?).await?;
-    Ok(answer(chat, request.stream).await)
+    Ok(answer(&app, chat, request.stream).await)
 }
 
 /// Lists the caller's chats.
@@ -200,12 +200,12 @@ pub(super) async fn forget(
     }))
 }
 
-async fn answer(chat: Chat, stream: Option<bool>) -> Response {
+async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
     if stream == Some(true) {
-        return stream::response(chat);
+        return stream::response(chat, app.longest_chat());
     }
     // Boxed: the future of a chat is large.
-    let answer: ChatAnswer = Box::pin(chat.run(None)).await;
+    let answer: ChatAnswer = Box::pin(chat.run(None)).await.answer;
     Json(answer).into_response()
 }
 

@@ -205,6 +205,11 @@ impl IntoResponse for RequestError {
         if let Self::UnknownTool(failure) = &self {
             problem = problem.about(failure);
         }
+        if let Self::Chat(refusal) = &self
+            && let Some(code) = refusal.called()
+        {
+            problem = problem.called(code);
+        }
         let mut response = problem.into_response();
         if matches!(self, Self::KeyInProgress) {
             let soon = HeaderValue::from_static("1");

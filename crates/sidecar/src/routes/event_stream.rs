@@ -1,6 +1,11 @@
 //! Answers that are a stream of server-sent events.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -8,12 +13,16 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 /// How often something is sent where nothing happens: so it is seen when the client has gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How much a job may have sent that nobody has read yet, in bytes, before it rests.
+const MOST_UNREAD: usize = 256 * 1024;
 
 /// Where the events of an answer come from.
 pub(super) trait Events: Send + 'static {
@@ -38,27 +47,141 @@ pub(super) fn of(events: impl Events) -> Response {
     (headers, body).into_response()
 }
 
-/// Runs the job for as long as somebody reads, and answers with the events that it sends. It
-/// bounds them itself: what is not read yet is kept.
-pub(super) fn response<F>(job: impl FnOnce(UnboundedSender<Bytes>) -> F) -> Response
+/// Runs the job for as long as somebody reads, and answers with the events that it sends. While
+/// much is unread the job rests, until `patience` is over: by then it has to come to its end, which
+/// its own deadlines see to.
+pub(super) fn response<F>(patience: Duration, job: impl FnOnce(Outlet) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let (sender, events) = unbounded_channel();
+    let backlog = Arc::new(Backlog::default());
+    let outlet = Outlet {
+        sender,
+        backlog: Arc::clone(&backlog),
+    };
+    let job = paced(job(outlet), Arc::clone(&backlog), patience);
     of(OfJob {
         events,
+        backlog,
         // A task of its own, for it goes on while nobody reads.
-        _job: AbortOnDropHandle::new(tokio::spawn(job(sender))),
+        _job: AbortOnDropHandle::new(tokio::spawn(job)),
     })
+}
+
+/// Where a job sends its events.
+#[derive(Clone)]
+pub(super) struct Outlet {
+    sender: UnboundedSender<Bytes>,
+    backlog: Arc<Backlog>,
+}
+
+impl Outlet {
+    /// Sends an event. That nobody reads any more ends the job, and need not be told.
+    pub(super) fn send(&self, event: Bytes) {
+        self.backlog.unread.fetch_add(event.len(), Ordering::AcqRel);
+        drop(self.sender.send(event));
+    }
+}
+
+/// What was sent and is not read yet.
+#[derive(Default)]
+struct Backlog {
+    /// In bytes.
+    unread: AtomicUsize,
+    was_read: Notify,
+}
+
+impl Backlog {
+    fn is_full(&self) -> bool {
+        self.unread.load(Ordering::Acquire) > MOST_UNREAD
+    }
+
+    fn read(&self, bytes: usize) {
+        self.unread.fetch_sub(bytes, Ordering::AcqRel);
+        self.was_read.notify_one();
+    }
+}
+
+/// Runs the job, which rests while the backlog is full, until `patience` is over.
+async fn paced(job: impl Future<Output = ()>, backlog: Arc<Backlog>, patience: Duration) {
+    let mut job = pin!(job);
+    let mut patience = pin!(sleep(patience));
+    let mut may_rest = true;
+    loop {
+        while may_rest && backlog.is_full() {
+            tokio::select! {
+                () = backlog.was_read.notified() => {}
+                () = &mut patience => may_rest = false,
+            }
+        }
+        let is_over = poll_fn(|context| match job.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending if may_rest && backlog.is_full() => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        });
+        if is_over.await {
+            return;
+        }
+    }
 }
 
 struct OfJob {
     events: UnboundedReceiver<Bytes>,
+    backlog: Arc<Backlog>,
     _job: AbortOnDropHandle<()>,
 }
 
 impl Events for OfJob {
     async fn next(&mut self) -> Option<Bytes> {
-        self.events.recv().await
+        let event = self.events.recv().await?;
+        self.backlog.read(event.len());
+        Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn h6_whoever_reads_slowly_has_the_job_rest() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&sent);
+        let response = response(Duration::from_secs(60), |outlet| async move {
+            for _ in 0..10_000 {
+                outlet.send(Bytes::from(vec![b'x'; 1024]));
+                counted.fetch_add(1024, Ordering::AcqRel);
+                yield_now().await;
+            }
+        });
+        sleep(Duration::from_secs(30)).await;
+        let unread = sent.load(Ordering::Acquire);
+        assert!(
+            (MOST_UNREAD..MOST_UNREAD + 4096).contains(&unread),
+            "{unread}"
+        );
+        // It goes on as it is read, and all arrives.
+        let body = response.into_body().into_data_stream();
+        let read = body.fold(0, async |sum, piece| sum + piece.unwrap().len());
+        assert_eq!(read.await, 10_000 * 1024);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn h6_a_job_does_not_rest_beyond_its_time() {
+        let is_over = Arc::new(AtomicUsize::new(0));
+        let noted = Arc::clone(&is_over);
+        let _unread = response(Duration::from_secs(60), |outlet| async move {
+            outlet.send(Bytes::from(vec![b'x'; 2 * MOST_UNREAD]));
+            yield_now().await;
+            noted.store(1, Ordering::Release);
+        });
+        sleep(Duration::from_secs(59)).await;
+        assert_eq!(is_over.load(Ordering::Acquire), 0);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(is_over.load(Ordering::Acquire), 1);
     }
 }

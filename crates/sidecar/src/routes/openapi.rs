@@ -5,12 +5,12 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder, Schema};
+use utoipa::openapi::{Content, Object, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, chat, completions, events, health, metrics, models, pins, providers, ready, results,
-    servers, status, streams, tool_calls, tool_keys, tools, workers,
+    approvals, chat, completions, events, health, messages, metrics, models, pins, providers,
+    ready, results, servers, status, streams, tool_calls, tool_keys, tools, workers,
 };
 use crate::problem::Problem;
 
@@ -44,6 +44,8 @@ use crate::problem::Problem;
         chat::forget,
         completions::complete,
         completions::models,
+        completions::model,
+        messages::create,
         models::list,
         models::show,
         providers::list,
@@ -160,6 +162,9 @@ const WITHOUT_BODY: [&str; 1] = ["416"];
 
 const MEDIA_TYPE: &str = "application/problem+json";
 
+/// Below this, refusals are objects in the words of those whose API it is.
+const OF_OTHERS: &str = "/v1/";
+
 impl Modify for Refusals {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let problem = Content::new(Some(Ref::from_schema_name("Problem")));
@@ -172,13 +177,27 @@ impl Modify for Refusals {
             .description("Refused: the request is not allowed, too big, too slow or not understood, or the sidecar cannot")
             .content(MEDIA_TYPE, problem.clone())
             .build();
-        for operation in document.paths.paths.values_mut().flat_map(operations) {
+        let object = Content::new(Some(Schema::Object(Object::new())));
+        let said_otherwise = ResponseBuilder::new()
+            .description("Refused, in the words of those whose API it is")
+            .content("application/json", object.clone())
+            .build();
+        let items = document.paths.paths.iter_mut();
+        let operations = items.flat_map(|(path, item)| {
+            let is_of_others = path.starts_with(OF_OTHERS);
+            operations(item).map(move |operation| (is_of_others, operation))
+        });
+        for (is_of_others, operation) in operations {
+            let (media_type, problem, refusal) = match is_of_others {
+                true => ("application/json", &object, &said_otherwise),
+                false => (MEDIA_TYPE, &problem, &refusal),
+            };
             let responses = &mut operation.responses.responses;
             for (status, response) in responses.iter_mut() {
                 if let RefOr::T(response) = response
                     && is_bare_refusal(status, response)
                 {
-                    let content = (MEDIA_TYPE.to_owned(), RefOr::T(problem.clone()));
+                    let content = (media_type.to_owned(), RefOr::T(problem.clone()));
                     response.content.extend([content]);
                 }
             }

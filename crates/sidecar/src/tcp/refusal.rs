@@ -68,7 +68,11 @@ impl IntoResponse for Refusal {
         if let Self::CannotCheck(error) = &self {
             tracing::error!(%error, "Refused a request over TCP");
         }
-        let mut response = Problem::new(status, code, self.to_string()).into_response();
+        let mut problem = Problem::new(status, code, self.to_string());
+        if matches!(self, Self::NoToken | Self::BadToken) {
+            problem = problem.called("invalid_api_key");
+        }
+        let mut response = problem.into_response();
         if let Some(Ok(challenge)) = self.challenge().map(TryInto::try_into) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }

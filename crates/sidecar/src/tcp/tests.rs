@@ -103,6 +103,22 @@ async fn l3_a_token_is_needed_and_its_scope_holds() {
     assert_eq!(status(run).await, 403);
 }
 
+#[tokio::test]
+async fn l3_the_apis_of_others_take_the_token_as_their_clients_send_it() {
+    let request = |path, key: &'static str| {
+        let request = Request::get(path).header("host", "localhost");
+        request.header("x-api-key", key)
+    };
+    assert_eq!(status(request("/v1/models", TOKEN)).await, 200);
+    assert_eq!(status(request("/v1/models", "wrong")).await, 401);
+    assert_eq!(status(request("/metrics", TOKEN)).await, 401);
+    let two = request("/v1/models", TOKEN).header("x-api-key", TOKEN);
+    assert_eq!(status(two).await, 401);
+    // The other header counts where both are there.
+    let both = request("/v1/models", TOKEN).header("authorization", "Bearer wrong");
+    assert_eq!(status(both).await, 401);
+}
+
 #[test]
 fn l3_a_refusal_is_a_problem_and_says_how_to_authenticate() {
     let response = Refusal::NoToken.into_response();

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use pillion_core::store::{
-    AccessToken, ChatRecord, IdempotencyKey, KeyClaim, Memory, MemoryCategory, MemorySearch,
-    PendingDefinition, PinOwner, Store, ToolPin, UNFINISHED_KEYS_STAY,
+    AccessToken, ChatClaim, ChatRecord, ChatSummary, IdempotencyKey, KeyClaim, Memory,
+    MemoryCategory, MemorySearch, PendingDefinition, PinOwner, Store, ToolPin,
+    UNFINISHED_KEYS_STAY,
 };
 
 use super::at;
@@ -322,14 +323,67 @@ pub async fn settings_are_replaced(store: Arc<dyn Store>) {
     assert_eq!(store.setting("a").await.unwrap(), None);
 }
 
+pub async fn h4_a_chat_is_somebodys_for_a_while(store: Arc<dyn Store>) {
+    let claim = |by: &str, until| ChatClaim {
+        by: by.to_owned(),
+        until: at(until),
+    };
+    let chat = ChatRecord {
+        id: "claimed".to_owned(),
+        owner: "eve".to_owned(),
+        json: "{}".to_owned(),
+        summary: String::new(),
+        revision: 1,
+        created_at: at(10),
+        updated_at: at(10),
+        claim: Some(claim("one", 30)),
+    };
+    store.insert_chat(&chat).await.unwrap();
+    let claims = async |by, until, now| {
+        let claim = claim(by, until);
+        let claimed = store.claim_chat("eve", "claimed", &claim, at(now));
+        claimed.await.unwrap()
+    };
+    assert!(!claims("two", 50, 20).await, "one has it");
+    assert!(claims("one", 40, 20).await, "for longer");
+    assert!(!claims("two", 60, 35).await);
+    assert!(claims("two", 60, 40).await, "one's time is over");
+    // A step of the chat leaves the claim as it is.
+    let next = ChatRecord {
+        revision: 2,
+        claim: None,
+        ..chat
+    };
+    store.replace_chat(&next).await.unwrap();
+    let listed = store.chats("eve", 1).await.unwrap();
+    assert_eq!(listed[0].claim, Some(claim("two", 60)));
+    store.release_chat("eve", "claimed", "one").await.unwrap();
+    assert!(!claims("three", 70, 50).await, "two has it");
+    store.release_chat("eve", "claimed", "two").await.unwrap();
+    let free = store.chat("eve", "claimed").await.unwrap();
+    assert_eq!(free, Some(next));
+    assert!(claims("three", 70, 50).await);
+    let nobodys = claim("x", 9);
+    let unknown = store.claim_chat("eve", "gone", &nobodys, at(1));
+    assert!(!unknown.await.unwrap());
+    store.remove_chat("eve", "claimed").await.unwrap();
+}
+
 pub async fn h4_a_chat_is_its_owners_and_changes_step_by_step(store: Arc<dyn Store>) {
     let chat = |id: &str, moment| ChatRecord {
         id: id.to_owned(),
         owner: "ada".to_owned(),
         json: "{}".to_owned(),
+        summary: "{}".to_owned(),
         revision: 1,
         created_at: at(moment),
         updated_at: at(moment),
+        claim: None,
+    };
+    let summary = |id: &str, summary: &str| ChatSummary {
+        id: id.to_owned(),
+        summary: summary.to_owned(),
+        claim: None,
     };
     for (id, moment) in [("a", 10), ("b", 20)] {
         store.insert_chat(&chat(id, moment)).await.unwrap();
@@ -341,6 +395,7 @@ pub async fn h4_a_chat_is_its_owners_and_changes_step_by_step(store: Arc<dyn Sto
 
     let next = ChatRecord {
         json: "[1]".to_owned(),
+        summary: "next".to_owned(),
         revision: 2,
         updated_at: at(40),
         ..chat("a", 10)
@@ -350,9 +405,9 @@ pub async fn h4_a_chat_is_its_owners_and_changes_step_by_step(store: Arc<dyn Sto
     assert!(twice.is_conflict(), "somebody else was faster");
     assert_eq!(
         store.chats("ada", 5).await.unwrap(),
-        [next.clone(), chat("b", 20)]
+        [summary("a", "next"), summary("b", "{}")]
     );
-    assert_eq!(store.chats("ada", 1).await.unwrap(), [next]);
+    assert_eq!(store.chats("ada", 1).await.unwrap(), [summary("a", "next")]);
     assert_eq!(store.chats("bob", 5).await.unwrap(), []);
 
     assert!(

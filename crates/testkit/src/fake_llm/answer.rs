@@ -66,6 +66,13 @@ impl LlmAnswer {
         }
     }
 
+    /// What a model says that does what the last message of the user says, to a request of OpenAI's
+    /// chat completions: see [`FakeLlm::obedient`](crate::FakeLlm::obedient).
+    #[must_use]
+    pub fn obedient(request: &Value) -> Self {
+        super::obedient::answer(request)
+    }
+
     /// One call.
     #[must_use]
     pub fn call(name: &str, arguments: &Value) -> Self {

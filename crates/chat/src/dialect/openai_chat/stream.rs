@@ -121,7 +121,7 @@ impl ChunkStream {
                 (_, Value::Null) => {}
                 ("tool_calls", Value::Array(pieces)) => {
                     for piece in pieces {
-                        self.calls.add(piece, deltas)?;
+                        self.calls.add(piece, self.completion.get("id"), deltas)?;
                     }
                 }
                 ("tool_calls", _) => return Err(broken("tool_calls is no array")),

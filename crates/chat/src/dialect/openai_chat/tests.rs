@@ -68,6 +68,7 @@ fn h1_a_request_has_tools_options_and_extra() {
     let messages = [json!({"role": "user", "content": "Ping?", "name": "ada"})];
     let conversation = dialect().conversation(&messages).unwrap();
     let options = TurnOptions {
+        tool_choice: None,
         temperature: Some(0.5),
         top_p: Some(0.9),
         max_output_tokens: Some(100),
@@ -167,6 +168,26 @@ fn h6_pieces_of_calls_are_joined_by_index() {
             arguments: "\"2d6\"}".into()
         })
     );
+}
+
+#[test]
+fn h6_whoever_follows_a_call_hears_its_id_and_its_name_once() {
+    let (answer, deltas) = streamed(&[
+        json!({"tool_calls": [{"index": 0, "function": {"name": "roll", "arguments": "{\"a\""}}]}),
+        json!({"tool_calls": [{"index": 0, "id": "late", "function": {"name": "roll", "arguments": ":1}"}}]}),
+    ]);
+    assert_eq!(calls(&answer), [call("call_c1_0", "roll", "{\"a\":1}")]);
+    let piece = |id: Option<&str>, name: Option<&str>, arguments: &str| Delta::ToolCall {
+        index: 0,
+        id: id.map(str::to_owned),
+        name: name.map(str::to_owned),
+        arguments: arguments.to_owned(),
+    };
+    let expected = [
+        piece(Some("call_c1_0"), Some("roll"), "{\"a\""),
+        piece(None, None, ":1}"),
+    ];
+    assert_eq!(deltas, expected);
 }
 
 #[test]

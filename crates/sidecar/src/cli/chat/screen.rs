@@ -13,6 +13,8 @@ pub(super) struct Screen {
     json: bool,
     /// Whether words stand on a line that has not ended.
     is_in_line: bool,
+    /// Whether the model has said anything since the request.
+    was_heard: bool,
 }
 
 impl Screen {
@@ -20,6 +22,7 @@ impl Screen {
         Self {
             json,
             is_in_line: false,
+            was_heard: false,
         }
     }
 
@@ -35,11 +38,13 @@ impl Screen {
         }
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
         match event.kind.as_str() {
+            "chat" => self.was_heard = false,
             "delta" => {
-                let words = harmless(text("text"));
-                self.is_in_line = !words.ends_with('\n') && (self.is_in_line || !words.is_empty());
-                write(&words)?;
+                self.was_heard = true;
+                self.say(text("text"))?;
             }
+            // Of a chat that was answered before.
+            "done" if !self.was_heard => self.say(text("content"))?,
             "tool_started" => {
                 self.end_line()?;
                 let arguments = data.get("arguments").unwrap_or(&Value::Null);
@@ -52,6 +57,13 @@ impl Screen {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Writes the model's words.
+    fn say(&mut self, words: &str) -> Result<(), CliError> {
+        let words = harmless(words);
+        self.is_in_line = !words.ends_with('\n') && (self.is_in_line || !words.is_empty());
+        write(&words)
     }
 
     /// Asks for a line, where the model's words do not go.

@@ -1,5 +1,7 @@
 //! A chat as server-sent events.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::response::Response;
 use pillion_chat::ChatEvent;
@@ -9,21 +11,20 @@ use crate::chat::Chat;
 use crate::routes::event_stream;
 
 /// The events of a chat that is run now.
-pub(super) fn response(chat: Chat) -> Response {
+pub(super) fn response(chat: Chat, patience: Duration) -> Response {
     let beginning = json!({"id": chat.id(), "model": chat.model()});
-    event_stream::response(|events| async move {
-        // That nobody reads any more ends this task: what is sent is never in vain.
-        drop(events.send(event("chat", &beginning)));
+    event_stream::response(patience, |events| async move {
+        events.send(event("chat", &beginning));
         let listener = {
             let events = events.clone();
             move |happened: ChatEvent| {
                 if let Some((name, data)) = happened.shown() {
-                    drop(events.send(event(name, &data)));
+                    events.send(event(name, &data));
                 }
             }
         };
-        let answer = chat.run(Some(Box::new(listener))).await;
-        drop(events.send(event("done", &json!(answer))));
+        let ended = chat.run(Some(Box::new(listener))).await;
+        events.send(event("done", &json!(ended.answer)));
     })
 }
 

@@ -2,43 +2,54 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pillion_wire::{ChatAnswer, ChatUsage};
+use pillion_core::tool::ToolCall;
+use pillion_wire::ChatUsage;
 use serde_json::{Value, json};
 
-/// The answer of a chat.
-pub(super) fn of(answer: &ChatAnswer) -> Value {
-    let message = json!({"role": "assistant", "content": answer.content, "refusal": null});
-    let reason = answer.finish_reason.as_deref().unwrap_or("stop");
-    completion(
-        &answer.id,
-        &answer.model,
-        &message,
-        of_words(reason),
-        &answer.usage,
-    )
-}
+use crate::chat::Ended;
 
-/// A completion with one choice.
-pub(super) fn completion(
-    id: &str,
-    model: &str,
-    message: &Value,
-    reason: &str,
-    usage: &ChatUsage,
-) -> Value {
+/// The whole answer.
+pub(super) fn of(ended: &Ended) -> Value {
+    let answer = &ended.answer;
+    let content = answer.content.as_deref().unwrap_or_default();
+    let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+    if !ended.calls.is_empty() {
+        if content.is_empty() {
+            message["content"] = Value::Null;
+        }
+        message["tool_calls"] = ended.calls.iter().map(call).collect();
+    }
     json!({
-        "id": format!("chatcmpl-{id}"),
+        "id": format!("chatcmpl-{}", answer.id),
         "object": "chat.completion",
         "created": now(),
-        "model": model,
+        "model": answer.model,
         "choices": [{
             "index": 0,
             "message": message,
             "logprobs": null,
-            "finish_reason": known(reason),
+            "finish_reason": reason(ended),
         }],
-        "usage": cost(usage),
+        "usage": cost(&answer.usage),
     })
+}
+
+/// A call that the client is to run.
+pub(super) fn call(call: &ToolCall) -> Value {
+    json!({
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments(call)},
+    })
+}
+
+/// As text of JSON; of none at all that of an empty object.
+pub(super) fn arguments(call: &ToolCall) -> String {
+    match &call.arguments {
+        Value::String(text) if !text.trim().is_empty() => text.clone(),
+        Value::Null | Value::String(_) => "{}".to_owned(),
+        arguments => arguments.to_string(),
+    }
 }
 
 /// What a chat has cost.
@@ -51,19 +62,12 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
     })
 }
 
-/// Of an answer whose calls ran here, if they did: the client has none to run.
-pub(super) fn of_words(reason: &str) -> &str {
-    match reason {
-        "tool_calls" => "stop",
-        other => other,
-    }
-}
-
-/// Clients with types know these reasons and no others.
-pub(super) fn known(reason: &str) -> &str {
-    match reason {
-        "length" | "tool_calls" | "content_filter" => reason,
-        _ => "stop",
+/// Why it ended. Clients with types know these reasons and no others.
+pub(super) fn reason(ended: &Ended) -> &str {
+    match ended.answer.finish_reason.as_deref() {
+        Some(reason @ ("length" | "content_filter")) => reason,
+        _ if ended.calls.is_empty() => "stop",
+        _ => "tool_calls",
     }
 }
 

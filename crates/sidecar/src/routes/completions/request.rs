@@ -1,11 +1,13 @@
 use std::sync::Arc;
 
-use pillion_chat::TurnOptions;
+use pillion_chat::{ToolChoice, TurnOptions};
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::JsonObject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::chat::Said;
+use crate::routes::door::Wanted;
 use crate::routes::error::RequestError;
 
 /// The body of OpenAI's chat completions.
@@ -18,7 +20,7 @@ pub(crate) struct Completion {
     #[schema(value_type = Vec<Object>)]
     messages: Vec<JsonObject>,
     /// Whether the answer is a stream of server-sent events.
-    pub(super) stream: Option<bool>,
+    stream: Option<bool>,
     #[schema(value_type = Option<Object>)]
     stream_options: Option<Value>,
     temperature: Option<f64>,
@@ -40,7 +42,7 @@ pub(crate) struct Completion {
     #[schema(minimum = 1, maximum = 1)]
     n: Option<u64>,
     /// On whose behalf tools run.
-    pub(super) user: Option<String>,
+    user: Option<String>,
     /// What else OpenAI's API takes goes to providers that imitate it.
     #[serde(flatten)]
     #[schema(ignore)]
@@ -66,8 +68,18 @@ impl Completion {
         Ok(())
     }
 
-    pub(super) fn messages(&self) -> Vec<Value> {
-        self.messages.iter().cloned().map(Value::Object).collect()
+    /// What the door is asked for. `is_openai`: the model's provider speaks like OpenAI.
+    pub(super) fn wanted(self, is_openai: bool) -> Result<Wanted, RequestError> {
+        let own_tools = self.own_tools()?;
+        Ok(Wanted {
+            options: self.options(is_openai, own_tools.is_some())?,
+            may_use_tools: self.tool_choice.as_ref().and_then(Value::as_str) != Some("none"),
+            own_tools,
+            model: self.model,
+            user: self.user,
+            said: Said::Messages(self.messages.into_iter().map(Value::Object).collect()),
+            stream: self.stream == Some(true),
+        })
     }
 
     /// Whether the last event of a stream says what the answer cost.
@@ -78,12 +90,22 @@ impl Completion {
 
     /// How the model is to answer. What OpenAI has beside the usual goes to a provider of its
     /// kind; another does not know it.
-    pub(super) fn options(&self, is_openai: bool) -> Result<TurnOptions, RequestError> {
+    fn options(&self, is_openai: bool, has_own_tools: bool) -> Result<TurnOptions, RequestError> {
         let mut extra = Map::new();
+        let mut tool_choice = None;
+        if let (true, Some(choice)) = (has_own_tools, &self.tool_choice) {
+            tool_choice = read_choice(choice);
+            if tool_choice.is_none() && is_openai {
+                // Whatever else there is, the provider knows.
+                extra.insert("tool_choice".to_owned(), choice.clone());
+            } else if tool_choice.is_none() && !choice.is_null() {
+                let wanted =
+                    "auto, none, required, or one function: this model's provider has no other";
+                return Err(RequestError::parameter("tool_choice", wanted));
+            }
+        }
         if is_openai {
-            extra = self.rest.clone();
-            let choice = self.tool_choice.iter().filter(|_| self.tools.is_some());
-            extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice.clone())));
+            extra.extend(self.rest.clone());
         } else if let Some(format) = self.rest.get("response_format")
             && !format.is_null()
             && *format != json!({"type": "text"})
@@ -100,17 +122,13 @@ impl Completion {
                 Some(Stop::One(text)) => vec![text.clone()],
                 Some(Stop::Several(texts)) => texts.clone(),
             },
+            tool_choice,
             extra,
         })
     }
 
-    /// Whether the sidecar's tools are there.
-    pub(super) fn may_use_tools(&self) -> bool {
-        self.tool_choice.as_ref().and_then(Value::as_str) != Some("none")
-    }
-
     /// The tools that the request brings along, if it brings some.
-    pub(super) fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+    fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
         let Some(tools) = self.tools.as_ref().filter(|tools| !tools.is_empty()) else {
             return Ok(None);
         };
@@ -138,4 +156,17 @@ impl Completion {
         });
         tools.collect::<Result<_, _>>().map(Some)
     }
+}
+
+/// What every provider knows of OpenAI's choices.
+fn read_choice(choice: &Value) -> Option<ToolChoice> {
+    Some(match choice {
+        Value::String(word) => match word.as_str() {
+            "auto" => ToolChoice::Auto,
+            "none" => ToolChoice::None,
+            "required" => ToolChoice::Required,
+            _ => return None,
+        },
+        choice => ToolChoice::Tool(choice.pointer("/function/name")?.as_str()?.to_owned()),
+    })
 }

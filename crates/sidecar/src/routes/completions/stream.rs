@@ -1,43 +1,15 @@
 //! Answers as OpenAI's stream of chunks.
 
 use axum::body::Bytes;
-use axum::response::Response;
 use pillion_chat::{ChatEvent, Delta};
-use pillion_wire::ChatUsage;
 use serde_json::{Value, json};
 
-use super::{answer, failure_of};
-use crate::chat::Chat;
-use crate::routes::event_stream;
-
-/// The chunks of a chat that is run now.
-pub(super) fn response(chat: Chat, wants_usage: bool) -> Response {
-    let chunks = Chunks::new(chat.id(), chat.model(), wants_usage);
-    event_stream::response(|events| async move {
-        drop(events.send(chunks.first()));
-        let mut listening = chunks.clone();
-        let listener = {
-            let events = events.clone();
-            move |happened| {
-                if let Some(bytes) = listening.said_of(happened) {
-                    drop(events.send(bytes));
-                }
-            }
-        };
-        let answer = chat.run(Some(Box::new(listener))).await;
-        let last = match answer.success {
-            true => chunks.last(
-                answer::of_words(answer.finish_reason.as_deref().unwrap_or("stop")),
-                &answer.usage,
-            ),
-            false => data(&failure_of(&answer).1),
-        };
-        drop(events.send(last));
-    })
-}
+use super::answer;
+use super::calls::Calls;
+use crate::chat::Ended;
+use crate::routes::door::Writer;
 
 /// Makes chunks of an answer.
-#[derive(Clone)]
 pub(super) struct Chunks {
     id: String,
     model: String,
@@ -46,10 +18,12 @@ pub(super) struct Chunks {
     /// Whether there were words, and a call after them.
     has_text: bool,
     is_next_paragraph: bool,
+    /// Those of the client's own tools, where it has some.
+    calls: Option<Calls>,
 }
 
 impl Chunks {
-    pub(super) fn new(id: &str, model: &str, wants_usage: bool) -> Self {
+    pub(super) fn new(id: &str, model: &str, wants_usage: bool, has_own_tools: bool) -> Self {
         Self {
             id: format!("chatcmpl-{id}"),
             model: model.to_owned(),
@@ -57,74 +31,8 @@ impl Chunks {
             wants_usage,
             has_text: false,
             is_next_paragraph: false,
+            calls: has_own_tools.then(Calls::default),
         }
-    }
-
-    /// The one that says who speaks.
-    pub(super) fn first(&self) -> Bytes {
-        self.delta(&json!({"role": "assistant", "content": ""}))
-    }
-
-    /// What of an event of a chat is for the client. What tools do is in comments, which clients
-    /// leave out.
-    fn said_of(&mut self, happened: ChatEvent) -> Option<Bytes> {
-        match happened {
-            ChatEvent::Delta(delta) => self.piece(delta),
-            ChatEvent::Status(text) => {
-                self.is_next_paragraph = self.has_text;
-                let line = text.replace(['\r', '\n'], " ");
-                Some(Bytes::from(format!(": {line}\n\n")))
-            }
-            _ => None,
-        }
-    }
-
-    /// A piece of the words; of calls nothing: they run here.
-    fn piece(&mut self, delta: Delta) -> Option<Bytes> {
-        match delta {
-            Delta::Text(text) => {
-                let begins = std::mem::take(&mut self.is_next_paragraph);
-                self.has_text = true;
-                let text = if begins { format!("\n\n{text}") } else { text };
-                Some(self.delta(&json!({"content": text})))
-            }
-            Delta::Thought(text) => Some(self.delta(&json!({"reasoning_content": text}))),
-            _ => None,
-        }
-    }
-
-    /// A piece of an answer whose calls are the client's.
-    pub(super) fn piece_with_calls(&mut self, delta: Delta) -> Option<Bytes> {
-        let Delta::ToolCall {
-            index,
-            id,
-            name,
-            arguments,
-        } = delta
-        else {
-            return self.piece(delta);
-        };
-        let mut call = json!({"index": index, "function": {"arguments": arguments}});
-        if let Some(id) = id {
-            call["id"] = json!(id);
-            call["type"] = json!("function");
-        }
-        if let Some(name) = name {
-            call["function"]["name"] = json!(name);
-        }
-        Some(self.delta(&json!({"tool_calls": [call]})))
-    }
-
-    /// The end: why, what it cost where that is wanted, and OpenAI's last line.
-    pub(super) fn last(&self, reason: &str, usage: &ChatUsage) -> Bytes {
-        let end = json!([{"index": 0, "delta": {}, "finish_reason": answer::known(reason)}]);
-        let mut bytes = self.chunk(&end, None).to_vec();
-        if self.wants_usage {
-            let cost = answer::cost(usage);
-            bytes.extend_from_slice(&self.chunk(&json!([]), Some(&cost)));
-        }
-        bytes.extend_from_slice(b"data: [DONE]\n\n");
-        Bytes::from(bytes)
     }
 
     fn delta(&self, delta: &Value) -> Bytes {
@@ -149,6 +57,66 @@ impl Chunks {
     }
 }
 
-pub(super) fn data(json: &Value) -> Bytes {
+impl Writer for Chunks {
+    /// The one that says who speaks.
+    fn begin(&mut self) -> Bytes {
+        self.delta(&json!({"role": "assistant", "content": ""}))
+    }
+
+    /// Words, and pieces of calls that are the client's. What the sidecar's tools do is in comments,
+    /// which clients leave out.
+    fn hear(&mut self, event: ChatEvent) -> Option<Bytes> {
+        match event {
+            ChatEvent::Delta(Delta::Text(text)) => {
+                let begins = std::mem::take(&mut self.is_next_paragraph);
+                self.has_text = true;
+                let text = if begins { format!("\n\n{text}") } else { text };
+                Some(self.delta(&json!({"content": text})))
+            }
+            ChatEvent::Delta(Delta::Thought(text)) => {
+                Some(self.delta(&json!({"reasoning_content": text})))
+            }
+            ChatEvent::Delta(Delta::ToolCall {
+                index,
+                id,
+                name,
+                arguments,
+            }) => {
+                let calls = self.calls.as_mut()?;
+                let piece = calls.piece(index, id, name, &arguments)?;
+                Some(self.delta(&json!({"tool_calls": [piece]})))
+            }
+            ChatEvent::Status(text) => {
+                self.is_next_paragraph = self.has_text;
+                let line = text.replace(['\r', '\n'], " ");
+                Some(Bytes::from(format!(": {line}\n\n")))
+            }
+            _ => None,
+        }
+    }
+
+    /// Why it ended, what it cost where that is wanted, and OpenAI's last line.
+    fn end(&mut self, ended: &Ended) -> Bytes {
+        let mut bytes = Vec::new();
+        let calls = self.calls.as_ref().map(|calls| calls.rest(&ended.calls));
+        for piece in calls.into_iter().flatten() {
+            bytes.extend_from_slice(&self.delta(&json!({"tool_calls": [piece]})));
+        }
+        let end = json!([{"index": 0, "delta": {}, "finish_reason": answer::reason(ended)}]);
+        bytes.extend_from_slice(&self.chunk(&end, None));
+        if self.wants_usage {
+            let cost = answer::cost(&ended.answer.usage);
+            bytes.extend_from_slice(&self.chunk(&json!([]), Some(&cost)));
+        }
+        bytes.extend_from_slice(b"data: [DONE]\n\n");
+        Bytes::from(bytes)
+    }
+
+    fn fail(&mut self, error: &Value) -> Bytes {
+        data(error)
+    }
+}
+
+fn data(json: &Value) -> Bytes {
     Bytes::from(format!("data: {json}\n\n"))
 }

@@ -2,12 +2,14 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use super::super::made_up_id;
 use super::broken;
 use crate::{Delta, ModelError};
 
 /// The calls of an answer, put together from their pieces. OpenAI says of each piece which call it
 /// belongs to by `index`. Imitations leave that out, or say 0 of all; a piece of theirs begins a call
-/// where it has another id, or a name and no id, and otherwise goes on with the last.
+/// where it has another id, or a name and no id, and otherwise goes on with the last. A call that
+/// begins without an id gets one at once, so that whoever follows it knows the call.
 #[derive(Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
@@ -20,6 +22,8 @@ pub(super) struct Calls {
 struct Call {
     index: Option<u64>,
     id: String,
+    /// Whether the id is ours.
+    is_made_up: bool,
     name: String,
     arguments: String,
     /// What else stands in the call: some providers want it back.
@@ -36,26 +40,32 @@ struct Piece {
 }
 
 impl Calls {
-    pub(super) fn add(&mut self, piece: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+    /// Takes a piece of the answer of that id.
+    pub(super) fn add(
+        &mut self,
+        piece: Value,
+        answer: Option<&Value>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
         let piece = Piece::read(piece)?;
         let place = self.place(&piece);
         let call = &mut self.calls[place];
-        if let (true, Some(id)) = (call.id.is_empty(), &piece.id) {
-            call.id.clone_from(id);
-            self.by_id.insert(id.clone(), place);
-        }
+        let id = call.id.is_empty().then(|| {
+            call.is_made_up = piece.id.is_none();
+            let made_up = || made_up_id(answer.and_then(Value::as_str), place);
+            call.id = piece.id.clone().unwrap_or_else(made_up);
+            self.by_id.insert(call.id.clone(), place);
+            call.id.clone()
+        });
         // Some repeat the name with each piece.
-        if let Some(name) = &piece.name
-            && call.name != *name
-        {
-            call.name.push_str(name);
-        }
+        let name = piece.name.filter(|name| call.name != *name);
+        call.name.push_str(name.as_deref().unwrap_or_default());
         call.arguments.push_str(&piece.arguments);
         call.rest.extend(piece.rest);
         deltas.push(Delta::ToolCall {
             index: place,
-            id: piece.id,
-            name: piece.name,
+            id,
+            name,
             arguments: piece.arguments,
         });
         Ok(())
@@ -67,7 +77,7 @@ impl Calls {
             (Some(index), id) => self.by_index.get(&index).copied().filter(|place| {
                 let call = &self.calls[*place];
                 let is_other = id.as_ref().is_some_and(|id| *id != call.id);
-                call.id.is_empty() || !is_other || piece.name.is_none()
+                call.is_made_up || !is_other || piece.name.is_none()
             }),
             (None, Some(id)) => self.by_id.get(id).copied(),
             (None, None) if piece.name.is_none() => self.calls.len().checked_sub(1),

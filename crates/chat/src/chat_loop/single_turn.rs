@@ -1,0 +1,43 @@
+use pillion_core::provider::{assistant_text, parse_tool_calls};
+use pillion_core::tool::ToolCall;
+use tokio::time::Instant;
+
+use super::{ChatLoop, malformed};
+use crate::{ChatError, ChatListener, ChatState, Finish};
+
+/// What a model says in one turn, with the calls that somebody else is to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SingleTurn {
+    /// Its words, if any.
+    pub text: String,
+    /// The calls that it makes, in their order.
+    pub calls: Vec<ToolCall>,
+    /// Why it ended.
+    pub finish: Finish,
+}
+
+impl ChatLoop {
+    /// Asks the model once, and runs nothing: for whoever runs the calls elsewhere. The limits on
+    /// tokens, context and time are those of [`run`](Self::run). The conversation of the state
+    /// stays as it is; what the turn cost is counted in it.
+    ///
+    /// # Errors
+    /// [`ChatError`].
+    pub async fn turn(
+        &self,
+        state: &mut ChatState,
+        listener: &mut dyn ChatListener,
+    ) -> Result<SingleTurn, ChatError> {
+        self.check_provider(state)?;
+        let deadline = Instant::now() + self.limits.timeout;
+        let answer = self.ask(state, &self.tools, deadline, listener).await?;
+        let provider = state.provider();
+        let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
+        Ok(SingleTurn {
+            text,
+            calls,
+            finish: answer.finish,
+        })
+    }
+}

@@ -1,0 +1,45 @@
+use pillion_testkit::LlmAnswer;
+use serde_json::json;
+
+use super::bench::{Bench, echo};
+use crate::{ChatError, ChatEvent, ChatLimits, Finish};
+
+#[tokio::test]
+async fn h5_a_single_turn_gives_its_calls_to_whoever_asked() {
+    let answer = echo("a").and_call("echo", "").costing(10, 5);
+    let bench = Bench::new([answer, LlmAnswer::text("Done.").costing(20, 1)]).await;
+    let bench = bench.under(ChatLimits {
+        max_total_tokens: Some(1000),
+        ..ChatLimits::default()
+    });
+    let mut state = bench.begin();
+    let before = state.messages().to_vec();
+    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    let turn = turn.unwrap();
+    assert_eq!(turn.finish, Finish::ToolCalls);
+    assert_eq!(turn.calls.len(), 2);
+    assert_eq!(turn.calls[0].arguments_object(), json!({"text": "a"}));
+    // Nothing has run, and nothing was said; what it cost is known.
+    assert_eq!(bench.tools.echoed(), 0);
+    assert_eq!(state.messages(), before);
+    assert_eq!(state.usage().total(), 15);
+    let again = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    assert_eq!(again.unwrap().text, "Done.");
+    assert_eq!(state.usage().total(), 36);
+}
+
+#[tokio::test]
+async fn h4_a_single_turn_spends_no_more_than_it_may() {
+    let bench = Bench::new([LlmAnswer::text("Done.")]).await;
+    let bench = bench.under(ChatLimits {
+        max_total_tokens: Some(1),
+        ..ChatLimits::default()
+    });
+    let mut state = bench.begin();
+    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    assert!(
+        matches!(turn, Err(ChatError::Spent { limit: 1, .. })),
+        "{turn:?}"
+    );
+    assert!(bench.llm.bodies().is_empty());
+}

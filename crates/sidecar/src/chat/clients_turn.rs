@@ -1,0 +1,88 @@
+use std::sync::Arc;
+
+use pillion_chat::{ChatEvent, ChatLoop, ChatState};
+use pillion_core::tool::ToolDefinition;
+use pillion_wire::ChatAnswer;
+use uuid::Uuid;
+
+use super::kept::Failure;
+use super::{Beginning, ChatRefusal, Ended, Listener, answer, model_of, options_of, voice_of};
+use crate::app::App;
+
+/// One turn of a model that has the client's own tools and no others: its calls go back to the
+/// client, and nothing is kept. The limits are those of chats.
+pub(crate) struct ClientsTurn {
+    id: String,
+    model: String,
+    chat_loop: ChatLoop,
+    state: ChatState,
+}
+
+impl ClientsTurn {
+    /// Reads what was said; no model is asked yet.
+    ///
+    /// # Errors
+    /// [`ChatRefusal`].
+    pub(crate) fn begin(
+        app: &App,
+        beginning: Beginning,
+        tools: Vec<Arc<ToolDefinition>>,
+    ) -> Result<Self, ChatRefusal> {
+        let model = model_of(app, beginning.model.as_deref())?;
+        let chat_loop = ChatLoop::new(voice_of(model)?, Arc::new(app.executor().clone()))
+            .with_tools(tools)
+            .with_options(options_of(model, beginning.options))
+            .with_limits(app.models().limits(model));
+        Ok(Self {
+            id: Uuid::now_v7().to_string(),
+            model: model.config.id.clone(),
+            state: beginning.said.begin(&chat_loop)?,
+            chat_loop,
+        })
+    }
+
+    /// The answer's id.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The model's name.
+    pub(crate) fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Asks the model. Pieces of the answer go to `listener`, if there is one.
+    pub(crate) async fn run(mut self, listener: Option<Listener>) -> Ended {
+        let chat_loop = self.chat_loop.streamed(listener.is_some());
+        let mut listener = listener.unwrap_or_else(|| Box::new(|_| {}));
+        let mut hear = |event: ChatEvent| listener(event);
+        let turn = chat_loop.turn(&mut self.state, &mut hear).await;
+        let mut answer = ChatAnswer {
+            success: turn.is_ok(),
+            id: self.id,
+            model: self.model,
+            status: if turn.is_ok() { "answered" } else { "failed" }.to_owned(),
+            usage: answer::cost(&self.state),
+            ..ChatAnswer::default()
+        };
+        let mut calls = Vec::new();
+        match turn {
+            Ok(turn) => {
+                answer.finish_reason = Some(turn.finish.reason().to_owned());
+                answer.content = Some(turn.text);
+                calls = turn.calls;
+            }
+            Err(error) => {
+                let failure = Failure::of(&error);
+                answer.error = Some(failure.message);
+                answer.error_code = Some(failure.code);
+                answer.retry_after = failure.retry_after;
+            }
+        }
+        Ended {
+            answer,
+            calls,
+            is_kept: false,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Chats without an answer, as their clients read it.
+
+use axum::Json;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use pillion_core::tool::ErrorCode;
+use serde_json::Value;
+
+use super::{CHAT, Words};
+use crate::chat::Ended;
+
+/// What the clients of OpenAI and Anthropic look at before they send a request again.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// The whole response.
+pub(super) fn response(words: Words, ended: &Ended) -> Response {
+    let (status, error) = body(words, ended);
+    let mut response = (status, Json(error)).into_response();
+    let headers = response.headers_mut();
+    let answer = &ended.answer;
+    if let (true, Ok(id)) = (ended.is_kept, HeaderValue::from_str(&answer.id)) {
+        headers.insert(CHAT, id);
+    }
+    if ended.is_kept || !answer.tool_calls.is_empty() {
+        // The client's own repetition would be a new chat, whose tools run again.
+        headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    }
+    if let Some(after) = answer.retry_after {
+        let seconds = HeaderValue::from(after.ceil().max(0.0) as u64);
+        headers.insert(RETRY_AFTER, seconds);
+    }
+    response
+}
+
+/// Status and body.
+pub(super) fn body(words: Words, ended: &Ended) -> (StatusCode, Value) {
+    let answer = &ended.answer;
+    if answer.error.is_none() && !answer.approvals.is_empty() {
+        let ids = answer.approvals.iter().filter_map(|it| it.id.as_deref());
+        let ids: Vec<_> = ids.collect();
+        let tools: Vec<_> = answer.approvals.iter().map(|it| it.tool.as_str()).collect();
+        let message = format!(
+            "Calls of {} wait for approval ({}). Decide on them, and send the request again with the \
+             header {CHAT}: {}",
+            tools.join(", "),
+            ids.join(", "),
+            answer.id
+        );
+        let code = ErrorCode::ApprovalRequired.as_str();
+        let status = StatusCode::FORBIDDEN;
+        return (status, words.error(status, code, &message));
+    }
+    let code = answer.error_code.as_deref().unwrap_or("internal_error");
+    let status = match code {
+        "invalid_input" => StatusCode::BAD_REQUEST,
+        "rate_limited" => StatusCode::TOO_MANY_REQUESTS,
+        "timeout" => StatusCode::GATEWAY_TIMEOUT,
+        "unavailable" => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    let message = answer.error.as_deref().unwrap_or("The chat did not end");
+    (status, words.error(status, code, message))
+}

@@ -1,0 +1,81 @@
+//! Anthropic's messages with the sidecar's tools behind them: a client that changes its base URL
+//! has them, whatever provider the model is at.
+
+mod answer;
+mod conversation;
+mod request;
+mod stream;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use pillion_core::provider::Provider;
+use serde_json::Value;
+
+use super::body::Object;
+use super::caller::Caller;
+use super::door::{self, Shape, Words};
+use super::error::RequestError;
+use crate::app::App;
+use crate::chat::{self, Ended};
+use request::Request;
+use stream::Events;
+
+/// Answers as Anthropic's messages do.
+#[utoipa::path(
+    post,
+    path = "/v1/messages",
+    tag = "chat",
+    operation_id = "chat_messages",
+    summary = "A chat in the shapes of Anthropic's messages",
+    description = "The tools that the model may see run here. A request with `tools` of its own has those alone, and its calls come back to it. Errors are in Anthropic's shape. One whose calls wait for somebody's approval has status 403 and the header `x-pillion-chat`: sent with the same request, it goes on with that chat.",
+    params(
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; `metadata.user_id` of the body counts as well"),
+        ("x-pillion-channel" = Option<String>, Header, description = "The channel the chat belongs to"),
+        ("x-pillion-chat" = Option<String>, Header, description = "The chat to go on with"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals that calls need; so does the header `x-pillion-approval-wait-ms`"),
+    ),
+    request_body(content = Request, content_type = "application/json", example = json!({"max_tokens": 100, "messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
+    responses(
+        (status = 200, description = "The answer, or with `stream` a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
+        (status = 400, description = "The request cannot be read, or the provider refused it"),
+        (status = 403, description = "Calls wait for an approval, or the token is for another user"),
+        (status = 404, description = "There is no such model or chat"),
+        (status = 408, description = "The body took too long"),
+        (status = 409, description = "Another request goes on with the chat now"),
+        (status = 413, description = "The body is too long"),
+        (status = 429, description = "The provider has had too many requests, or the chat may spend no more"),
+        (status = 502, description = "The provider's answer cannot be read, or it did not take our key"),
+        (status = 503, description = "No model is configured, or its provider cannot be reached"),
+        (status = 504, description = "The model did not answer in time"),
+    )
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    headers: HeaderMap,
+    caller: Caller,
+    Object(request): Object<Request>,
+) -> Result<Response, RequestError> {
+    request.check()?;
+    let model = chat::model_of(&app, request.model.as_deref())?;
+    let wanted = request.wanted(model.api == Some(Provider::Anthropic))?;
+    Box::pin(door::serve(&app, &headers, caller, wanted, Messages)).await
+}
+
+/// Writes answers as messages.
+struct Messages;
+
+impl Shape for Messages {
+    const WORDS: Words = Words::Anthropic;
+
+    type Writer = Events;
+
+    fn whole(&self, ended: &Ended) -> Value {
+        answer::of(ended)
+    }
+
+    /// The calls come whole with the end, and there are none where the sidecar has run them.
+    fn writer(&self, id: &str, model: &str, _has_own_tools: bool) -> Events {
+        Events::new(id, model)
+    }
+}

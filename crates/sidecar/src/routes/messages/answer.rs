@@ -1,0 +1,63 @@
+//! Answers in Anthropic's shape.
+
+use pillion_core::tool::ToolCall;
+use pillion_wire::ChatUsage;
+use serde_json::{Value, json};
+
+use crate::chat::Ended;
+
+/// The whole answer.
+pub(super) fn of(ended: &Ended) -> Value {
+    let answer = &ended.answer;
+    let words = answer.content.iter().filter(|text| !text.is_empty());
+    let words = words.map(|text| json!({"type": "text", "text": text}));
+    let mut message = head(&answer.id, &answer.model);
+    message["content"] = words.chain(ended.calls.iter().map(call)).collect();
+    message["stop_reason"] = json!(stop_reason(ended));
+    message["usage"] = cost(&answer.usage);
+    message
+}
+
+/// What is known of a message before it is written.
+pub(super) fn head(id: &str, model: &str) -> Value {
+    json!({
+        "id": format!("msg_{id}"),
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": null,
+        "stop_sequence": null,
+        "usage": cost(&ChatUsage::default()),
+    })
+}
+
+/// A call that the client is to run.
+pub(super) fn call(call: &ToolCall) -> Value {
+    json!({
+        "type": "tool_use",
+        "id": call.id,
+        "name": call.name,
+        "input": call.arguments_object(),
+    })
+}
+
+/// What a chat has cost. Anthropic counts what its cache had beside the rest.
+pub(super) fn cost(usage: &ChatUsage) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens.saturating_sub(usage.cached_tokens),
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "cache_creation_input_tokens": 0,
+    })
+}
+
+/// Why it ended.
+pub(super) fn stop_reason(ended: &Ended) -> &'static str {
+    match ended.answer.finish_reason.as_deref() {
+        Some("length") => "max_tokens",
+        Some("content_filter") => "refusal",
+        _ if ended.calls.is_empty() => "end_turn",
+        _ => "tool_use",
+    }
+}

@@ -1,0 +1,229 @@
+use pillion_chat::{ModelError, ModelErrorKind};
+use serde_json::{Value, json};
+
+/// Writes a conversation of Anthropic's in the shapes of OpenAI's chat completions, which every
+/// model takes. What a model thought stays behind: no other can read it.
+///
+/// # Errors
+/// `Refused`, with the place of what cannot be read.
+pub(super) fn of(system: Option<&Value>, messages: &[Value]) -> Result<Vec<Value>, ModelError> {
+    let mut written = Vec::new();
+    if let Some(system) = system.filter(|system| !system.is_null()) {
+        let text = text_of(system, "system")?;
+        if !text.is_empty() {
+            written.push(json!({"role": "system", "content": text}));
+        }
+    }
+    for (index, message) in messages.iter().enumerate() {
+        let place = format!("messages[{index}]");
+        match message["role"].as_str() {
+            Some("user") => user(message, &place, &mut written)?,
+            Some("assistant") => written.push(assistant(message, &place)?),
+            Some("system") => {
+                let text = text_of(&message["content"], &format!("{place}.content"))?;
+                written.push(json!({"role": "system", "content": text}));
+            }
+            _ => return Err(refused(&place, "must have the role user or assistant")),
+        }
+    }
+    Ok(written)
+}
+
+/// What a user says, after the results of tools.
+fn user(message: &Value, place: &str, written: &mut Vec<Value>) -> Result<(), ModelError> {
+    let mut parts = Vec::new();
+    for (block, place) in blocks(&message["content"], &format!("{place}.content"))? {
+        if block["type"] != "tool_result" {
+            parts.push(part(&block, &place)?);
+            continue;
+        }
+        let Some(id) = block["tool_use_id"].as_str() else {
+            return Err(refused(&place, "must have a tool_use_id"));
+        };
+        let mut text = String::new();
+        if !block["content"].is_null() {
+            for (block, place) in blocks(&block["content"], &place)? {
+                let part = part(&block, &place)?;
+                match part["text"].as_str() {
+                    Some(more) => text.push_str(more),
+                    // Results are text to most providers; the user may show the rest.
+                    None => parts.push(part),
+                }
+            }
+        }
+        if block["is_error"] == true {
+            text = json!({ "error": text }).to_string();
+        }
+        written.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+    }
+    if !parts.is_empty() {
+        written.push(json!({"role": "user", "content": parts}));
+    }
+    Ok(())
+}
+
+fn assistant(message: &Value, place: &str) -> Result<Value, ModelError> {
+    let mut text = String::new();
+    let mut calls = Vec::new();
+    for (block, place) in blocks(&message["content"], &format!("{place}.content"))? {
+        match block["type"].as_str() {
+            Some("text") => text.push_str(block["text"].as_str().unwrap_or_default()),
+            Some("thinking" | "redacted_thinking") => {}
+            Some("tool_use") => {
+                let (Some(id), Some(name)) = (block["id"].as_str(), block["name"].as_str()) else {
+                    return Err(refused(&place, "must have an id and a name"));
+                };
+                let arguments = block["input"].to_string();
+                let function = json!({"name": name, "arguments": arguments});
+                calls.push(json!({"id": id, "type": "function", "function": function}));
+            }
+            _ => return Err(unreadable(&place)),
+        }
+    }
+    let mut written = json!({"role": "assistant", "content": text});
+    if !calls.is_empty() {
+        written["tool_calls"] = json!(calls);
+        if text.is_empty() {
+            written["content"] = Value::Null;
+        }
+    }
+    Ok(written)
+}
+
+/// A text or an image.
+fn part(block: &Value, place: &str) -> Result<Value, ModelError> {
+    let source = &block["source"];
+    let text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
+    let url = match (block["type"].as_str(), source["type"].as_str()) {
+        (Some("text"), _) => {
+            let text = text(block, "text").ok_or_else(|| refused(place, "must have a text"))?;
+            return Ok(json!({"type": "text", "text": text}));
+        }
+        (Some("image"), Some("base64")) => text(source, "media_type")
+            .zip(text(source, "data"))
+            .map(|(media_type, data)| format!("data:{media_type};base64,{data}")),
+        (Some("image"), Some("url")) => text(source, "url"),
+        _ => return Err(unreadable(place)),
+    };
+    let url = url.ok_or_else(|| refused(place, "has no image"))?;
+    Ok(json!({"type": "image_url", "image_url": {"url": url}}))
+}
+
+/// The text of a text, or of blocks that are nothing else.
+fn text_of(content: &Value, place: &str) -> Result<String, ModelError> {
+    let mut texts = Vec::new();
+    for (block, place) in blocks(content, place)? {
+        match block["text"].as_str() {
+            Some(text) => texts.push(text.to_owned()),
+            None => return Err(refused(&place, "must be text")),
+        }
+    }
+    Ok(texts.join("\n\n"))
+}
+
+/// The blocks of a content, of which a text is one, with their places.
+fn blocks(content: &Value, place: &str) -> Result<Vec<(Value, String)>, ModelError> {
+    match content {
+        Value::String(text) => {
+            let block = json!({"type": "text", "text": text});
+            Ok(vec![(block, place.to_owned())])
+        }
+        Value::Array(blocks) => {
+            let blocks = blocks.iter().enumerate();
+            let blocks = blocks.map(|(index, block)| (block.clone(), format!("{place}[{index}]")));
+            Ok(blocks.collect())
+        }
+        _ => Err(refused(place, "must be a text or blocks")),
+    }
+}
+
+fn unreadable(place: &str) -> ModelError {
+    refused(
+        place,
+        "is of a type that this model's provider does not know",
+    )
+}
+
+fn refused(place: &str, what: &str) -> ModelError {
+    ModelError::new(ModelErrorKind::Refused, format!("{place} {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h4_a_conversation_of_anthropics_is_one_of_openais() {
+        let system =
+            json!([{"type": "text", "text": "Be short."}, {"type": "text", "text": "And kind."}]);
+        let messages = [
+            json!({"role": "user", "content": [
+                {"type": "text", "text": "What is it?"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}},
+                {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
+            ]}),
+            json!({"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "x"},
+                {"type": "text", "text": "Let me look."},
+                {"type": "tool_use", "id": "a", "name": "look", "input": {"closely": true}},
+                {"type": "tool_use", "id": "b", "name": "ask", "input": {}},
+            ]}),
+            json!({"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "A cat."},
+                {"type": "tool_result", "tool_use_id": "b", "is_error": true,
+                 "content": [{"type": "text", "text": "Nobody is there."}]},
+                {"type": "text", "text": "Well?"},
+            ]}),
+            json!({"role": "assistant", "content": "A cat."}),
+        ];
+        let call = |id: &str, name: &str, arguments: &str| {
+            json!({"id": id, "type": "function",
+                "function": {"name": name, "arguments": arguments}})
+        };
+        let image = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+        let expected = [
+            json!({"role": "system", "content": "Be short.\n\nAnd kind."}),
+            json!({"role": "user", "content": [
+                {"type": "text", "text": "What is it?"},
+                image("data:image/png;base64,QUJD"),
+                image("https://example.com/a.png"),
+            ]}),
+            json!({"role": "assistant", "content": "Let me look.",
+                "tool_calls": [call("a", "look", r#"{"closely":true}"#), call("b", "ask", "{}")]}),
+            json!({"role": "tool", "tool_call_id": "a", "content": "A cat."}),
+            json!({"role": "tool", "tool_call_id": "b", "content": r#"{"error":"Nobody is there."}"#}),
+            json!({"role": "user", "content": [{"type": "text", "text": "Well?"}]}),
+            json!({"role": "assistant", "content": "A cat."}),
+        ];
+        assert_eq!(of(Some(&system), &messages).unwrap(), expected);
+    }
+
+    #[test]
+    fn h4_what_cannot_be_read_is_named() {
+        for (message, words) in [
+            (
+                json!({"role": "tool", "content": "x"}),
+                "messages[0] must have the role",
+            ),
+            (
+                json!({"role": "user"}),
+                "messages[0].content must be a text or blocks",
+            ),
+            (
+                json!({"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "document"}]}),
+                "messages[0].content[1] is of a type",
+            ),
+            (
+                json!({"role": "user", "content": [{"type": "tool_result"}]}),
+                "messages[0].content[0] must have a tool_use_id",
+            ),
+            (
+                json!({"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}),
+                "messages[0].content[0] must have an id and a name",
+            ),
+        ] {
+            let error = of(None, std::slice::from_ref(&message)).unwrap_err();
+            assert!(error.message.starts_with(words), "{message}: {error}");
+        }
+    }
+}

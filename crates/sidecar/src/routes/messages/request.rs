@@ -1,0 +1,169 @@
+use std::sync::Arc;
+
+use pillion_chat::{Conversation, ToolChoice, TurnOptions};
+use pillion_core::tool::ToolDefinition;
+use pillion_wire::JsonObject;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::conversation;
+use crate::chat::{ChatRefusal, Said};
+use crate::routes::door::Wanted;
+use crate::routes::error::RequestError;
+
+/// What only Anthropic's own models answer in the form of.
+const FORMATS: [&str; 2] = ["output_config", "output_format"];
+
+/// The body of Anthropic's messages.
+#[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+#[schema(as = MessagesRequest)]
+pub(crate) struct Request {
+    /// The model's name here; the default one where it is absent.
+    pub(super) model: Option<String>,
+    /// The conversation so far.
+    #[schema(value_type = Vec<Object>)]
+    messages: Vec<JsonObject>,
+    /// What the model is told before: a text, or blocks of it.
+    #[schema(value_type = Option<String>)]
+    system: Option<Value>,
+    /// The longest answer, in tokens.
+    #[schema(minimum = 1, maximum = 9007199254740991u64)]
+    max_tokens: Option<u64>,
+    /// Whether the answer is a stream of server-sent events.
+    stream: Option<bool>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    /// Where the answer ends before it.
+    stop_sequences: Option<Vec<String>>,
+    /// Tools of the client's own: the model has those alone, and its calls come back.
+    #[schema(value_type = Option<Vec<Object>>)]
+    tools: Option<Vec<Value>>,
+    /// `{"type": "none"}` leaves the tools out.
+    #[schema(value_type = Option<Object>)]
+    tool_choice: Option<Value>,
+    /// `user_id` says on whose behalf tools run.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<JsonObject>,
+    /// What else Anthropic's API takes goes to models of Anthropic's.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    rest: Map<String, Value>,
+}
+
+impl Request {
+    /// Refuses what no model is asked.
+    pub(super) fn check(&self) -> Result<(), RequestError> {
+        if self.messages.is_empty() {
+            return Err(RequestError::parameter("messages", "there: one at least"));
+        }
+        Ok(())
+    }
+
+    /// What the door is asked for. `is_anthropic`: the model's provider speaks like Anthropic. It
+    /// gets the conversation as it is.
+    pub(super) fn wanted(self, is_anthropic: bool) -> Result<Wanted, RequestError> {
+        let own_tools = self.own_tools()?;
+        let choice = self.choice()?;
+        let options = self.options(is_anthropic, own_tools.as_ref().and(choice.clone()))?;
+        let messages: Vec<_> = self.messages.into_iter().map(Value::Object).collect();
+        let said = if is_anthropic {
+            let system = self.system.filter(|system| !system.is_null());
+            Said::AsItIs(Conversation { system, messages })
+        } else {
+            let messages = conversation::of(self.system.as_ref(), &messages);
+            Said::Messages(messages.map_err(ChatRefusal::Model)?)
+        };
+        let user = self.metadata.as_ref();
+        let user = user.and_then(|metadata| metadata.get("user_id")?.as_str());
+        Ok(Wanted {
+            model: self.model,
+            user: user.map(str::to_owned),
+            said,
+            may_use_tools: choice != Some(ToolChoice::None),
+            own_tools,
+            options,
+            stream: self.stream == Some(true),
+        })
+    }
+
+    fn options(
+        &self,
+        is_anthropic: bool,
+        tool_choice: Option<ToolChoice>,
+    ) -> Result<TurnOptions, RequestError> {
+        let mut extra = Map::new();
+        if is_anthropic {
+            extra = self.rest.clone();
+            let metadata = self.metadata.clone().map(Value::Object);
+            extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
+            if tool_choice.is_some() {
+                // It may say more, such as that calls come one at a time.
+                let choice = self.tool_choice.clone();
+                extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
+            }
+            if self.tools.is_some() {
+                // Thoughts would have to come back with the calls, and do not go out.
+                extra.shift_remove("thinking");
+            }
+        }
+        for format in FORMATS {
+            if !is_anthropic && self.rest.get(format).is_some_and(|it| !it.is_null()) {
+                let wanted = "absent: this model's provider has none";
+                return Err(RequestError::parameter(format, wanted));
+            }
+        }
+        Ok(TurnOptions {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            max_output_tokens: self.max_tokens,
+            stop: self.stop_sequences.clone().unwrap_or_default(),
+            tool_choice,
+            extra,
+        })
+    }
+
+    fn choice(&self) -> Result<Option<ToolChoice>, RequestError> {
+        let Some(choice) = self.tool_choice.as_ref().filter(|choice| !choice.is_null()) else {
+            return Ok(None);
+        };
+        let name = choice["name"].as_str();
+        Ok(Some(match (choice["type"].as_str(), name) {
+            (Some("auto"), _) => ToolChoice::Auto,
+            (Some("any"), _) => ToolChoice::Required,
+            (Some("none"), _) => ToolChoice::None,
+            (Some("tool"), Some(name)) => ToolChoice::Tool(name.to_owned()),
+            _ => {
+                let wanted = "of type auto, any, none, or tool with a name";
+                return Err(RequestError::parameter("tool_choice", wanted));
+            }
+        }))
+    }
+
+    /// The tools that the request brings along, if it brings some.
+    fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+        let Some(tools) = self.tools.as_ref().filter(|tools| !tools.is_empty()) else {
+            return Ok(None);
+        };
+        let tools = tools.iter().enumerate().map(|(place, tool)| {
+            let wrong = |why: &str| {
+                let wanted = format!("tools of the client's own; that of index {place} {why}");
+                RequestError::parameter("tools", wanted)
+            };
+            let text = |key| tool.get(key).and_then(Value::as_str);
+            if !matches!(text("type"), None | Some("custom")) {
+                return Err(wrong("is one that Anthropic runs"));
+            }
+            let name = text("name").ok_or_else(|| wrong("has no name"))?;
+            let description = text("description").filter(|words| !words.trim().is_empty());
+            let schema = tool.get("input_schema").filter(|schema| !schema.is_null());
+            let definition = ToolDefinition::builder(name, description.unwrap_or(name))
+                .schema(schema.cloned().unwrap_or_else(|| json!({"type": "object"})))
+                .strict(tool.get("strict") == Some(&Value::Bool(true)))
+                .build();
+            let definition = definition.map_err(|error| wrong(&format!("is refused: {error}")))?;
+            Ok(Arc::new(definition))
+        });
+        tools.collect::<Result<_, _>>().map(Some)
+    }
+}

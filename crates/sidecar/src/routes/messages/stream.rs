@@ -1,0 +1,128 @@
+//! Answers as Anthropic's stream of events.
+
+use axum::body::Bytes;
+use pillion_chat::{ChatEvent, Delta};
+use serde_json::{Value, json};
+
+use super::answer;
+use crate::chat::Ended;
+use crate::routes::door::Writer;
+
+/// Writes the events of a message.
+pub(super) struct Events {
+    id: String,
+    model: String,
+    /// How many blocks have begun.
+    blocks: usize,
+    /// Whether one for words has, and not ended.
+    has_text: bool,
+    is_next_paragraph: bool,
+}
+
+impl Events {
+    pub(super) fn new(id: &str, model: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            model: model.to_owned(),
+            blocks: 0,
+            has_text: false,
+            is_next_paragraph: false,
+        }
+    }
+
+    /// Begins a block, and gives its number.
+    fn begin_block(&mut self, block: &Value, bytes: &mut Vec<u8>) -> usize {
+        let index = self.blocks;
+        self.blocks += 1;
+        let event = json!({"type": "content_block_start", "index": index, "content_block": block});
+        write(bytes, &event);
+        index
+    }
+}
+
+impl Writer for Events {
+    fn begin(&mut self) -> Bytes {
+        let mut bytes = Vec::new();
+        let message = answer::head(&self.id, &self.model);
+        write(
+            &mut bytes,
+            &json!({"type": "message_start", "message": message}),
+        );
+        write(&mut bytes, &json!({"type": "ping"}));
+        Bytes::from(bytes)
+    }
+
+    /// Words. What tools do is in comments, which clients leave out; what a model shows of its
+    /// thinking has no signature here, and clients want one.
+    fn hear(&mut self, event: ChatEvent) -> Option<Bytes> {
+        let mut bytes = Vec::new();
+        match event {
+            ChatEvent::Delta(Delta::Text(text)) => {
+                if !self.has_text {
+                    self.has_text = true;
+                    self.begin_block(&json!({"type": "text", "text": ""}), &mut bytes);
+                }
+                let begins = std::mem::take(&mut self.is_next_paragraph);
+                let text = if begins { format!("\n\n{text}") } else { text };
+                let delta = json!({"type": "text_delta", "text": text});
+                write_delta(&mut bytes, self.blocks - 1, &delta);
+            }
+            ChatEvent::Status(text) => {
+                self.is_next_paragraph = self.has_text;
+                let line = text.replace(['\r', '\n'], " ");
+                bytes.extend_from_slice(format!(": {line}\n\n").as_bytes());
+            }
+            _ => return None,
+        }
+        Some(Bytes::from(bytes))
+    }
+
+    /// The calls, why it ended, and what it cost.
+    fn end(&mut self, ended: &Ended) -> Bytes {
+        let mut bytes = Vec::new();
+        if self.has_text {
+            write_stop(&mut bytes, self.blocks - 1);
+        }
+        for call in &ended.calls {
+            let mut block = answer::call(call);
+            let input = block["input"].take().to_string();
+            block["input"] = json!({});
+            let index = self.begin_block(&block, &mut bytes);
+            let delta = json!({"type": "input_json_delta", "partial_json": input});
+            write_delta(&mut bytes, index, &delta);
+            write_stop(&mut bytes, index);
+        }
+        let end = json!({
+            "type": "message_delta",
+            "delta": {"stop_reason": answer::stop_reason(ended), "stop_sequence": null},
+            "usage": answer::cost(&ended.answer.usage),
+        });
+        write(&mut bytes, &end);
+        write(&mut bytes, &json!({"type": "message_stop"}));
+        Bytes::from(bytes)
+    }
+
+    fn fail(&mut self, error: &Value) -> Bytes {
+        let mut bytes = Vec::new();
+        write(&mut bytes, error);
+        Bytes::from(bytes)
+    }
+}
+
+fn write_delta(bytes: &mut Vec<u8>, index: usize, delta: &Value) {
+    let event = json!({"type": "content_block_delta", "index": index, "delta": delta});
+    write(bytes, &event);
+}
+
+fn write_stop(bytes: &mut Vec<u8>, index: usize) {
+    write(
+        bytes,
+        &json!({"type": "content_block_stop", "index": index}),
+    );
+}
+
+/// An event, which has its type as its name.
+fn write(bytes: &mut Vec<u8>, event: &Value) {
+    let name = event["type"].as_str().unwrap_or_default();
+    bytes.extend_from_slice(format!("event: {name}\ndata: {event}\n\n").as_bytes());
+}

@@ -1,0 +1,90 @@
+//! The clients of OpenAI and Anthropic themselves, as applications use them: `tests/peers/chat`.
+
+use std::collections::HashSet;
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, Peer};
+use serde_json::Value;
+
+use super::config;
+use crate::program::{Daemon, stderr, stdout};
+
+const TOKEN: &str = "everything-everything-1";
+
+/// A model that does what it is told, that refuses once what begins so, and that takes its time.
+async fn model() -> FakeLlm {
+    let refused = Mutex::new(HashSet::new());
+    FakeLlm::answering(LlmDialect::OpenAiChat, move |request| {
+        let request = request.json();
+        let messages = request["messages"].as_array().unwrap();
+        let said = messages.last().unwrap()["content"].to_string();
+        if said.contains("refuse ") && refused.lock().unwrap().insert(said.clone()) {
+            let busy = "429 Too Many Requests";
+            let refusal = LlmAnswer::refusal(busy, "rate_limit_exceeded", "slow down");
+            return refusal.with_header("Retry-After", "1");
+        }
+        if said.contains(r#""wait""#) {
+            return LlmAnswer::text("Late.").after(Duration::from_secs(60));
+        }
+        if request["response_format"]["type"] == "json_schema" {
+            return LlmAnswer::text(r#"{"city": "Tokyo", "hour": 9}"#);
+        }
+        let mut request = request;
+        if request["tool_choice"] == "none" {
+            request["tools"] = Value::Null;
+        }
+        LlmAnswer::obedient(&request).costing(10, 5)
+    })
+    .await
+}
+
+/// Lets a client speak to a sidecar, until it is content.
+async fn speaks(client: &str) {
+    let Some((program, before)) = Peer::command(client) else {
+        return;
+    };
+    let llm = model().await;
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let address = address.unwrap();
+    let more = format!(
+        "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
+         [tools.get_time]\nrequire_approval = \"always\"\n"
+    );
+    let toml = format!(
+        "{}\n[[models]]\nid = \"small/er\"\nprovider = \"fake\"\n",
+        config(&llm, &more).replace("id = \"bare\"\nprovider = \"fake\"", "id = \"bare\"")
+    );
+    let tokens = format!("app admin {TOKEN}");
+    let _daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+    let origin = format!("http://{address}");
+    let output = tokio::task::spawn_blocking(move || {
+        Command::new(program)
+            .args(before)
+            .args([&origin, TOKEN])
+            .env("NO_PROXY", "127.0.0.1")
+            .output()
+            .unwrap()
+    });
+    let output = output.await.unwrap();
+    let printed = format!("{}{}", stdout(&output), stderr(&output));
+    assert!(output.status.success(), "{printed}");
+    assert!(printed.contains("all as it should be"), "{printed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_openai_for_python_has_the_tools() {
+    speaks("client-openai-python").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_openai_for_node_has_the_tools() {
+    speaks("client-openai-node").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_anthropic_for_python_has_the_tools() {
+    speaks("client-anthropic").await;
+}

@@ -1,0 +1,218 @@
+//! Anthropic's messages with the sidecar's tools behind them.
+
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
+use serde_json::{Value, json};
+
+use super::{calculator, config, events, unchunked};
+use crate::http::{self, Reply};
+use crate::program::Daemon;
+
+fn create(daemon: &Daemon, more: &Value) -> Reply {
+    let mut body = json!({"max_tokens": 50,
+        "messages": [{"role": "user", "content": "What is 6 * 7?"}]});
+    let members = more.as_object().unwrap().clone();
+    body.as_object_mut().unwrap().extend(members);
+    http::post(&daemon.socket, "/v1/messages", body.to_string())
+}
+
+/// The configuration with a model that speaks like Anthropic's.
+fn anthropic(llm: &FakeLlm) -> String {
+    config(llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h4_a_message_has_run_the_tools_whoever_the_provider_is() {
+    for dialect in [LlmDialect::OpenAiChat, LlmDialect::Anthropic] {
+        let answers = [
+            calculator().costing(10, 5),
+            LlmAnswer::text("It is 42.").costing(20, 3),
+        ];
+        let llm = FakeLlm::in_turn(dialect, answers).await;
+        let is_anthropic = dialect == LlmDialect::Anthropic;
+        let toml = match is_anthropic {
+            true => anthropic(&llm),
+            false => config(&llm, ""),
+        };
+        let daemon = Daemon::with_config(&toml, &[]);
+        let more = json!({"system": "Be short.", "top_k": 5, "metadata": {"user_id": "ada"}});
+        let message = create(&daemon, &more).json();
+        let words = json!([{"type": "text", "text": "It is 42."}]);
+        assert_eq!(message["content"], words, "{message}");
+        assert_eq!(message["stop_reason"], "end_turn");
+        assert_eq!(message["model"], "demo");
+        assert_eq!(message["usage"]["input_tokens"], 30);
+        assert_eq!(message["usage"]["output_tokens"], 8);
+        let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
+        assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
+        let asked = &llm.bodies()[0];
+        if is_anthropic {
+            assert_eq!(
+                (&asked["system"], &asked["top_k"]),
+                (&json!("Be short."), &json!(5))
+            );
+        } else {
+            assert_eq!(asked["messages"][0]["content"], "Be short.");
+            assert_eq!(asked["top_k"], Value::Null);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h6_a_message_is_streamed_in_anthropics_events() {
+    let llm = FakeLlm::start([
+        LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
+        LlmAnswer::text("It is 42.").costing(20, 3),
+    ])
+    .await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let reply = create(&daemon, &json!({"stream": true}));
+    assert!(reply.head.contains("x-pillion-chat: "), "{}", reply.head);
+    let events = events(&unchunked(&reply.body));
+    let mut names: Vec<_> = events.iter().map(|(name, _)| name.as_str()).collect();
+    names.dedup();
+    assert_eq!(
+        names,
+        [
+            "message_start",
+            "ping",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop"
+        ]
+    );
+    assert!(events.iter().all(|(name, data)| data["type"] == *name));
+    let words = events
+        .iter()
+        .filter_map(|(_, data)| data["delta"]["text"].as_str());
+    assert_eq!(words.collect::<String>(), "Let me see.\n\nIt is 42.");
+    let end = &events[events.len() - 2].1;
+    assert_eq!(end["delta"]["stop_reason"], "end_turn");
+    assert_eq!(end["usage"]["output_tokens"], 3);
+
+    let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
+    let llm = FakeLlm::start([broken]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let reply = create(&daemon, &json!({"stream": true}));
+    let (name, error) = super::events(&unchunked(&reply.body)).pop().unwrap();
+    assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
+    assert!(error["error"]["message"].is_string(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_tools_of_the_clients_own_come_back_as_anthropic_has_them() {
+    let call = || LlmAnswer::text("Yes.").and_call("order_pizza", r#"{"size": 3}"#);
+    let llm = FakeLlm::start([call(), call().and_call("order_pizza", "")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
+    let more = json!({"tools": [{"name": "order_pizza", "input_schema": schema}],
+        "tool_choice": {"type": "any"}});
+    let message = create(&daemon, &more).json();
+    assert_eq!(message["stop_reason"], "tool_use", "{message}");
+    let block =
+        json!({"type": "tool_use", "id": "call_1", "name": "order_pizza", "input": {"size": 3}});
+    assert_eq!(message["content"][1], block);
+    assert_eq!(llm.bodies()[0]["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(llm.bodies()[0]["tool_choice"], "required");
+
+    let mut streamed = more;
+    streamed["stream"] = json!(true);
+    let events = events(&unchunked(&create(&daemon, &streamed).body));
+    let starts = events
+        .iter()
+        .filter(|(name, _)| name == "content_block_start");
+    let starts: Vec<_> = starts.map(|(_, data)| data).collect();
+    assert_eq!(starts.len(), 3, "{events:?}");
+    assert_eq!(starts[1]["content_block"]["name"], "order_pizza");
+    let inputs = events
+        .iter()
+        .filter_map(|(_, data)| data["delta"]["partial_json"].as_str());
+    assert_eq!(inputs.collect::<Vec<_>>(), [r#"{"size":3}"#, "{}"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_anthropics_own_models_get_what_was_said_as_it_is() {
+    let call = LlmAnswer::call("order_pizza", &json!({"size": 3}));
+    let llm = FakeLlm::in_turn(LlmDialect::Anthropic, [call]).await;
+    let daemon = Daemon::with_config(&anthropic(&llm), &[]);
+    let choice = json!({"type": "any", "disable_parallel_tool_use": true});
+    let messages = json!([
+        {"role": "user", "content": "Pizza, please."},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "a", "name": "order_pizza", "input": {"size": 1}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "a", "content": "Too small."},
+            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"},
+             "cache_control": {"type": "ephemeral"}}]},
+    ]);
+    let system =
+        json!([{"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}]);
+    let more = json!({"messages": messages, "system": system, "tool_choice": choice, "stream": true,
+        "tools": [{"name": "order_pizza", "input_schema": {"type": "object"}}]});
+    let events = events(&unchunked(&create(&daemon, &more).body));
+    let asked = &llm.bodies()[0];
+    assert_eq!(asked["messages"], messages);
+    assert_eq!(asked["system"], system);
+    assert_eq!(asked["tool_choice"], choice);
+    let input = events
+        .iter()
+        .find_map(|(_, data)| data["delta"]["partial_json"].as_str());
+    assert_eq!(input, Some(r#"{"size":3}"#));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_anthropics_door_refuses_is_said_in_its_words() {
+    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    for (more, status, kind, words) in [
+        (
+            json!({"model": "gone"}),
+            404,
+            "not_found_error",
+            "no model 'gone'",
+        ),
+        (
+            json!({"messages": []}),
+            400,
+            "invalid_request_error",
+            "'messages' must be there",
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": [{"type": "document"}]}]}),
+            400,
+            "invalid_request_error",
+            "messages[0].content[0] is of a type",
+        ),
+        (
+            json!({"max_tokens": "x"}),
+            400,
+            "invalid_request_error",
+            "invalid type",
+        ),
+        (
+            json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
+            400,
+            "invalid_request_error",
+            "one that Anthropic runs",
+        ),
+        (
+            json!({"tool_choice": {"type": "tool"}}),
+            400,
+            "invalid_request_error",
+            "'tool_choice' must be",
+        ),
+    ] {
+        let reply = create(&daemon, &more);
+        assert_eq!(reply.status, status, "{more}: {reply:?}");
+        let error = reply.json();
+        assert_eq!(error["type"], "error");
+        assert_eq!(error["error"]["type"], kind, "{error}");
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+    }
+    let count = http::post(&daemon.socket, "/v1/messages/count_tokens", "{}");
+    assert_eq!(count.status, 404);
+    assert_eq!(count.json()["error"]["type"], "not_found_error");
+    assert!(llm.bodies().is_empty());
+}

@@ -1,0 +1,102 @@
+//! Chats that several processes have in one store.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use pillion_testkit::{FakeLlm, LlmAnswer};
+use serde_json::json;
+
+use super::{chat, config};
+use crate::http;
+use crate::program::{Daemon, eventually, run, stdout};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_a_chat_that_runs_elsewhere_is_busy_and_nothing_of_it_is_lost() {
+    let slow = LlmAnswer::text("Late.").after(Duration::from_secs(3));
+    let last = LlmAnswer::text("Last.");
+    let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow, last]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let location = directory.path().join("shared.db");
+    let store = [("PILLION__STORE__LOCATION", location.to_str().unwrap())];
+    let one = Daemon::with_config(&config(&llm, ""), &store);
+    let other = Daemon::with_config(&config(&llm, ""), &store);
+
+    let answer = chat(&one.socket, "", &json!({"message": "Hi"}));
+    let id = answer["id"].as_str().unwrap();
+    let target = format!("/api/v1/chat/{id}");
+    let (path, socket) = (target.clone(), one.socket.clone());
+    let first = thread::spawn(move || http::post(&socket, &path, r#"{"message": "One"}"#));
+    eventually("the model is asked", || llm.bodies().len() == 2);
+
+    let listed = http::get(&other.socket, "/api/v1/chat").json();
+    assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
+    let shown = http::get(&one.socket, &target).json();
+    assert_eq!(shown["chat"]["status"], "running", "{shown}");
+    let second = http::post(&other.socket, &target, r#"{"message": "Two"}"#);
+    assert_eq!(second.status, 409, "{second:?}");
+    let named = format!("x-pillion-chat: {id}\r\n");
+    let body = json!({"messages": [{"role": "user", "content": "Two"}]}).to_string();
+    let completion = http::send(
+        &other.socket,
+        "POST",
+        "/v1/chat/completions",
+        &named,
+        body.as_bytes(),
+    );
+    assert_eq!(completion.status, 409, "{completion:?}");
+    assert_eq!(completion.json()["error"]["code"], "chat_busy");
+    let forgotten = http::send(&other.socket, "DELETE", &target, "", b"");
+    assert_eq!(forgotten.status, 409, "{forgotten:?}");
+
+    assert_eq!(first.join().unwrap().json()["content"], "Late.");
+    let listed = http::get(&other.socket, "/api/v1/chat").json();
+    assert_eq!(listed["chats"][0]["status"], "answered", "{listed}");
+    assert_eq!(listed["chats"][0]["content"], "Late.");
+    let answer = chat(&other.socket, id, &json!({"message": "Two"}));
+    assert_eq!(answer["content"], "Last.", "{answer}");
+    let said = llm.bodies()[2]["messages"].as_array().unwrap().len();
+    assert_eq!(said, 5, "all that was said");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
+    let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(60));
+    let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow, LlmAnswer::text("Again.")]).await;
+    let mut daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    let target = format!("/api/v1/chat/{}", answer["id"].as_str().unwrap());
+    let body = r#"{"message": "Still there?"}"#;
+    let length = body.len();
+    let head = format!("POST {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+    let mut connection = UnixStream::connect(&daemon.socket).unwrap();
+    connection
+        .write_all(format!("{head}{body}").as_bytes())
+        .unwrap();
+    eventually("the model is asked", || llm.bodies().len() == 2);
+    daemon.kill();
+    let daemon = daemon.again();
+    // Nobody knows yet that nobody goes on with it.
+    let listed = http::get(&daemon.socket, "/api/v1/chat").json();
+    assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
+    let mut answer = json!(null);
+    eventually("the chat is free", || {
+        let reply = http::post(&daemon.socket, &target, "{}");
+        answer = reply.json();
+        reply.status == 200
+    });
+    assert_eq!(answer["content"], "Again.", "{answer}");
+    assert_eq!(llm.bodies()[2]["messages"][2]["content"], "Still there?");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_an_answered_chat_gives_its_answer_again_in_the_terminal() {
+    let llm = FakeLlm::start([LlmAnswer::text("It is 42.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let answer = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
+    let socket = daemon.socket.to_str().unwrap();
+    let id = answer["id"].as_str().unwrap();
+    let output = run(&["chat", "--socket", socket, "--resume", id], &[]);
+    assert_eq!(stdout(&output), "It is 42.\n", "{output:?}");
+}
