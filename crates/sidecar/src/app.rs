@@ -30,6 +30,7 @@ use crate::telemetry::Telemetry;
 use crate::tools;
 use crate::upstream::{Listeners, Own, ServerReport, Upstreams};
 use crate::visibility::Visibility;
+use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
 
 /// How long the sessions with MCP servers may take to end.
@@ -58,6 +59,7 @@ struct Shared {
     mcp: Arc<McpServer>,
     models: Arc<Models>,
     workers: Arc<Workers>,
+    wasm_tools: Arc<WasmTools>,
     declared: Registered,
     /// What composed tools keep where nothing is stored.
     keeper: Arc<dyn StepKeeper>,
@@ -143,6 +145,12 @@ impl Config {
             Arc::clone(&process.events),
             self.workers.clone(),
         );
+        let wasm_tools = WasmTools::new(
+            Arc::clone(&registry),
+            Arc::clone(&mcp),
+            Arc::clone(&process.events),
+            &self.wasm_tools,
+        );
         let keeper = self.keeper(state.as_ref());
         let declared =
             Registered::default().succeeded_by(&self.declared, &registry, &keeper, &process.events);
@@ -158,6 +166,7 @@ impl Config {
             mcp,
             models,
             workers,
+            wasm_tools,
             declared,
             keeper,
             packs: Arc::new(packs),
@@ -214,6 +223,7 @@ impl App {
             .await;
         old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
+        old.wasm_tools.reconfigure(&config.wasm_tools);
         // What is kept in memory is kept on.
         let keeper = match &old.state {
             Some(state) => config.keeper(Some(state)),
@@ -244,6 +254,7 @@ impl App {
             mcp: Arc::clone(&old.mcp),
             models: Arc::new(Models::new(config, &credentials_of(old.state.as_ref()))),
             workers: Arc::clone(&old.workers),
+            wasm_tools: Arc::clone(&old.wasm_tools),
             declared,
             keeper,
             packs: Arc::clone(&old.packs),
@@ -261,6 +272,7 @@ impl App {
             !tool.origin().is_mcp()
                 && self.workers().listed(tool.name()).is_none()
                 && !self.shared.declared.has(tool.name())
+                && !self.wasm_tools().has(tool.name())
         };
         if let Err(error) = tools::configure(registry, config, self.store(), is_ours) {
             tracing::error!(%error, "The built-in tools stay as they were");
@@ -355,6 +367,11 @@ impl App {
     /// The processes that offer tools of their own.
     pub(crate) fn workers(&self) -> &Arc<Workers> {
         &self.shared.workers
+    }
+
+    /// The tools that are WebAssembly components.
+    pub(crate) fn wasm_tools(&self) -> &Arc<WasmTools> {
+        &self.shared.wasm_tools
     }
 
     /// What packs have beside their tools.

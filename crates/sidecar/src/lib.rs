@@ -59,4 +59,6 @@ mod telemetry;
 pub mod tools;
 mod upstream;
 mod visibility;
+#[cfg_attr(not(feature = "wasm"), path = "wasm_tools/absent.rs")]
+mod wasm_tools;
 mod workers;

@@ -139,7 +139,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What two calls have in common that may have one result: SHA-256 of tool, definition,
+    /// What two calls have in common that may have one result: SHA-256 of tool, definition, digest,
     /// server, canonical arguments, variant, whom the tool acts as and, unless the result is everybody's, caller.
     fn key(&self, scope: CacheScope) -> String {
         let server = match self.tool.origin() {
@@ -159,6 +159,7 @@ impl<'a> Request<'a> {
             "server": server,
             "tool": self.tool.name().as_str(),
             "definition": [self.tool.definition().description(), self.tool.definition().input_schema()],
+            "digest": self.tool.tool().digest(),
             "variant": self.variant,
             "acts_as": self.acts_as,
             "caller": caller,

@@ -43,6 +43,7 @@ impl Assembly {
         let app = merged.build_with_packs(registry, Some(state.clone()), access, packs);
         let live = Live::new(app);
         servers.attach(&live);
+        live.app().wasm_tools().start().await;
         let mut past_calls = PastCalls::new(state, live.clone());
         let counted = past_calls.count().await?;
         if counted > 0 {
