@@ -11,7 +11,7 @@ use ring::digest::{SHA256, digest};
 /// assert!(sha256_hex("abc").starts_with("ba7816bf8f01cfea"));
 /// ```
 #[must_use]
-pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
+pub fn sha256_hex(text: &(impl AsRef<[u8]> + ?Sized)) -> String {
     let hash = digest(&SHA256, text.as_ref());
     hash.as_ref().iter().fold(String::new(), |mut hex, byte| {
         // Writing to a string cannot fail.

@@ -11,9 +11,9 @@ use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName};
 use pillion_wasm_tools::{FaultCode, WasmFolder, WasmTool};
 use pillion_wire::FaultyTool;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::config::WasmToolsSection;
 use crate::events::{Bus, Event};
@@ -21,6 +21,9 @@ use crate::mcp_server::McpServer;
 
 /// How often the folder is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the sidecar waits for its tools before it serves without those that are not compiled.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
 
 /// The folder's tools, in the registry.
 pub(crate) struct WasmTools {
@@ -66,14 +69,15 @@ impl WasmTools {
     }
 
     /// Registers what is in the folder, and goes on looking at it until these tools are dropped.
+    /// Waits for the first look, but not for long.
     pub(crate) async fn start(self: &Arc<Self>) {
         let wanted = self.wanted.subscribe();
-        let section = wanted.borrow().clone();
-        let folder = match section.folder {
-            Some(_) => self.look(None, section).await,
-            None => None,
-        };
-        tokio::spawn(watch_over(Arc::downgrade(self), wanted, folder));
+        let has_folder = wanted.borrow().folder.is_some();
+        let (looked, first_look) = oneshot::channel();
+        tokio::spawn(watch_over(Arc::downgrade(self), wanted, looked));
+        if has_folder && timeout(FIRST_LOOK, first_look).await.is_err() {
+            tracing::warn!("The folder of tools takes its time; they follow as they are compiled");
+        }
     }
 
     /// Whether the tool of that name is one of them.
@@ -202,8 +206,10 @@ impl WasmTools {
 async fn watch_over(
     tools: std::sync::Weak<WasmTools>,
     mut wanted: watch::Receiver<WasmToolsSection>,
-    mut folder: Option<WasmFolder>,
+    looked: oneshot::Sender<()>,
 ) {
+    let mut folder: Option<WasmFolder> = None;
+    let mut looked = Some(looked);
     let mut due = interval(LOOK_EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -220,6 +226,10 @@ async fn watch_over(
         let section = wanted.borrow_and_update().clone();
         let has_folder = section.folder.is_some();
         folder = tools.look(folder, section).await.filter(|_| has_folder);
+        if let Some(looked) = looked.take() {
+            // Perhaps nobody waits any more.
+            let _ = looked.send(());
+        }
     }
 }
 

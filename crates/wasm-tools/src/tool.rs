@@ -21,6 +21,13 @@ use crate::{FaultCode, WasmToolError};
 /// The category of a tool that says none.
 const CATEGORY: &str = "sandboxed";
 
+/// The longest texts of a definition, in bytes: it stands in every list of tools.
+const LONGEST: [(&str, usize); 3] = [
+    ("description", 16 * 1024),
+    ("input-schema", 256 * 1024),
+    ("category", 64),
+];
+
 /// A component that was compiled, and asked what it is.
 pub(crate) struct Compiled {
     pub(crate) sha256: String,
@@ -67,6 +74,17 @@ impl Compiled {
                     let what = format!("'describe' {fault}");
                     WasmToolError::new(FaultCode::DescribeFailed, what)
                 })?;
+        let category = described.category.as_deref().unwrap_or_default();
+        let texts = [
+            described.description.as_str(),
+            described.input_schema.as_str(),
+            category,
+        ];
+        for (text, (what, longest)) in texts.into_iter().zip(LONGEST) {
+            if text.len() > longest {
+                return Err(bad(format!("{what} is longer than {longest} bytes")));
+            }
+        }
         let input_schema = serde_json::from_str(&described.input_schema)
             .map_err(|error| bad(format!("input-schema is no JSON: {error}")))?;
         CompiledSchema::compile(&input_schema)

@@ -5,7 +5,7 @@ mod common;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use common::Folder;
-use common::text::{ECHO, Parts, component};
+use common::text::{ECHO, OWN, Parts, component};
 use serde_json::json;
 
 /// Puts a file there and returns the code and the text of its fault.
@@ -103,6 +103,20 @@ async fn p_what_describe_does_is_held_to_the_limits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_definition_that_no_tool_can_have_is_refused() {
+    let long = "{\"type\": \"object\", \"title\": \"x\"}".replace('x', &"x".repeat(300_000));
+    let own_schema = Parts {
+        // At the address where the test puts its own text.
+        describe: format!(
+            "(i32.store (i32.const 24) (i32.const {OWN})) (i32.store (i32.const 28) (i32.const {})) (i32.const 16)",
+            long.len()
+        ),
+        own: &long,
+        pages: 8,
+        ..Parts::default()
+    };
+    let (code, what) = fault_of(&own_schema.build());
+    assert_eq!(code, "bad_definition", "{what}");
+    assert_eq!(what, "input-schema is longer than 262144 bytes");
     for (description, schema) in [
         (" ", "{\"type\": \"object\"}"),
         ("Fine", "{\"type\": "),
