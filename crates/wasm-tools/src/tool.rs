@@ -170,7 +170,7 @@ impl WasmTool {
         let (ended, usage) = ran.await.map_err(|fault| fault.failure(name))?;
         match ended {
             Ok(output) => output_of(name, output, usage),
-            Err(failure) => Err(failure_of(name, failure)),
+            Err(failure) => Err(failure_of(name, &failure)),
         }
     }
 }
@@ -230,7 +230,7 @@ fn output_of(name: &str, output: wit::Output, usage: Usage) -> Result<ToolOutput
         .with_metadata("memory_bytes", usage.memory_bytes.into()))
 }
 
-fn failure_of(name: &str, failure: wit::Failure) -> ToolFailure {
+fn failure_of(name: &str, failure: &wit::Failure) -> ToolFailure {
     let code = match failure.code {
         wit::ErrorCode::InvalidInput => ErrorCode::InvalidInput,
         wit::ErrorCode::NotFound => ErrorCode::NotFound,

@@ -1,6 +1,8 @@
 //! P: what a component of Rust's gets at, which is what was asked for and granted. The component is
 //! `tests/wasm/probe`, which tries what it is told.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -29,15 +31,17 @@ fn folder() -> Option<Folder> {
 }
 
 async fn does(tool: &Arc<WasmTool>, arguments: Value) -> Value {
-    match call(tool, arguments.clone()).await {
+    let told = arguments.to_string();
+    match call(tool, arguments).await {
         Ok(output) => output.result,
-        Err(failure) => unreachable!("{arguments}: {failure}"),
+        Err(failure) => unreachable!("{told}: {failure}"),
     }
 }
 
 async fn fails(tool: &Arc<WasmTool>, arguments: Value) -> ToolFailure {
-    match call(tool, arguments.clone()).await {
-        Ok(output) => unreachable!("{arguments}: {output:?}"),
+    let told = arguments.to_string();
+    match call(tool, arguments).await {
+        Ok(output) => unreachable!("{told}: {output:?}"),
         Err(failure) => failure,
     }
 }
