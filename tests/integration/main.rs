@@ -43,4 +43,5 @@ mod tool_calls;
 mod upstream;
 mod upstream_faults;
 mod upstream_programs;
+mod wasm_tools;
 mod workers;

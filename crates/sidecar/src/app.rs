@@ -32,6 +32,7 @@ use crate::tool_keys::ToolKeys;
 use crate::tools;
 use crate::upstream::{Listeners, Own, ServerReport, Upstreams};
 use crate::visibility::Visibility;
+use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
 
 /// How long the sessions with MCP servers may take to end.
@@ -61,6 +62,7 @@ struct Shared {
     models: Arc<Models>,
     tool_keys: ToolKeys,
     workers: Arc<Workers>,
+    wasm_tools: Arc<WasmTools>,
     /// The tools of the configuration.
     registered: Registered,
     /// Whether those are all that it has, or what it declares alone.
@@ -155,6 +157,12 @@ impl Config {
             Arc::clone(&process.events),
             self.workers.clone(),
         );
+        let wasm_tools = WasmTools::new(
+            Arc::clone(&registry),
+            Arc::clone(&mcp),
+            Arc::clone(&process.events),
+            &self.wasm_tools,
+        );
         let keeper = self.keeper(state.as_ref());
         let (shelf, tools) = self.tools_of(
             &Shelf::default(),
@@ -178,6 +186,7 @@ impl Config {
             models,
             tool_keys: ToolKeys::of(&self.builtins),
             workers,
+            wasm_tools,
             registered,
             has_all_tools,
             keeper,
@@ -264,6 +273,7 @@ impl App {
         old.process.metrics.tools.know_servers(upstreams.listings());
         old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
+        old.wasm_tools.reconfigure(&config.wasm_tools);
         // What is kept in memory is kept on.
         let keeper = match &old.state {
             Some(state) => config.keeper(Some(state)),
@@ -300,6 +310,7 @@ impl App {
             models,
             tool_keys: ToolKeys::of(&config.builtins),
             workers: Arc::clone(&old.workers),
+            wasm_tools: Arc::clone(&old.wasm_tools),
             registered,
             has_all_tools: old.has_all_tools,
             keeper,
@@ -391,6 +402,11 @@ impl App {
     /// The processes that offer tools of their own.
     pub(crate) fn workers(&self) -> &Arc<Workers> {
         &self.shared.workers
+    }
+
+    /// The tools that are WebAssembly components.
+    pub(crate) fn wasm_tools(&self) -> &Arc<WasmTools> {
+        &self.shared.wasm_tools
     }
 
     /// What packs have beside their tools.

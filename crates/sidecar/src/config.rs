@@ -54,6 +54,7 @@ mod tcp;
 mod telemetry;
 mod user;
 mod vault;
+mod wasm_tools;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +96,7 @@ pub use tcp::TcpSection;
 pub use telemetry::{CollectorUrl, TelemetrySection};
 pub use user::User;
 pub use vault::VaultSection;
+pub use wasm_tools::WasmToolsSection;
 pub use workers::WorkersSection;
 
 /// Everything `pillion serve` can be told.
@@ -134,6 +136,8 @@ pub struct Config {
     pub servers: StoredServersSection,
     /// Where the sidecar keeps what must outlive it.
     pub store: StoreSection,
+    /// Tools that are WebAssembly components.
+    pub wasm_tools: WasmToolsSection,
     /// Processes that offer tools of their own.
     pub workers: WorkersSection,
     /// Results that are too large to be handed over at once.

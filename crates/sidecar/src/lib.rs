@@ -60,4 +60,6 @@ mod tool_keys;
 pub mod tools;
 mod upstream;
 mod visibility;
+#[cfg_attr(not(feature = "wasm"), path = "wasm_tools/absent.rs")]
+mod wasm_tools;
 mod workers;

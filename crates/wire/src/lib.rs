@@ -56,7 +56,9 @@ pub use chat::{
 pub use execution::{Answer, Execution, Outcome};
 pub use failure::Failure;
 pub use health::Health;
-pub use listing::{Parameter, SchemaList, ToolAnswer, ToolList, ToolSummary, UnavailableServer};
+pub use listing::{
+    FaultyTool, Parameter, SchemaList, ToolAnswer, ToolList, ToolSummary, UnavailableServer,
+};
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 pub use resources::{ResourceAnswer, ResourceList};
 pub use servers::{

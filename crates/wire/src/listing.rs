@@ -14,6 +14,9 @@ pub struct ToolList {
     /// The MCP servers whose tools are missing from the list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
+    /// The files of the folder of sandboxed tools that are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faulty_tools: Vec<FaultyTool>,
 }
 
 /// One tool of a list.
@@ -84,6 +87,20 @@ pub struct UnavailableServer {
     pub label: String,
     /// Why it could not be asked.
     pub error: String,
+}
+
+/// A file of the folder of sandboxed tools that is no tool as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FaultyTool {
+    /// The tool that it would be; null for the folder itself.
+    pub tool: Option<String>,
+    /// What is wrong, as a word: `not_granted`, `core_module` and so on.
+    pub code: String,
+    /// What is wrong.
+    pub error: String,
+    /// Whether the tool is offered all the same, as its file was before.
+    pub is_older_offered: bool,
 }
 
 /// The answer of `GET /api/v1/tools/schemas` (requirement I1).

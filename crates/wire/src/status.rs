@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::UnavailableServer;
+use crate::{FaultyTool, UnavailableServer};
 
 /// The answer of `GET /readyz`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct Status {
     pub tools: Vec<ToolStatus>,
     /// The MCP servers, as they were last seen.
     pub servers: Vec<ServerStatus>,
+    /// The files of the folder of sandboxed tools that are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faulty_tools: Vec<FaultyTool>,
     /// The process.
     pub process: ProcessStatus,
     /// How the last reload of the configuration went, if there was one.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use pillion_wire::{Status, ToolStatus};
+use pillion_wire::{FaultyTool, Status, ToolStatus};
 
 use super::table::table;
 
@@ -55,6 +55,22 @@ pub(super) fn summary(status: &Status) -> String {
         };
     }
     text
+}
+
+/// A file of the folder of sandboxed tools that is none, in one line.
+pub(super) fn faulty_tool(fault: &FaultyTool) -> String {
+    let FaultyTool {
+        tool, code, error, ..
+    } = fault;
+    let what = match tool {
+        Some(tool) => format!("Sandboxed tool '{tool}'"),
+        None => "The folder of sandboxed tools".to_owned(),
+    };
+    let stays = match fault.is_older_offered {
+        true => "; what was read before is offered",
+        false => "",
+    };
+    format!("{what}: {error} ({code}){stays}")
 }
 
 /// The tools that were called.

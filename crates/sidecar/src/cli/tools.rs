@@ -61,6 +61,13 @@ impl Tools {
     }
 }
 
+/// Names the files of the folder of sandboxed tools that are none.
+fn warn_of_faulty(faulty: &[pillion_wire::FaultyTool]) {
+    for fault in faulty {
+        complain(&super::report::faulty_tool(fault));
+    }
+}
+
 /// Names the MCP servers whose tools are missing.
 pub(super) fn warn_of(unavailable: &[pillion_wire::UnavailableServer]) {
     for server in unavailable {

@@ -36,6 +36,7 @@ impl Assembly {
         let app = merged.build_whole(registry, state.clone(), access);
         let live = Live::new(app);
         servers.attach(&live);
+        live.app().wasm_tools().start().await;
         let mut past_calls = PastCalls::new(state, live.clone());
         let counted = past_calls.count().await?;
         if counted > 0 {

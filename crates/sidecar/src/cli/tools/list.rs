@@ -27,6 +27,7 @@ impl List {
             super::print(&table(&list))?;
         }
         super::warn_of(&list.unavailable_servers);
+        super::warn_of_faulty(&list.faulty_tools);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -69,6 +69,7 @@ pub(in crate::routes) async fn tools(
         .map(|tool| summary(&app, &tool))
         .collect();
     Ok(Json(ToolList {
+        faulty_tools: Vec::new(),
         success: true,
         total: tools.len(),
         tools,

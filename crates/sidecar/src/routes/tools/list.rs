@@ -44,11 +44,18 @@ pub(in crate::routes) async fn list(
     let tools: Vec<_> = tools
         .map(|tool| with_warnings(&app, tool, of_servers.get(tool.name())))
         .collect();
+    let mut faulty_tools = app.wasm_tools().faults();
+    faulty_tools.retain(|fault| {
+        let name = fault.tool.as_deref();
+        let visibility = &caller.visibility;
+        name.is_none_or(|name| visibility.admits_named(name, name, &ToolOrigin::Native))
+    });
     known.or(&ToolList {
         success: true,
         total: tools.len(),
         tools,
         unavailable_servers: listed.unavailable(),
+        faulty_tools,
     })
 }
 

@@ -1,0 +1,19 @@
+#[cfg(feature = "wasm")]
+pub use pillion_wasm_tools::WasmToolsSettings as WasmToolsSection;
+
+/// `[wasm_tools]` of a build that has none: it may say nothing.
+#[cfg(not(feature = "wasm"))]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WasmToolsSection;
+
+#[cfg(not(feature = "wasm"))]
+impl<'de> serde::Deserialize<'de> for WasmToolsSection {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match toml::Table::deserialize(deserializer)?.is_empty() {
+            true => Ok(Self),
+            false => Err(serde::de::Error::custom(
+                "this program was built without the feature wasm",
+            )),
+        }
+    }
+}

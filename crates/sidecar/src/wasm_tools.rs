@@ -1,0 +1,257 @@
+//! Tools that are WebAssembly components in a folder (P: sandboxed tools). The folder is looked at
+//! again and again: what is put there, replaced or removed counts without a restart, and what is
+//! wrong with a file is told of wherever tools are listed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pillion_core::registry::{RegistryError, ToolRegistry};
+use pillion_core::tool::{Tool, ToolName};
+use pillion_wasm_tools::{FaultCode, WasmFolder, WasmTool};
+use pillion_wire::FaultyTool;
+use tokio::sync::{oneshot, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::config::WasmToolsSection;
+use crate::events::{Bus, Event};
+use crate::mcp_server::McpServer;
+
+/// How often the folder is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the sidecar waits for its tools before it serves without those that are not compiled.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
+
+/// The folder's tools, in the registry.
+pub(crate) struct WasmTools {
+    registry: Arc<ToolRegistry>,
+    mcp: Arc<McpServer>,
+    events: Arc<Bus>,
+    wanted: watch::Sender<WasmToolsSection>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    offered: HashMap<ToolName, Arc<WasmTool>>,
+    faults: Vec<FaultyTool>,
+}
+
+impl WasmTools {
+    /// None of them is there before [`start`](Self::start).
+    pub(crate) fn new(
+        registry: Arc<ToolRegistry>,
+        mcp: Arc<McpServer>,
+        events: Arc<Bus>,
+        section: &WasmToolsSection,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            registry,
+            mcp,
+            events,
+            wanted: watch::Sender::new(section.clone()),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Another configuration is in force, as soon as the folder has been looked at with it.
+    pub(crate) fn reconfigure(&self, section: &WasmToolsSection) {
+        self.wanted.send_if_modified(|wanted| {
+            let is_other = wanted != section;
+            if is_other {
+                wanted.clone_from(section);
+            }
+            is_other
+        });
+    }
+
+    /// Registers what is in the folder, and goes on looking at it until these tools are dropped.
+    /// Waits for the first look, but not for long.
+    pub(crate) async fn start(self: &Arc<Self>) {
+        let wanted = self.wanted.subscribe();
+        let has_folder = wanted.borrow().folder.is_some();
+        let (looked, first_look) = oneshot::channel();
+        tokio::spawn(watch_over(Arc::downgrade(self), wanted, looked));
+        if has_folder && timeout(FIRST_LOOK, first_look).await.is_err() {
+            tracing::warn!("The folder of tools takes its time; they follow as they are compiled");
+        }
+    }
+
+    /// What is wrong in the folder.
+    pub(crate) fn faults(&self) -> Vec<FaultyTool> {
+        self.state.lock().faults.clone()
+    }
+
+    /// Takes up the section, and what has changed in its folder.
+    async fn look(
+        &self,
+        folder: Option<WasmFolder>,
+        section: WasmToolsSection,
+    ) -> Option<WasmFolder> {
+        let folder = match folder {
+            Some(mut folder) => {
+                // What is granted no longer goes before anything is compiled.
+                if folder.reconfigure(section) {
+                    self.apply(&folder);
+                }
+                folder
+            }
+            None => WasmFolder::new(section)
+                .inspect_err(|error| tracing::error!(%error, "There is no WebAssembly here"))
+                .ok()?,
+        };
+        let looked = spawn_blocking(move || {
+            let mut folder = folder;
+            folder.look();
+            folder
+        });
+        match looked.await {
+            Ok(folder) => {
+                self.apply(&folder);
+                Some(folder)
+            }
+            Err(error) => {
+                // What is registered stays; the next look begins anew.
+                tracing::error!(%error, "Looking at the folder of tools failed unexpectedly");
+                None
+            }
+        }
+    }
+
+    /// Has the registry offer what is in the folder.
+    fn apply(&self, folder: &WasmFolder) {
+        let mut state = self.state.lock();
+        let (mut added, mut changed, mut removed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut faults: Vec<_> = folder.faults().into_iter().map(faulty).collect();
+        let tools = folder.tools();
+        let before = std::mem::take(&mut state.offered);
+        for (name, tool) in &before {
+            let is_there = tools.iter().any(|now| now.definition().name() == name);
+            if !is_there && self.is_registered(tool) {
+                self.registry.unregister(name.as_str());
+                removed.push(name.to_string());
+            }
+        }
+        for tool in tools {
+            let name = tool.definition().name().clone();
+            let before = before
+                .get(&name)
+                .filter(|before| self.is_registered(before));
+            let registered = match before {
+                Some(before) if Arc::ptr_eq(before, &tool) => Ok(()),
+                Some(_) => self
+                    .registry
+                    .replace(Arc::<WasmTool>::clone(&tool))
+                    .map(|_| changed.push(name.to_string())),
+                None => self
+                    .registry
+                    .register(Arc::<WasmTool>::clone(&tool))
+                    .map(|()| added.push(name.to_string())),
+            };
+            match registered {
+                Ok(()) => drop(state.offered.insert(name, tool)),
+                Err(error) => faults.push(unregistered(&name, &error)),
+            }
+        }
+        for fault in &faults {
+            if !state.faults.contains(fault) {
+                let FaultyTool {
+                    tool,
+                    code,
+                    error,
+                    is_older_offered,
+                } = fault;
+                tracing::warn!(
+                    tool.name = tool,
+                    code,
+                    error,
+                    is_older_offered,
+                    "A file of the folder of tools is none"
+                );
+            }
+        }
+        state.faults = faults;
+        drop(state);
+        if added.is_empty() && changed.is_empty() && removed.is_empty() {
+            return;
+        }
+        tracing::info!(?added, ?changed, ?removed, "The folder of tools has others");
+        self.mcp.tools_changed();
+        self.events.tell(&Event::ToolsChanged {
+            server: None,
+            added,
+            removed,
+            changed,
+        });
+    }
+
+    /// Whether the registry has this one under its name, and no other.
+    fn is_registered(&self, tool: &Arc<WasmTool>) -> bool {
+        let registered = self.registry.get(tool.definition().name().as_str());
+        registered.is_some_and(|registered| {
+            std::ptr::addr_eq(Arc::as_ptr(registered.tool()), Arc::as_ptr(tool))
+        })
+    }
+}
+
+/// Looks at the folder, for as long as there is one, whenever that is due.
+async fn watch_over(
+    tools: std::sync::Weak<WasmTools>,
+    mut wanted: watch::Receiver<WasmToolsSection>,
+    looked: oneshot::Sender<()>,
+) {
+    let mut folder: Option<WasmFolder> = None;
+    let mut looked = Some(looked);
+    let mut due = interval(LOOK_EVERY);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let is_watched = folder.is_some() || wanted.borrow().folder.is_some();
+        tokio::select! {
+            changed = wanted.changed() => if changed.is_err() {
+                return;
+            },
+            _ = due.tick(), if is_watched => {}
+        }
+        let Some(tools) = tools.upgrade() else {
+            return;
+        };
+        let section = wanted.borrow_and_update().clone();
+        let has_folder = section.folder.is_some();
+        folder = tools.look(folder, section).await.filter(|_| has_folder);
+        if let Some(looked) = looked.take() {
+            // Perhaps nobody waits any more.
+            let _ = looked.send(());
+        }
+    }
+}
+
+fn faulty(fault: pillion_wasm_tools::Fault) -> FaultyTool {
+    FaultyTool {
+        tool: fault.tool,
+        code: fault.error.code.to_string(),
+        error: fault.error.what,
+        is_older_offered: fault.is_older_offered,
+    }
+}
+
+fn unregistered(name: &ToolName, error: &RegistryError) -> FaultyTool {
+    let code = match error {
+        RegistryError::AlreadyRegistered(_) => FaultCode::NameTaken,
+        _ => FaultCode::BadDefinition,
+    };
+    FaultyTool {
+        tool: Some(name.to_string()),
+        code: code.to_string(),
+        error: error.to_string(),
+        is_older_offered: false,
+    }
+}
+
+impl std::fmt::Debug for WasmTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WasmTools").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! A build without the feature `wasm` has no tools that are WebAssembly components.
+
+use std::sync::Arc;
+
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::ToolName;
+use pillion_wire::FaultyTool;
+
+use crate::config::WasmToolsSection;
+use crate::events::Bus;
+use crate::mcp_server::McpServer;
+
+/// None.
+#[derive(Debug)]
+pub(crate) struct WasmTools;
+
+impl WasmTools {
+    pub(crate) fn new(
+        _registry: Arc<ToolRegistry>,
+        _mcp: Arc<McpServer>,
+        _events: Arc<Bus>,
+        _section: &WasmToolsSection,
+    ) -> Arc<Self> {
+        Arc::new(Self)
+    }
+
+    pub(crate) fn reconfigure(&self, _section: &WasmToolsSection) {}
+
+    pub(crate) async fn start(self: &Arc<Self>) {}
+
+    pub(crate) fn has(&self, _name: &ToolName) -> bool {
+        false
+    }
+
+    pub(crate) fn faults(&self) -> Vec<FaultyTool> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,48 @@
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The component that a crate of this repository is built to, by the crate's directory, such as
+/// `wasm-examples/text_facts`. None where Rust cannot build for WebAssembly here, which the
+/// test's output says: the target comes with rustup alone, so nobody is required to have it.
+///
+/// # Panics
+/// When the crate cannot be built although the target is there.
+#[must_use]
+pub fn wasm_component(directory: &str) -> Option<PathBuf> {
+    const TARGET: &str = "wasm32-wasip2";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let crate_directory = root.join(directory);
+    let printed = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .current_dir(&crate_directory)
+        .output();
+    let library = printed.map(|printed| String::from_utf8_lossy(&printed.stdout).into_owned());
+    if !library.is_ok_and(|library| Path::new(library.trim()).is_dir()) {
+        eprintln!("SKIPPED: Rust has no target {TARGET} here: rustup target add {TARGET}");
+        return None;
+    }
+    // Tests are in DIRECTORY/PROFILE/deps: what they build stands beside.
+    let test = std::env::current_exe().unwrap();
+    let target_directory = test.ancestors().nth(3).unwrap().join("wasm-guests");
+    let built = Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--locked",
+            "--target",
+            TARGET,
+        ])
+        .current_dir(&crate_directory)
+        .env("CARGO_TARGET_DIR", &target_directory)
+        // Those are for the tests themselves.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{directory}: {said}");
+    let name = Path::new(directory).file_name().unwrap();
+    let file = target_directory.join(TARGET).join("release").join(name);
+    Some(file.with_extension("wasm"))
+}

@@ -1,0 +1,75 @@
+use std::sync::Arc;
+
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{DirPerms, FilePerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use crate::http::Requests;
+use crate::memory::MemoryLimit;
+use crate::permissions::{Access, Permissions};
+use crate::settings::Limits;
+use crate::stderr::Stderr;
+
+/// Open files, streams and the like that one run may have at a time.
+const MOST_RESOURCES: usize = 1024;
+/// Bytes that it may be given at random at once.
+const MOST_RANDOM_BYTES: u64 = 64 * 1024;
+
+/// What one run has of this machine.
+pub(crate) struct Host {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    pub(crate) memory: MemoryLimit,
+    pub(crate) stderr: Stderr,
+    pub(crate) requests: Requests,
+}
+
+impl Host {
+    /// What the permissions say. Opens their folders.
+    ///
+    /// # Errors
+    /// A folder of this machine that cannot be opened; the text has the tool's name for it.
+    pub(crate) fn new(
+        limits: &Limits,
+        permissions: &Permissions,
+        requests: Requests,
+    ) -> Result<Self, String> {
+        let stderr = Stderr::default();
+        let mut wasi = WasiCtxBuilder::new();
+        // Nothing is inherited: no standard input and output, no arguments.
+        wasi.stderr(stderr.clone())
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false)
+            .max_random_size(MOST_RANDOM_BYTES)
+            .envs(&permissions.environment);
+        for folder in &permissions.folders {
+            let (directory, files) = match folder.access {
+                Access::Read => (DirPerms::READ, FilePerms::READ),
+                Access::ReadWrite => (DirPerms::all(), FilePerms::all()),
+            };
+            wasi.preopened_dir(folder.path(), &folder.guest, directory, files)
+                .map_err(|error| format!("the folder for '{}': {error}", folder.guest))?;
+        }
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MOST_RESOURCES);
+        Ok(Self {
+            wasi: wasi.build(),
+            table,
+            memory: MemoryLimit::new(limits.max_memory_bytes),
+            stderr,
+            requests,
+        })
+    }
+}
+
+impl WasiView for Host {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+/// Where the requests of a tool's calls go out.
+pub(crate) type Door = Arc<crate::http::Door>;

@@ -1,0 +1,133 @@
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use pillion_core::egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
+use url::Url;
+
+use crate::bindings::pillion::tool::http as wit;
+use crate::host::{Door as SharedDoor, Host};
+use crate::permissions::Origin;
+use crate::settings::Limits;
+
+/// Headers that are the connection's own.
+const NOT_TO_BE_SET: [&str; 8] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The client that the requests of one tool's calls go out through.
+pub(crate) struct Door {
+    egress: EgressPolicy,
+    client: OnceLock<HttpClient>,
+}
+
+/// The requests of one run.
+pub(crate) struct Requests {
+    door: SharedDoor,
+    origins: Vec<Origin>,
+    timeout: Duration,
+    max_answer_bytes: usize,
+}
+
+impl Door {
+    pub(crate) fn new(egress: EgressPolicy) -> SharedDoor {
+        let client = OnceLock::new();
+        SharedDoor::new(Self { egress, client })
+    }
+
+    /// The client; the first that needs it makes it.
+    fn client(&self) -> Result<&HttpClient, HttpError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let made = HttpClient::new(&self.egress)?;
+        Ok(self.client.get_or_init(|| made))
+    }
+}
+
+impl Requests {
+    pub(crate) fn new(door: SharedDoor, origins: Vec<Origin>, limits: &Limits) -> Self {
+        Self {
+            door,
+            origins,
+            timeout: limits.timeout(),
+            max_answer_bytes: limits.max_answer_bytes,
+        }
+    }
+
+    async fn send(&self, request: wit::Request) -> Result<wit::Response, wit::Error> {
+        let request = read(request)?;
+        let host = request.url.host_str().unwrap_or_default().to_owned();
+        if !self.origins.iter().any(|origin| origin.is_of(&request.url)) {
+            let what = format!("'{host}' is no origin that is granted");
+            return Err(wit::Error::Denied(what));
+        }
+        let failed = |error: HttpError| match error {
+            HttpError::Refused(refusal) => wit::Error::Denied(refusal.to_string()),
+            HttpError::TooLong { .. } => wit::Error::TooLong,
+            other => wit::Error::Unavailable(format!("'{host}': {other}")),
+        };
+        let client = self.door.client().map_err(failed)?;
+        let answer = client.send(request, self.timeout).await.map_err(failed)?;
+        let status = answer.status().as_u16();
+        let headers = answer.headers().iter().filter_map(|(name, value)| {
+            let value = value.to_str().ok()?;
+            Some((name.to_string(), value.to_owned()))
+        });
+        let headers = headers.collect();
+        let body = answer.bytes(self.max_answer_bytes).await.map_err(failed)?;
+        Ok(wit::Response {
+            status,
+            headers,
+            body: body.into(),
+        })
+    }
+}
+
+fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
+    let invalid = |what: String| wit::Error::InvalidRequest(what);
+    let method = Method::from_bytes(request.method.as_bytes())
+        .ok()
+        .filter(|method| *method != Method::CONNECT)
+        .ok_or_else(|| invalid("that is no method".to_owned()))?;
+    let url: Url = request
+        .url
+        .parse()
+        .map_err(|error| invalid(format!("that is no URL: {error}")))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid("a URL has no credentials in it".to_owned()));
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in &request.headers {
+        let header: HeaderName = name
+            .parse()
+            .map_err(|_| invalid(format!("'{name}' is no header's name")))?;
+        if NOT_TO_BE_SET.contains(&header.as_str()) {
+            return Err(invalid(format!("'{name}' is the connection's own")));
+        }
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| invalid(format!("'{name}' has a value that no header has")))?;
+        headers.append(header, value);
+    }
+    Ok(HttpRequest {
+        method,
+        url,
+        headers,
+        body: request.body.into(),
+    })
+}
+
+impl wit::Host for Host {
+    async fn send(&mut self, request: wit::Request) -> Result<wit::Response, wit::Error> {
+        self.requests.send(request).await
+    }
+}
+
+impl crate::bindings::pillion::tool::types::Host for Host {}

@@ -1,0 +1,80 @@
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::permissions::{Access, Origin};
+use crate::settings::Limits;
+use crate::{FaultCode, WasmToolError};
+
+/// What a tool's author says of it beside the component: what it asks for, and which smaller
+/// limits suit it. Without a manifest it asks for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Manifest {
+    pub(crate) permissions: Asked,
+    pub(crate) limits: SmallerLimits,
+}
+
+/// The permissions that it asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Asked {
+    /// Folders, by the path that the tool knows each by.
+    pub(crate) files: BTreeMap<String, Access>,
+    /// Names of variables.
+    pub(crate) environment: Vec<String>,
+    /// Origins.
+    pub(crate) http: Vec<Origin>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SmallerLimits {
+    max_memory_bytes: Option<usize>,
+    timeout_ms: Option<u64>,
+    max_fuel: Option<u64>,
+    max_output_bytes: Option<usize>,
+    max_answer_bytes: Option<usize>,
+}
+
+impl Manifest {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, WasmToolError> {
+        let bad = |what| WasmToolError::new(FaultCode::BadManifest, what);
+        let text = std::str::from_utf8(bytes).map_err(|_| bad("it is no text".to_owned()))?;
+        let manifest: Self = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| {
+                let before = text.get(..span.start).unwrap_or_default();
+                before.matches('\n').count() + 1
+            });
+            bad(format!("line {line}: {}", error.message()))
+        })?;
+        let not_absolute = manifest
+            .permissions
+            .files
+            .keys()
+            .find(|path| !path.starts_with('/'));
+        match not_absolute {
+            Some(path) => Err(bad(format!(
+                "permissions.files: '{path}' does not begin with /"
+            ))),
+            None => Ok(manifest),
+        }
+    }
+}
+
+impl SmallerLimits {
+    /// The operator's limits, or what of these is less.
+    pub(crate) fn within(&self, limits: &Limits) -> Limits {
+        fn less<T: Ord + Copy>(wanted: Option<T>, most: T) -> T {
+            wanted.map_or(most, |wanted| wanted.min(most))
+        }
+        Limits {
+            max_memory_bytes: less(self.max_memory_bytes, limits.max_memory_bytes),
+            timeout_ms: less(self.timeout_ms, limits.timeout_ms).max(1),
+            max_fuel: less(self.max_fuel, limits.max_fuel),
+            max_output_bytes: less(self.max_output_bytes, limits.max_output_bytes),
+            max_answer_bytes: less(self.max_answer_bytes, limits.max_answer_bytes),
+            max_file_bytes: limits.max_file_bytes,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize, Serializer};
+use url::Url;
+
+use crate::manifest::Asked;
+use crate::settings::Grant;
+use crate::{FaultCode, WasmToolError};
+
+/// What may be done in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum Access {
+    /// Files may be read and listed.
+    #[default]
+    #[serde(rename = "read")]
+    Read,
+    /// And written, made and removed.
+    #[serde(rename = "read-write")]
+    ReadWrite,
+}
+
+/// Scheme, host and port of a URL: `https://api.example.com`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Origin(url::Origin, String);
+
+/// What a tool has: what its manifest asks for, all of which is granted.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(crate) struct Permissions {
+    pub(crate) folders: Vec<Folder>,
+    /// Names and values.
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) origins: Vec<Origin>,
+}
+
+/// A folder as a tool has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Folder {
+    /// Where it is on this machine.
+    pub(crate) host: PathBuf,
+    /// What the tool knows it by.
+    pub(crate) guest: String,
+    pub(crate) access: Access,
+}
+
+impl Permissions {
+    /// What of the grant is asked for.
+    ///
+    /// # Errors
+    /// [`FaultCode::NotGranted`] names all that is asked for and not granted.
+    pub(crate) fn of(asked: &Asked, grant: &Grant) -> Result<Self, WasmToolError> {
+        let mut missing = Vec::new();
+        let mut permissions = Self::default();
+        for (guest, access) in &asked.files {
+            match grant.files.get(guest) {
+                Some(granted) if granted.access >= *access => permissions.folders.push(Folder {
+                    host: granted.path.clone(),
+                    guest: guest.clone(),
+                    access: *access,
+                }),
+                _ => missing.push(format!("files '{guest}' ({access})")),
+            }
+        }
+        for name in &asked.environment {
+            match std::env::var(name) {
+                _ if !grant.environment.contains(name) => {
+                    missing.push(format!("environment '{name}'"));
+                }
+                Ok(value) => permissions.environment.push((name.clone(), value)),
+                // One that is not set is one that the tool finds not to be set.
+                Err(_) => {}
+            }
+        }
+        for origin in &asked.http {
+            match grant.http.contains(origin) {
+                true => permissions.origins.push(origin.clone()),
+                false => missing.push(format!("http '{origin}'")),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(permissions);
+        }
+        let what = format!(
+            "its manifest asks for what is not granted: {}",
+            missing.join(", ")
+        );
+        Err(WasmToolError::new(FaultCode::NotGranted, what))
+    }
+
+    /// Whether there is anything that the tool could change.
+    pub(crate) fn can_change_something(&self) -> bool {
+        let may_write = |folder: &Folder| folder.access == Access::ReadWrite;
+        !self.origins.is_empty() || self.folders.iter().any(may_write)
+    }
+
+    /// Whether it gets at anything that is not on this machine.
+    pub(crate) fn reaches_out(&self) -> bool {
+        !self.origins.is_empty()
+    }
+
+    /// All of it but the values of variables.
+    pub(crate) fn summary(&self) -> serde_json::Value {
+        let names: Vec<_> = self.environment.iter().map(|(name, _)| name).collect();
+        serde_json::json!([self.folders, names, self.origins])
+    }
+}
+
+impl Origin {
+    pub(crate) fn is_of(&self, url: &Url) -> bool {
+        self.0 == url.origin()
+    }
+}
+
+impl FromStr for Origin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is no origin, such as https://api.example.com");
+        let url: Url = text.parse().map_err(|_| wrong())?;
+        let is_bare = url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none();
+        match url.scheme() {
+            "http" | "https" if is_bare => {
+                let origin = url.origin();
+                let text = origin.ascii_serialization();
+                Ok(Self(origin, text))
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl TryFrom<String> for Origin {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.1)
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::ReadWrite => "read-write",
+        })
+    }
+}
+
+impl Folder {
+    pub(crate) fn path(&self) -> &Path {
+        &self.host
+    }
+}
+
+/// Values of variables may be credentials.
+impl fmt::Debug for Permissions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permissions({})", self.summary())
+    }
+}

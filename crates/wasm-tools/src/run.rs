@@ -1,0 +1,216 @@
+use std::str::Utf8Error;
+use std::sync::Arc;
+
+use pillion_core::tool::{ErrorCode, ToolFailure};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+use wasmtime_wasi::I32Exit;
+
+use crate::bindings::{Tool, ToolPre};
+use crate::host::{Door, Host};
+use crate::http::Requests;
+use crate::permissions::Permissions;
+use crate::sandbox::chain;
+use crate::settings::Limits;
+
+/// What a run is under.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    pub(crate) limits: Limits,
+    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) door: Door,
+}
+
+/// What a run has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) fuel: u64,
+    pub(crate) memory_bytes: usize,
+}
+
+/// Why a run came to nothing.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum RunFault {
+    #[error("timed out after {seconds:?}s")]
+    Time { seconds: f64 },
+    #[error("used up its fuel of {0}")]
+    Fuel(u64),
+    #[error("wanted more than {0} bytes of memory")]
+    Memory(usize),
+    #[error("nested its calls too deep")]
+    Stack,
+    #[error("handed over more than {0} bytes at once")]
+    Output(usize),
+    #[error("returned a text that is no UTF-8")]
+    Text,
+    #[error("cannot be given {0}")]
+    Folder(String),
+    #[error("failed: {0}")]
+    Trap(String),
+    #[error("failed unexpectedly")]
+    Lost,
+}
+
+/// Stops a run that nobody waits for any more, wherever it is.
+struct StopOnDrop {
+    token: CancellationToken,
+    engine: Engine,
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.token.cancel();
+        // What runs looks up now; all but this one go on.
+        self.engine.increment_epoch();
+    }
+}
+
+/// Enters an instance of the component that is there for this run alone, on a thread where it
+/// may take its time. The run ends when the future is dropped.
+///
+/// # Errors
+/// [`RunFault`].
+pub(crate) async fn run<T, F>(
+    pre: ToolPre<Host>,
+    terms: Terms,
+    entry: F,
+) -> Result<(T, Usage), RunFault>
+where
+    F: AsyncFnOnce(&Tool, &mut Store<Host>) -> wasmtime::Result<T> + Send + 'static,
+    T: Send + 'static,
+{
+    let stop = StopOnDrop {
+        token: CancellationToken::new(),
+        engine: pre.engine().clone(),
+    };
+    let token = stop.token.clone();
+    let patience = terms.limits.timeout();
+    let late = RunFault::Time {
+        seconds: patience.as_secs_f64(),
+    };
+    let runtime = Handle::current();
+    let stopped = late.clone();
+    let run = spawn_blocking(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = token.cancelled() => Err(stopped),
+                ended = in_store(&pre, &terms, &token, entry) => ended,
+            }
+        })
+    });
+    let ended = timeout(patience, run).await;
+    drop(stop);
+    match ended {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(_)) => Err(RunFault::Lost),
+        Err(_) => Err(late),
+    }
+}
+
+async fn in_store<T, F>(
+    pre: &ToolPre<Host>,
+    terms: &Terms,
+    token: &CancellationToken,
+    entry: F,
+) -> Result<(T, Usage), RunFault>
+where
+    F: AsyncFnOnce(&Tool, &mut Store<Host>) -> wasmtime::Result<T>,
+{
+    let limits = &terms.limits;
+    let requests = Requests::new(
+        Arc::clone(&terms.door),
+        terms.permissions.origins.clone(),
+        limits,
+    );
+    let host = Host::new(limits, &terms.permissions, requests).map_err(RunFault::Folder)?;
+    let mut store = Store::new(pre.engine(), host);
+    store.limiter(|host| &mut host.memory);
+    store.set_hostcall_fuel(limits.max_output_bytes);
+    let looks_up = token.clone();
+    store.epoch_deadline_callback(move |_| match looks_up.is_cancelled() {
+        true => Err(Trap::Interrupt.into()),
+        false => Ok(UpdateDeadline::Continue(1)),
+    });
+    store.set_epoch_deadline(1);
+    let ended = async {
+        // From here on a stop is noticed; one that came before is noticed here.
+        if token.is_cancelled() {
+            return Err(Trap::Interrupt.into());
+        }
+        store.set_fuel(limits.max_fuel)?;
+        let tool = pre.instantiate_async(&mut store).await?;
+        entry(&tool, &mut store).await
+    };
+    let ended = ended.await;
+    let usage = Usage {
+        fuel: limits.max_fuel - store.get_fuel().unwrap_or_default(),
+        memory_bytes: store.data().memory.used(),
+    };
+    ended.map(|done| (done, usage)).map_err(|error| {
+        let said = store.data().stderr.text();
+        tracing::debug!(error = ?error, stderr = ?said, "A sandboxed tool failed");
+        fault_of(&error, store.data(), limits)
+    })
+}
+
+fn fault_of(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => return RunFault::Fuel(limits.max_fuel),
+        Some(Trap::StackOverflow) => return RunFault::Stack,
+        Some(Trap::Interrupt) => {
+            let seconds = limits.timeout().as_secs_f64();
+            return RunFault::Time { seconds };
+        }
+        _ => {}
+    }
+    // What has been refused memory ends itself, in whatever way.
+    if host.memory.has_refused {
+        return RunFault::Memory(limits.max_memory_bytes);
+    }
+    if error.is::<Utf8Error>() {
+        return RunFault::Text;
+    }
+    if let Some(exit) = error.downcast_ref::<I32Exit>() {
+        return RunFault::Trap(format!("it ended itself with {}", exit.0));
+    }
+    if let Some(trap) = error.downcast_ref::<Trap>() {
+        return RunFault::Trap(trap.to_string());
+    }
+    let root = error.root_cause().to_string();
+    match root.contains("fuel allocated for hostcalls") {
+        true => RunFault::Output(limits.max_output_bytes),
+        false => RunFault::Trap(chain(error)),
+    }
+}
+
+impl RunFault {
+    /// The limit that it went past, as a word.
+    fn limit(&self) -> Option<&'static str> {
+        match self {
+            Self::Time { .. } => Some("time"),
+            Self::Fuel(_) => Some("fuel"),
+            Self::Memory(_) => Some("memory"),
+            Self::Stack => Some("stack"),
+            Self::Output(_) => Some("output"),
+            Self::Text | Self::Folder(_) | Self::Trap(_) | Self::Lost => None,
+        }
+    }
+
+    /// How a call of the tool of that name fails by it: `metadata.limit` names a limit.
+    pub(crate) fn failure(&self, name: &str) -> ToolFailure {
+        let code = match self {
+            Self::Time { .. } => ErrorCode::Timeout,
+            Self::Folder(_) => ErrorCode::Unavailable,
+            _ => ErrorCode::InternalError,
+        };
+        let failure = ToolFailure::new(code, format!("Tool '{name}' {self}"));
+        match self.limit() {
+            Some(limit) => failure.with_metadata("limit", limit.into()),
+            None => failure,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+use std::fmt;
+use std::sync::Arc;
+
+use pillion_core::digest::sha256_hex;
+use pillion_core::schema::CompiledSchema;
+use pillion_core::tool::{
+    CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOutput,
+};
+use serde_json::{Value, json};
+
+use crate::bindings::ToolPre;
+use crate::bindings::pillion::tool::types as wit;
+use crate::host::{Door, Host};
+use crate::manifest::Manifest;
+use crate::permissions::Permissions;
+use crate::run::{Terms, Usage, run};
+use crate::sandbox::Sandbox;
+use crate::settings::{Grant, Limits, WasmToolsSettings};
+use crate::{FaultCode, WasmToolError};
+
+/// The category of a tool that says none.
+const CATEGORY: &str = "sandboxed";
+
+/// The longest texts of a definition, in bytes: it stands in every list of tools.
+const LONGEST: [(&str, usize); 3] = [
+    ("description", 16 * 1024),
+    ("input-schema", 256 * 1024),
+    ("category", 64),
+];
+
+/// A component that was compiled, and asked what it is.
+pub(crate) struct Compiled {
+    pub(crate) sha256: String,
+    pre: ToolPre<Host>,
+    described: wit::Definition,
+    input_schema: Value,
+}
+
+/// A component as a tool.
+pub struct WasmTool {
+    definition: ToolDefinition,
+    digest: String,
+    pub(crate) compiled: Arc<Compiled>,
+    pub(crate) manifest: Manifest,
+    terms: Terms,
+}
+
+impl Compiled {
+    /// Compiles a component and asks it what it is, without any permission. Blocks, and wants to
+    /// be inside a runtime.
+    ///
+    /// # Errors
+    /// [`WasmToolError`], all but those of files and grants.
+    pub(crate) fn new(
+        sandbox: &Sandbox,
+        bytes: &[u8],
+        sha256: String,
+        limits: &Limits,
+        door: &Door,
+    ) -> Result<Self, WasmToolError> {
+        let pre = sandbox.compile(bytes)?;
+        let terms = Terms {
+            limits: limits.clone(),
+            permissions: Arc::default(),
+            door: Arc::clone(door),
+        };
+        let asked = run(pre.clone(), terms, async |tool, store| {
+            tool.call_describe(store).await
+        });
+        let (described, _) =
+            tokio::runtime::Handle::current()
+                .block_on(asked)
+                .map_err(|fault| {
+                    let what = format!("'describe' {fault}");
+                    WasmToolError::new(FaultCode::DescribeFailed, what)
+                })?;
+        let category = described.category.as_deref().unwrap_or_default();
+        let texts = [
+            described.description.as_str(),
+            described.input_schema.as_str(),
+            category,
+        ];
+        for (text, (what, longest)) in texts.into_iter().zip(LONGEST) {
+            if text.len() > longest {
+                return Err(bad(format!("{what} is longer than {longest} bytes")));
+            }
+        }
+        let input_schema = serde_json::from_str(&described.input_schema)
+            .map_err(|error| bad(format!("input-schema is no JSON: {error}")))?;
+        CompiledSchema::compile(&input_schema)
+            .map_err(|error| bad(format!("input-schema: {error}")))?;
+        Ok(Self {
+            sha256,
+            pre,
+            described,
+            input_schema,
+        })
+    }
+}
+
+fn bad(what: String) -> WasmToolError {
+    WasmToolError::new(FaultCode::BadDefinition, what)
+}
+
+impl WasmTool {
+    /// The tool of that name, as far as it may be one. Does no I/O.
+    ///
+    /// # Errors
+    /// [`FaultCode::OtherFile`], [`FaultCode::NotGranted`], [`FaultCode::BadDefinition`].
+    pub(crate) fn new(
+        name: &str,
+        compiled: Arc<Compiled>,
+        manifest: Manifest,
+        settings: &WasmToolsSettings,
+        door: &Door,
+    ) -> Result<Self, WasmToolError> {
+        let none = Grant::default();
+        let grant = settings.grants.get(name).unwrap_or(&none);
+        let pinned = grant.sha256.as_deref();
+        if pinned.is_some_and(|pinned| !pinned.eq_ignore_ascii_case(&compiled.sha256)) {
+            let what = format!(
+                "the grants are for another file: this one's SHA-256 is {}",
+                compiled.sha256
+            );
+            return Err(WasmToolError::new(FaultCode::OtherFile, what));
+        }
+        let permissions = Permissions::of(&manifest.permissions, grant)?;
+        let definition = definition(name, &compiled, &permissions)?;
+        let limits = manifest.limits.within(&settings.limits);
+        let digest = json!([compiled.sha256, permissions.summary()]).to_string();
+        Ok(Self {
+            definition,
+            digest: sha256_hex(&digest),
+            compiled,
+            manifest,
+            terms: Terms {
+                limits,
+                permissions: Arc::new(permissions),
+                door: Arc::clone(door),
+            },
+        })
+    }
+
+    /// Whether calling the other one would be the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.digest == other.digest
+            && self.definition == other.definition
+            && self.terms.limits == other.terms.limits
+            && self.terms.permissions == other.terms.permissions
+            && Arc::ptr_eq(&self.terms.door, &other.terms.door)
+    }
+
+    async fn run(
+        &self,
+        arguments: JsonObject,
+        context: CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let name = self.definition.name().as_str();
+        let arguments = Value::Object(arguments).to_string();
+        let context = wit::Context {
+            call_id: context.call_id,
+            user: context.user,
+            channel: context.channel,
+        };
+        let ran = run(
+            self.compiled.pre.clone(),
+            self.terms.clone(),
+            async move |tool, store| tool.call_call(store, &arguments, &context).await,
+        );
+        let (ended, usage) = ran.await.map_err(|fault| fault.failure(name))?;
+        match ended {
+            Ok(output) => output_of(name, output, usage),
+            Err(failure) => Err(failure_of(name, &failure)),
+        }
+    }
+}
+
+fn definition(
+    name: &str,
+    compiled: &Compiled,
+    permissions: &Permissions,
+) -> Result<ToolDefinition, WasmToolError> {
+    let described = &compiled.described;
+    let category = described.category.as_deref().unwrap_or(CATEGORY);
+    ToolDefinition::builder(name, &described.description)
+        .schema(compiled.input_schema.clone())
+        .category(category)
+        .requires_confirmation(described.requires_confirmation)
+        .annotations(annotations(described.effects, permissions))
+        .build()
+        .map_err(|error| bad(error.to_string()))
+}
+
+/// What it says of itself, as far as it is not known better.
+fn annotations(effects: wit::Effects, permissions: &Permissions) -> JsonObject {
+    let effects = match permissions.can_change_something() {
+        true => effects,
+        false => wit::Effects::None,
+    };
+    let (is_read_only, is_idempotent, is_destructive) = match effects {
+        wit::Effects::None => (true, true, false),
+        wit::Effects::Idempotent => (false, true, false),
+        wit::Effects::Changes => (false, false, false),
+        wit::Effects::Destroys => (false, false, true),
+    };
+    let hints = [
+        ("readOnlyHint", is_read_only),
+        ("idempotentHint", is_idempotent),
+        ("destructiveHint", is_destructive),
+        ("openWorldHint", permissions.reaches_out()),
+    ];
+    let hints = hints.into_iter();
+    hints
+        .map(|(hint, yes)| (hint.to_owned(), json!(yes)))
+        .collect()
+}
+
+fn output_of(name: &str, output: wit::Output, usage: Usage) -> Result<ToolOutput, ToolFailure> {
+    let output = match output {
+        wit::Output::Text(text) => ToolOutput::text(text),
+        wit::Output::Json(json) => {
+            let value = serde_json::from_str(&json).map_err(|error| {
+                ToolFailure::internal(format!("Tool '{name}' returned what is no JSON: {error}"))
+            })?;
+            ToolOutput::value(value)
+        }
+    };
+    Ok(output
+        .with_metadata("fuel", usage.fuel.into())
+        .with_metadata("memory_bytes", usage.memory_bytes.into()))
+}
+
+fn failure_of(name: &str, failure: &wit::Failure) -> ToolFailure {
+    let code = match failure.code {
+        wit::ErrorCode::InvalidInput => ErrorCode::InvalidInput,
+        wit::ErrorCode::NotFound => ErrorCode::NotFound,
+        wit::ErrorCode::RateLimited => ErrorCode::RateLimited,
+        wit::ErrorCode::Denied => ErrorCode::Denied,
+        wit::ErrorCode::Unavailable => ErrorCode::Unavailable,
+        wit::ErrorCode::InternalError => ErrorCode::InternalError,
+    };
+    let message = match failure.message.trim() {
+        "" => format!("Tool '{name}' failed"),
+        message => message.to_owned(),
+    };
+    let failed = ToolFailure::new(code, message);
+    match failure.retry_after {
+        Some(seconds) => failed.with_metadata("retry_after", seconds.into()),
+        None => failed,
+    }
+}
+
+impl Tool for WasmTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn digest(&self) -> Option<String> {
+        Some(self.digest.clone())
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.run(arguments, context).await })
+    }
+}
+
+impl fmt::Debug for WasmTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WasmTool")
+            .field("name", self.definition.name())
+            .field("sha256", &self.compiled.sha256)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,244 @@
+//! P: files that are no tools: each is named with what is wrong with it, and harms nothing.
+
+mod common;
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use common::Folder;
+use common::text::{ECHO, OWN, Parts, component};
+use serde_json::json;
+
+/// Puts a file there and returns the code and the text of its fault.
+fn fault_of(bytes: &[u8]) -> (String, String) {
+    let folder = Folder::new();
+    folder.put("tool.wasm", bytes);
+    let fault = folder.fault("");
+    assert_eq!(fault.tool.as_deref(), Some("tool"));
+    assert!(!fault.is_older_offered);
+    (fault.error.code.to_string(), fault.error.what)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_what_is_no_component_says_what_it_is() {
+    let good = component(ECHO);
+    let module = wat::parse_str("(module (func (export \"call\")))").unwrap();
+    for (bytes, code) in [
+        (&b"not WebAssembly"[..], "not_wasm"),
+        (b"", "not_wasm"),
+        (b"(component)", "not_wasm"),
+        (b"\x7fELF\x02\x01\x01", "not_wasm"),
+        (b"\0asm", "invalid_component"),
+        (&module, "core_module"),
+        (&good[..good.len() / 2], "invalid_component"),
+        (&good[..good.len() - 1], "invalid_component"),
+        (&[&good[..], b"more"].concat(), "invalid_component"),
+    ] {
+        let (found, what) = fault_of(bytes);
+        assert_eq!(found, code, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_every_cut_of_a_component_is_refused() {
+    let folder = Folder::new();
+    let good = component(ECHO);
+    let mut opened = folder.open("");
+    for length in (0..good.len()).step_by(97) {
+        folder.put("tool.wasm", &good[..length]);
+        common::look_again(&mut opened);
+        assert!(opened.tools().is_empty(), "{length} bytes");
+        assert_eq!(opened.faults().len(), 1, "{length} bytes");
+    }
+    folder.put("tool.wasm", &good);
+    common::look_again(&mut opened);
+    assert_eq!(opened.tools().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_component_of_another_kind_is_refused() {
+    let empty = wat::parse_str("(component)").unwrap();
+    assert_eq!(fault_of(&empty).0, "missing_export");
+    let other_name = Parts {
+        call_name: "run",
+        ..Parts::default()
+    };
+    let (code, what) = fault_of(&other_name.build());
+    assert_eq!(code, "missing_export");
+    assert!(what.contains("`call`"), "{what}");
+    let other_type = wat::parse_str(
+        "(component
+            (core module $m (func (export \"f\")))
+            (core instance $i (instantiate $m))
+            (func $f (canon lift (core func $i \"f\")))
+            (export \"describe\" (func $f)) (export \"call\" (func $f)))",
+    );
+    assert_eq!(fault_of(&other_type.unwrap()).0, "missing_export");
+    let more = Parts {
+        imports: "(import \"other:host/everything@1.0.0\" (instance (export \"go\" (func))))",
+        ..Parts::default()
+    };
+    let (code, what) = fault_of(&more.build());
+    assert_eq!(code, "unknown_import");
+    assert!(what.contains("other:host/everything"), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_what_describe_does_is_held_to_the_limits() {
+    for (describe, expected) in [
+        ("unreachable", "failed: "),
+        ("(loop $again (br $again)) unreachable", "used up its fuel"),
+        ("(i32.const 9999999)", "failed: "),
+    ] {
+        let parts = Parts {
+            describe: describe.to_owned(),
+            ..Parts::default()
+        };
+        let folder = Folder::new();
+        folder.put("tool.wasm", parts.build());
+        let fault = folder.fault("[limits]\nmax_fuel = 100000");
+        assert_eq!(fault.error.code.as_str(), "describe_failed");
+        assert!(fault.error.what.contains(expected), "{fault:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_definition_that_no_tool_can_have_is_refused() {
+    let long = "{\"type\": \"object\", \"title\": \"x\"}".replace('x', &"x".repeat(300_000));
+    let own_schema = Parts {
+        // At the address where the test puts its own text.
+        describe: format!(
+            "(i32.store (i32.const 24) (i32.const {OWN})) (i32.store (i32.const 28) (i32.const {})) (i32.const 16)",
+            long.len()
+        ),
+        own: &long,
+        pages: 8,
+        ..Parts::default()
+    };
+    let (code, what) = fault_of(&own_schema.build());
+    assert_eq!(code, "bad_definition", "{what}");
+    assert_eq!(what, "input-schema is longer than 262144 bytes");
+    for (description, schema) in [
+        (" ", "{\"type\": \"object\"}"),
+        ("Fine", "{\"type\": "),
+        ("Fine", "[]"),
+        ("Fine", "{\"type\": \"string\"}"),
+        (
+            "Fine",
+            "{\"type\": \"object\", \"properties\": {\"a\": {\"pattern\": \"(\"}}}",
+        ),
+    ] {
+        let parts = Parts {
+            description,
+            schema,
+            ..Parts::default()
+        };
+        let (code, what) = fault_of(&parts.build());
+        assert_eq!(code, "bad_definition", "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_file_that_others_may_write_or_that_leads_elsewhere_is_refused() {
+    let folder = Folder::new();
+    let path = folder.path().join("tool.wasm");
+    folder.put("tool.wasm", component(ECHO));
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+    let fault = folder.fault("");
+    assert_eq!(fault.error.code.as_str(), "unsafe_file");
+    assert!(
+        fault.error.what.contains("everybody may write it"),
+        "{fault:?}"
+    );
+
+    std::fs::remove_file(&path).unwrap();
+    let elsewhere = folder.beside("elsewhere").join("real.wasm");
+    std::fs::write(&elsewhere, component(ECHO)).unwrap();
+    symlink(&elsewhere, &path).unwrap();
+    let fault = folder.fault("");
+    assert_eq!(fault.error.what, "tool.wasm: it is a symbolic link");
+
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(folder.fault("").error.what, "tool.wasm: it is no file");
+
+    std::fs::remove_dir(&path).unwrap();
+    folder
+        .put("tool.wasm", component(ECHO))
+        .put("tool.toml", "");
+    let manifest = folder.path().join("tool.toml");
+    std::fs::set_permissions(&manifest, PermissionsExt::from_mode(0o602)).unwrap();
+    assert_eq!(folder.fault("").error.code.as_str(), "unsafe_file");
+    std::fs::set_permissions(&manifest, PermissionsExt::from_mode(0o600)).unwrap();
+    folder.tool("");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_folder_that_everybody_may_write_or_that_is_not_there_gives_nothing() {
+    let folder = Folder::new();
+    folder.put("tool.wasm", component(ECHO));
+    let mut opened = folder.open("");
+    assert_eq!(opened.tools().len(), 1);
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+    let fault = folder.fault("");
+    assert_eq!((fault.tool, fault.error.code.as_str()), (None, "folder"));
+    assert!(
+        fault
+            .error
+            .what
+            .ends_with("everybody may write it: chmod o-w")
+    );
+    // What was read before anybody could write it stays.
+    folder.put("other.wasm", component(ECHO));
+    common::look_again(&mut opened);
+    assert_eq!(opened.tools().len(), 1);
+    assert!(opened.faults()[0].is_older_offered);
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    common::look_again(&mut opened);
+    assert_eq!(opened.tools().len(), 2);
+    assert!(opened.faults().is_empty());
+
+    std::fs::remove_dir_all(folder.path()).unwrap();
+    assert_eq!(folder.fault("").error.code.as_str(), "folder");
+    std::fs::write(folder.path(), "a file").unwrap();
+    assert!(folder.fault("").error.what.ends_with("it is no folder"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_names_sizes_and_manifests_are_checked() {
+    let folder = Folder::new();
+    folder.put("9 lives.wasm", component(ECHO));
+    assert_eq!(folder.fault("").error.code.as_str(), "bad_name");
+
+    let folder = Folder::new();
+    folder.put("tool.wasm", component(ECHO));
+    let fault = folder.fault("[limits]\nmax_file_bytes = 100");
+    assert_eq!(fault.error.what, "tool.wasm: it is longer than 100 bytes");
+    for (manifest, expected) in [
+        ("permisions = 1", "line 1: unknown field"),
+        (
+            "\n[permissions]\nhttp = [\"https://a.example/path\"]",
+            "no origin",
+        ),
+        ("[permissions]\nhttp = [\"ftp://a.example\"]", "no origin"),
+        (
+            "[permissions.files]\ntexts = \"read\"",
+            "does not begin with /",
+        ),
+        (
+            "[permissions.files]\n\"/texts\" = \"write\"",
+            "line 2: unknown variant",
+        ),
+        ("[limits]\nmax_memory_bytes = -1", "line 2: "),
+        ("[", "line 1: "),
+    ] {
+        folder.put("tool.toml", manifest);
+        let fault = folder.fault("");
+        assert_eq!(fault.error.code.as_str(), "bad_manifest");
+        assert!(fault.error.what.contains(expected), "{manifest}: {fault:?}");
+    }
+    folder.put("tool.toml", b"\xff\xfe");
+    assert_eq!(folder.fault("").error.what, "it is no text");
+    folder.put("tool.toml", "[limits]\ntimeout_ms = 100");
+    let tool = folder.tool("");
+    assert!(common::call(&tool, json!({})).await.is_ok());
+}

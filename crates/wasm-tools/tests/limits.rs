@@ -1,0 +1,221 @@
+//! P: what a component can do to the process that runs it, which is nothing.
+
+mod common;
+
+use std::time::Duration;
+
+use common::text::{ECHO, OWN, Parts, component, returns};
+use common::{Folder, call, limit_of};
+use pillion_core::tool::ErrorCode;
+use pillion_wasm_tools::WasmFolder;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_call_has_its_result_and_what_it_used() {
+    let folder = Folder::new();
+    folder.put("echo.wasm", component(ECHO));
+    let tool = folder.tool("");
+    let output = call(&tool, json!({"a": "ü"})).await.unwrap();
+    assert_eq!(output.result, json!({"a": "ü"}));
+    assert_eq!(output.metadata["memory_bytes"], 131_072);
+    assert!(output.metadata["fuel"].as_u64().unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_an_endless_loop_ends_with_its_fuel() {
+    let folder = Folder::new();
+    folder.put(
+        "spin.wasm",
+        component("(loop $again (br $again)) unreachable"),
+    );
+    let tool = folder.tool("[limits]\nmax_fuel = 1000000\ntimeout_ms = 3600000");
+    let (limit, failure) = limit_of(&tool).await;
+    assert_eq!(limit, "fuel");
+    assert_eq!(failure.code, ErrorCode::InternalError);
+    assert_eq!(failure.message, "Tool 'spin' used up its fuel of 1000000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_an_endless_loop_ends_in_time_also_where_it_uses_little_fuel() {
+    let folder = Folder::new();
+    // Each round writes a megabyte for one unit of fuel.
+    let call = "(loop $again (memory.fill (i32.const 0) (i32.const 0) (i32.const 1048576)) (br $again)) unreachable";
+    let slow = Parts {
+        call,
+        pages: 17,
+        ..Parts::default()
+    };
+    folder.put("slow.wasm", slow.build());
+    let tool = folder.tool("[limits]\ntimeout_ms = 200");
+    let (limit, failure) = limit_of(&tool).await;
+    assert_eq!(limit, "time");
+    assert_eq!(failure.code, ErrorCode::Timeout);
+    assert_eq!(failure.message, "Tool 'slow' timed out after 0.2s");
+}
+
+#[test]
+fn p_a_call_that_nobody_waits_for_ends_and_leaves_its_thread() {
+    // There is one thread for all that takes its time.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let folder = Folder::new();
+    folder.put("echo.wasm", component(ECHO)).put(
+        "spin.wasm",
+        component("(loop $again (br $again)) unreachable"),
+    );
+    let limits = format!("[limits]\ntimeout_ms = 600000\nmax_fuel = {}", 1_u64 << 62);
+    let mut opened = WasmFolder::new(folder.settings(&limits)).unwrap();
+    {
+        let _inside = runtime.enter();
+        opened.look();
+    }
+    let [echo, spin] = <[_; 2]>::try_from(opened.tools()).unwrap();
+    let run = |tool| runtime.spawn(async move { call(&tool, json!({})).await });
+    runtime.block_on(async {
+        let spinning = run(spin);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut waiting = run(echo);
+        let ended = tokio::time::timeout(Duration::from_millis(300), &mut waiting).await;
+        assert!(ended.is_err(), "the thread is busy");
+        spinning.abort();
+        waiting.await.unwrap().unwrap();
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_memory_grows_to_its_limit_and_no_further() {
+    let folder = Folder::new();
+    let grow = "
+        (loop $again (br_if $again (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
+        unreachable";
+    folder.put("grow.wasm", component(grow));
+    let tool = folder.tool("[limits]\nmax_memory_bytes = 8388608");
+    let (limit, failure) = limit_of(&tool).await;
+    assert_eq!(limit, "memory");
+    assert_eq!(
+        failure.message,
+        "Tool 'grow' wanted more than 8388608 bytes of memory"
+    );
+    // One that begins with more is no tool at all.
+    let large = Parts {
+        pages: 200,
+        ..Parts::default()
+    };
+    let folder = Folder::new();
+    folder.put("large.wasm", large.build());
+    let fault = folder.fault("[limits]\nmax_memory_bytes = 8388608");
+    assert_eq!(fault.error.code.as_str(), "describe_failed");
+    assert!(
+        fault.error.what.contains("8388608 bytes of memory"),
+        "{fault:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_deep_recursion_ends_the_call_alone() {
+    let folder = Folder::new();
+    let deep = Parts {
+        module: "(func $down (param i32) (result i32)
+            (i32.add (call $down (i32.add (local.get 0) (i32.const 1))) (local.get 0)))",
+        call: "(call $down (i32.const 0))",
+        ..Parts::default()
+    };
+    folder.put("deep.wasm", deep.build());
+    let (limit, failure) = limit_of(&folder.tool("")).await;
+    assert_eq!(
+        (limit, failure.code),
+        (json!("stack"), ErrorCode::InternalError)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_giant_output_is_refused_before_it_is_copied() {
+    let folder = Folder::new();
+    let large = returns(false, 0, 1_500_000);
+    let parts = Parts {
+        call: &large,
+        pages: 32,
+        ..Parts::default()
+    };
+    folder.put("large.wasm", parts.build());
+    let (limit, failure) = limit_of(&folder.tool("")).await;
+    assert_eq!(limit, "output", "{failure}");
+    assert_eq!(
+        failure.message,
+        "Tool 'large' handed over more than 1048576 bytes at once"
+    );
+    // What claims to be where no memory is.
+    let folder = Folder::new();
+    folder.put("liar.wasm", component(&returns(false, 1_000_000, 1000)));
+    let (limit, failure) = limit_of(&folder.tool("")).await;
+    assert_eq!(
+        (limit, failure.code),
+        (json!(null), ErrorCode::InternalError)
+    );
+    assert!(
+        failure.message.starts_with("Tool 'liar' failed: "),
+        "{failure}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_an_output_that_is_no_text_or_no_json_fails_its_call() {
+    let folder = Folder::new();
+    let invalid = Parts {
+        call: "(i32.store8 (i32.const 4096) (i32.const 255))
+            (i32.store8 (i32.const 64) (i32.const 0)) (i32.store8 (i32.const 68) (i32.const 0))
+            (i32.store (i32.const 72) (i32.const 4096)) (i32.store (i32.const 76) (i32.const 1))
+            (i32.const 64)",
+        ..Parts::default()
+    };
+    folder.put("bytes.wasm", invalid.build());
+    let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
+    assert_eq!(
+        failure.message,
+        "Tool 'bytes' returned a text that is no UTF-8"
+    );
+
+    let folder = Folder::new();
+    let own = "{\"a\": ";
+    let broken = returns(true, OWN, 6);
+    let parts = Parts {
+        call: &broken,
+        own,
+        ..Parts::default()
+    };
+    folder.put("json.wasm", parts.build());
+    let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::InternalError);
+    assert!(
+        failure
+            .message
+            .starts_with("Tool 'json' returned what is no JSON: "),
+        "{failure}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_trap_ends_its_call_and_the_next_one_begins_anew() {
+    let folder = Folder::new();
+    // Counts its calls in its memory, and traps in the second that it knows of.
+    let counting = format!(
+        "(i32.store8 (i32.const 8) (i32.add (i32.load8_u (i32.const 8)) (i32.const 1)))
+        (if (i32.eq (i32.load8_u (i32.const 8)) (i32.const 2)) (then unreachable))
+        (if (i32.eq (local.get $length) (i32.const 9)) (then unreachable))
+        {ECHO}"
+    );
+    folder.put("once.wasm", component(&counting));
+    let tool = folder.tool("");
+    for _ in 0..3 {
+        call(&tool, json!({})).await.unwrap();
+    }
+    let failure = call(&tool, json!({"trap": 1})).await;
+    assert!(failure.is_ok(), "ten bytes: {failure:?}");
+    let failure = call(&tool, json!({"trp": 1})).await.unwrap_err();
+    assert!(failure.message.contains("unreachable"), "{failure}");
+    call(&tool, json!({})).await.unwrap();
+}

@@ -1,0 +1,444 @@
+//! P: what a component of Rust's gets at, which is what was asked for and granted. The component is
+//! `tests/wasm/probe`, which tries what it is told.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::http::HeaderMap;
+use axum::response::Redirect;
+use axum::routing::{any, get};
+use common::{Folder, call, call_as, look, look_again};
+use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure};
+use pillion_wasm_tools::WasmTool;
+use serde_json::{Value, json};
+
+fn probe() -> Option<PathBuf> {
+    pillion_testkit::wasm_component("tests/wasm/probe")
+}
+
+/// A folder with the probe in it.
+fn folder() -> Option<Folder> {
+    let folder = Folder::new();
+    folder.copy("probe.wasm", &probe()?);
+    Some(folder)
+}
+
+async fn does(tool: &Arc<WasmTool>, arguments: Value) -> Value {
+    let told = arguments.to_string();
+    match call(tool, arguments).await {
+        Ok(output) => output.result,
+        Err(failure) => unreachable!("{told}: {failure}"),
+    }
+}
+
+async fn fails(tool: &Arc<WasmTool>, arguments: Value) -> ToolFailure {
+    let told = arguments.to_string();
+    match call(tool, arguments).await {
+        Ok(output) => unreachable!("{told}: {output:?}"),
+        Err(failure) => failure,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
+    let Some(folder) = folder() else { return };
+    let secret = folder.beside("secret");
+    std::fs::write(secret.join("key"), "s3cret").unwrap();
+    // What is granted and not asked for is not there either.
+    let grants = format!(
+        "[grants.probe]\nenvironment = [\"PATH\"]\nhttp = [\"http://127.0.0.1:1\"]\nfiles = {{ \"/secret\" = {{ path = \"{}\" }} }}",
+        secret.display()
+    );
+    let tool = folder.tool(&grants);
+    assert_eq!(does(&tool, json!({"do": "environment"})).await, json!([]));
+    assert_eq!(does(&tool, json!({"do": "arguments"})).await, json!([]));
+    let key = secret.join("key").display().to_string();
+    for path in [
+        "/etc/passwd",
+        "/secret/key",
+        "secret/key",
+        "../../etc/passwd",
+        &key,
+    ] {
+        let failure = fails(&tool, json!({"do": "read", "path": path})).await;
+        assert_eq!(failure.code, ErrorCode::Denied, "{path}: {failure}");
+    }
+    fails(&tool, json!({"do": "write", "path": "/tmp/x", "text": "x"})).await;
+    fails(&tool, json!({"do": "list", "path": "/"})).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    fails(&tool, json!({"do": "connect", "to": address})).await;
+    fails(&tool, json!({"do": "connect", "to": "localhost:80"})).await;
+    let failure = fails(&tool, json!({"do": "send", "url": "http://127.0.0.1:1/"})).await;
+    assert_eq!(
+        failure.message,
+        "denied: '127.0.0.1' is no origin that is granted"
+    );
+    assert_eq!(failure.metadata["retry_after"], 7);
+    // What changes nothing and is no secret is there.
+    let now = does(&tool, json!({"do": "time"})).await.as_u64().unwrap();
+    assert!(now > 1_700_000_000);
+    // It says that it destroys, and cannot.
+    let annotations = tool.definition().annotations();
+    assert_eq!(annotations["readOnlyHint"], true);
+    assert_eq!(annotations["destructiveHint"], false);
+    assert_eq!(annotations["openWorldHint"], false);
+    assert_eq!(tool.definition().category(), "sandboxed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_call_knows_its_caller_and_nothing_of_the_call_before() {
+    let Some(folder) = folder() else { return };
+    let tool = folder.tool("");
+    let context = CallContext {
+        call_id: "c1".to_owned(),
+        channel: Some("general".to_owned()),
+        ..CallContext::for_user("alice")
+    };
+    let said = call_as(&tool, json!({"do": "context"}), context)
+        .await
+        .unwrap();
+    assert_eq!(said.result, json!(["c1", "alice", "general"]));
+    for _ in 0..3 {
+        assert_eq!(does(&tool, json!({"do": "count"})).await, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_granted_folders_are_all_of_the_disk_that_there_is() {
+    let Some(folder) = folder() else { return };
+    let (texts, notes) = (folder.beside("texts"), folder.beside("notes"));
+    std::fs::write(texts.join("a.txt"), "hello").unwrap();
+    std::fs::write(folder.beside("outside").join("key"), "s3cret").unwrap();
+    symlink("../outside/key", texts.join("link")).unwrap();
+    symlink("/etc/passwd", texts.join("absolute")).unwrap();
+    folder.put(
+        "probe.toml",
+        "[permissions.files]\n\"/texts\" = \"read\"\n\"/notes\" = \"read-write\"\n",
+    );
+    let grants = |access: &str| {
+        format!(
+            "[grants.probe.files]\n\"/texts\" = {{ path = \"{}\", access = \"read-write\" }}\n\"/notes\" = {{ path = \"{}\", access = \"{access}\" }}",
+            texts.display(),
+            notes.display()
+        )
+    };
+    let (fault, tool) = folder.fault_and_tool(&grants("read"), &grants("read-write"));
+    assert_eq!(fault.error.code.as_str(), "not_granted");
+    assert!(
+        fault
+            .error
+            .what
+            .ends_with("not granted: files '/notes' (read-write)"),
+        "{fault:?}"
+    );
+
+    assert_eq!(tool.definition().annotations()["destructiveHint"], true);
+    assert_eq!(
+        does(&tool, json!({"do": "read", "path": "/texts/a.txt"})).await,
+        "hello"
+    );
+    assert_eq!(
+        does(&tool, json!({"do": "list", "path": "/texts"})).await,
+        json!(["a.txt", "absolute", "link"])
+    );
+    for path in [
+        "/texts/link",
+        "/texts/absolute",
+        "/texts/../outside/key",
+        "/outside/key",
+    ] {
+        fails(&tool, json!({"do": "read", "path": path})).await;
+    }
+    // It asked to read there, whatever more is granted.
+    for path in ["/texts/new.txt", "/texts/a.txt"] {
+        fails(
+            &tool,
+            json!({"do": "write", "path": path, "text": "changed"}),
+        )
+        .await;
+    }
+    fails(&tool, json!({"do": "remove", "path": "/texts/a.txt"})).await;
+    assert_eq!(
+        std::fs::read_to_string(texts.join("a.txt")).unwrap(),
+        "hello"
+    );
+    does(
+        &tool,
+        json!({"do": "write", "path": "/notes/n.txt", "text": "noted"}),
+    )
+    .await;
+    assert_eq!(
+        std::fs::read_to_string(notes.join("n.txt")).unwrap(),
+        "noted"
+    );
+    does(&tool, json!({"do": "remove", "path": "/notes/n.txt"})).await;
+    // A granted folder that goes fails calls, not the process.
+    std::fs::remove_dir(&notes).unwrap();
+    let failure = fails(&tool, json!({"do": "time"})).await;
+    assert_eq!(failure.code, ErrorCode::Unavailable);
+    assert!(
+        failure.message.contains("the folder for '/notes'"),
+        "{failure}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_variables_are_there_by_name() {
+    let Some(folder) = folder() else { return };
+    folder.put(
+        "probe.toml",
+        "[permissions]\nenvironment = [\"CARGO_PKG_NAME\", \"NOT_SET_ANYWHERE\"]",
+    );
+    let (fault, tool) = folder.fault_and_tool(
+        "[grants.probe]\nenvironment = [\"NOT_SET_ANYWHERE\"]",
+        "[grants.probe]\nenvironment = [\"NOT_SET_ANYWHERE\", \"CARGO_PKG_NAME\", \"PATH\"]",
+    );
+    assert!(
+        fault
+            .error
+            .what
+            .ends_with("not granted: environment 'CARGO_PKG_NAME'"),
+        "{fault:?}"
+    );
+    let variables = does(&tool, json!({"do": "environment"})).await;
+    assert_eq!(variables, json!([["CARGO_PKG_NAME", "pillion-wasm-tools"]]));
+    assert!(!format!("{tool:?}").contains("pillion-wasm-tools"));
+}
+
+/// Says what it was sent, redirects, and answers at length.
+async fn server() -> String {
+    let echo = |headers: HeaderMap, body: String| async move {
+        let key = headers.get("x-key").and_then(|key| key.to_str().ok());
+        format!("{} {body}", key.unwrap_or("?"))
+    };
+    let router = Router::new()
+        .route("/echo", any(echo))
+        .route("/long", get(|| async { "x".repeat(4096) }))
+        .route(
+            "/away",
+            get(|| async { Redirect::temporary("http://localhost:1/") }),
+        )
+        .route(
+            "/never",
+            get(|| async { std::future::pending::<String>().await }),
+        );
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
+    let Some(folder) = folder() else { return };
+    let (url, other) = (server().await, server().await);
+    let link_local = "http://169.254.169.254";
+    folder.put(
+        "probe.toml",
+        format!("[permissions]\nhttp = [\"{url}\", \"{link_local}\"]"),
+    );
+    let (fault, tool) = folder.fault_and_tool(
+        &format!("[grants.probe]\nhttp = [\"{link_local}\", \"{other}\"]"),
+        &format!(
+            "[limits]\nmax_answer_bytes = 1024\ntimeout_ms = 20000\n[grants.probe]\nhttp = [\"{url}/\", \"{link_local}\", \"{other}\"]"
+        ),
+    );
+    assert!(
+        fault
+            .error
+            .what
+            .ends_with(&format!("not granted: http '{url}'")),
+        "{fault:?}"
+    );
+    assert_eq!(tool.definition().annotations()["openWorldHint"], true);
+    let sent = json!({"do": "send", "method": "POST", "url": format!("{url}/echo"), "headers": {"x-key": "k"}, "body": "ü"});
+    assert_eq!(does(&tool, sent).await, json!([200, "k ü"]));
+    let lost = json!({"do": "send", "url": format!("{url}/lost")});
+    assert_eq!(does(&tool, lost).await[0], 404);
+    for (target, expected) in [
+        (format!("{other}/echo"), "denied: '127.0.0.1' is no origin"),
+        (
+            url.replace("127.0.0.1", "localhost"),
+            "denied: 'localhost' is no origin",
+        ),
+        (url.replace("http:", "https:"), "denied: "),
+        (format!("{link_local}/latest/meta-data"), "denied: "),
+        (
+            url.replace("http://", "http://user:secret@"),
+            "invalid: a URL has no credentials",
+        ),
+        ("no URL".to_owned(), "invalid: that is no URL"),
+        (format!("{url}/long"), "too long"),
+    ] {
+        let failure = fails(&tool, json!({"do": "send", "url": target})).await;
+        assert!(failure.message.starts_with(expected), "{target}: {failure}");
+    }
+    let failure = fails(
+        &tool,
+        json!({"do": "send", "url": format!("{url}/echo"), "headers": {"Host": "x"}}),
+    )
+    .await;
+    assert!(failure.message.starts_with("invalid: 'Host'"), "{failure}");
+    // A redirect leads nowhere else: it is the answer, or an error.
+    let away = call(&tool, json!({"do": "send", "url": format!("{url}/away")})).await;
+    let away = away.map_or_else(
+        |failure| failure.message,
+        |output| output.result.to_string(),
+    );
+    assert!(
+        away.contains("307") || away.starts_with("denied") || away.starts_with("unavailable"),
+        "{away}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_waiting_for_nothing_ends_in_time() {
+    let Some(folder) = folder() else { return };
+    let url = server().await;
+    folder.put(
+        "probe.toml",
+        format!("[permissions]\nhttp = [\"{url}\"]\n[limits]\ntimeout_ms = 300"),
+    );
+    let tool = folder.tool(&format!("[grants.probe]\nhttp = [\"{url}\"]"));
+    for arguments in [
+        json!({"do": "sleep"}),
+        json!({"do": "spin"}),
+        json!({"do": "send", "url": format!("{url}/never")}),
+    ] {
+        let begun = Instant::now();
+        let failure = fails(&tool, arguments).await;
+        assert_eq!(failure.message, "Tool 'probe' timed out after 0.3s");
+        assert_eq!(failure.code, ErrorCode::Timeout);
+        assert!(begun.elapsed().as_secs() < 30);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_panics_exits_and_hunger_end_one_call() {
+    let Some(folder) = folder() else { return };
+    let tool = folder.tool("[limits]\nmax_memory_bytes = 16777216");
+    let failure = fails(&tool, json!({"do": "panic"})).await;
+    assert!(
+        failure.message.starts_with("Tool 'probe' failed: "),
+        "{failure}"
+    );
+    assert!(!failure.message.contains("as it was told"), "{failure}");
+    let failure = fails(&tool, json!({"do": "exit"})).await;
+    assert_eq!(
+        failure.message,
+        "Tool 'probe' failed: it ended itself with 1"
+    );
+    let failure = fails(&tool, json!({"do": "allocate", "bytes": 20_000_000})).await;
+    assert_eq!(failure.metadata["limit"], "memory");
+    assert_eq!(
+        does(&tool, json!({"do": "allocate", "bytes": 1_000_000})).await,
+        1_000_000
+    );
+    let failure = fails(&tool, json!({"do": "output", "bytes": 2_000_000})).await;
+    assert_eq!(failure.metadata["limit"], "output");
+    assert_eq!(does(&tool, json!({"do": "chatter"})).await, "said");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_grants_hold_for_one_file_and_go_when_they_are_withdrawn() {
+    let Some(folder) = folder() else { return };
+    let texts = folder.beside("texts");
+    std::fs::write(texts.join("a.txt"), "hello").unwrap();
+    folder.put("probe.toml", "[permissions.files]\n\"/texts\" = \"read\"");
+    let grants = |sha256: &str| {
+        format!(
+            "[grants.probe]\nsha256 = \"{sha256}\"\nfiles = {{ \"/texts\" = {{ path = \"{}\" }} }}",
+            texts.display()
+        )
+    };
+    let mut opened = folder.open(&grants(&"0".repeat(64)));
+    let fault = opened.faults().pop().unwrap();
+    assert_eq!(fault.error.code.as_str(), "other_file");
+    let sha256 = fault.error.what.rsplit(' ').next().unwrap().to_owned();
+    assert!(opened.reconfigure(folder.settings(&grants(&sha256))));
+    look(&mut opened);
+    let [granted] = <[_; 1]>::try_from(opened.tools()).unwrap();
+
+    // Without the grant it is gone before anybody looks at the folder.
+    assert!(opened.reconfigure(folder.settings("")));
+    assert!(opened.tools().is_empty());
+    assert_eq!(opened.faults()[0].error.code.as_str(), "not_granted");
+    look(&mut opened);
+    assert!(opened.tools().is_empty());
+    // A call that has it already ends with what it began with.
+    assert_eq!(
+        does(&granted, json!({"do": "read", "path": "/texts/a.txt"})).await,
+        "hello"
+    );
+
+    assert!(opened.reconfigure(folder.settings(&grants(&sha256))));
+    look(&mut opened);
+    let [again] = <[_; 1]>::try_from(opened.tools()).unwrap();
+    assert_eq!(again.digest(), granted.digest());
+    // A manifest that asks for less makes another tool of the same file.
+    folder.put("probe.toml", "");
+    look_again(&mut opened);
+    let [less] = <[_; 1]>::try_from(opened.tools()).unwrap();
+    assert_ne!(less.digest(), granted.digest());
+    // Another file does not get what this one was granted; this one stays.
+    folder.put("probe.wasm", common::text::component(common::text::ECHO));
+    look_again(&mut opened);
+    let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();
+    assert_eq!(fault.error.code.as_str(), "other_file");
+    assert!(fault.is_older_offered);
+    assert_eq!(opened.tools()[0].digest(), less.digest());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_what_is_put_there_replaced_or_removed_counts() {
+    use common::text::{ECHO, Parts, component};
+    let folder = Folder::new();
+    let mut opened = folder.open("");
+    assert!(opened.tools().is_empty() && opened.faults().is_empty());
+    folder
+        .put("echo.wasm", component(ECHO))
+        .put(".new.wasm", "half")
+        .put("notes.txt", "");
+    look(&mut opened);
+    assert!(opened.tools().is_empty(), "it may be half there");
+    look(&mut opened);
+    let [first] = <[_; 1]>::try_from(opened.tools()).unwrap();
+    // The same once more is the same tool.
+    folder.put("echo.wasm", component(ECHO));
+    look_again(&mut opened);
+    assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
+    // A broken one leaves it; a good one takes its place.
+    folder.put("echo.wasm", "broken");
+    look_again(&mut opened);
+    assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
+    assert!(opened.faults()[0].is_older_offered);
+    let other = Parts {
+        description: "Another one",
+        ..Parts::default()
+    };
+    folder.put("echo.wasm", other.build());
+    look_again(&mut opened);
+    assert!(opened.faults().is_empty());
+    let [second] = <[_; 1]>::try_from(opened.tools()).unwrap();
+    assert_eq!(second.definition().description(), "Another one");
+    assert_ne!(second.digest(), first.digest());
+    assert!(
+        call(&first, json!({})).await.is_ok(),
+        "who has the old one can go on"
+    );
+    let path = folder.path().join("echo.wasm");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
+    look_again(&mut opened);
+    assert_eq!(opened.faults()[0].error.code.as_str(), "unsafe_file");
+    std::fs::remove_file(&path).unwrap();
+    look(&mut opened);
+    assert!(opened.tools().is_empty() && opened.faults().is_empty());
+}

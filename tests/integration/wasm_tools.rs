@@ -1,0 +1,260 @@
+//! P: WebAssembly components of a folder as tools of a real sidecar: the example of
+//! `wasm-examples`, and the probe of `tests/wasm`, both built from their sources.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use pillion_client::{Caller, Client};
+use pillion_testkit::wasm_component;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::approvals::asked;
+use crate::http;
+use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::reload::reload;
+use crate::routes::mcp::ask;
+
+/// A sidecar with a folder of tools.
+struct Host {
+    daemon: Daemon,
+    directory: TempDir,
+}
+
+impl Host {
+    /// With what `files` has in the folder, and more of the configuration.
+    fn start(files: &[(&str, &Path)], more: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, from) in files {
+            std::fs::copy(from, directory.path().join(name)).unwrap();
+        }
+        let daemon = Daemon::with_config(&toml(directory.path(), more), &[]);
+        let host = Self { daemon, directory };
+        for (name, _) in files {
+            let name = name.trim_end_matches(".wasm");
+            patiently(&format!("{name} is compiled"), || host.lists(name));
+        }
+        host
+    }
+
+    /// Puts a file there at once.
+    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let new = self.path(&format!(".{name}"));
+        std::fs::write(&new, bytes).unwrap();
+        std::fs::rename(new, self.path(name)).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn tools(&self, arguments: &[&str]) -> Output {
+        let arguments = [&["tools"], arguments].concat();
+        let socket = self.daemon.socket.to_str().unwrap();
+        run(&arguments, &[("PILLION_SOCKET", socket)])
+    }
+
+    fn lists(&self, name: &str) -> bool {
+        let listed = stdout(&self.tools(&["list"]));
+        listed.lines().any(|line| line.starts_with(name))
+    }
+
+    fn execute(&self, tool: &str, arguments: &Value) -> Value {
+        let target = format!("/api/v1/tools/execute/{tool}");
+        let reply = http::post(&self.daemon.socket, &target, arguments.to_string());
+        reply.json()["result"].clone()
+    }
+
+    /// What is wrong in the folder, as the list of tools says it.
+    fn faults(&self) -> Value {
+        let list = http::get(&self.daemon.socket, "/api/v1/tools/").json();
+        list["faulty_tools"].clone()
+    }
+}
+
+/// As [`eventually`], for what has to be compiled, which takes a debug build its time.
+fn patiently(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(180);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn toml(folder: &Path, more: &str) -> String {
+    format!("[wasm_tools]\nfolder = \"{}\"\n{more}\n", folder.display())
+}
+
+#[test]
+fn p_a_component_in_the_folder_is_a_tool_of_every_door() {
+    let Some(file) = wasm_component("wasm-examples/text_facts") else {
+        return;
+    };
+    let texts = tempfile::tempdir().unwrap();
+    std::fs::write(texts.path().join("a.txt"), "One two. Two three!\n").unwrap();
+    let host = Host::start(
+        &[("text_facts.wasm", &file)],
+        "[tools.text_facts]\nrate_limit = { per_minute = 5 }",
+    );
+    let called = host.tools(&["call", "text_facts", r#"{"text": "To be, or not to be."}"#]);
+    assert!(called.status.success(), "{}", stderr(&called));
+    let facts: Value = serde_json::from_str(&stdout(&called)).unwrap();
+    assert_eq!(facts["words"], 6, "{facts}");
+    assert_eq!(facts["most_frequent"][0], json!(["be", 2]));
+    assert!(stdout(&host.tools(&["show", "text_facts"])).contains("category    text\n"));
+
+    let listed = ask(&host.daemon.socket, "tools/list", json!({}));
+    let listed = listed["result"]["tools"].as_array().unwrap().clone();
+    let tool = listed.iter().find(|tool| tool["name"] == "text_facts");
+    assert_eq!(tool.unwrap()["annotations"]["readOnlyHint"], true);
+    let arguments = json!({"name": "text_facts", "arguments": {"text": "a b"}});
+    let answer = ask(&host.daemon.socket, "tools/call", arguments);
+    assert!(
+        answer["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("\"words\":2"),
+        "{answer}"
+    );
+
+    let bad = host.execute("text_facts", &json!({"text": 7}));
+    assert_eq!(bad["error_code"], "invalid_input", "{bad}");
+    let neither = host.execute("text_facts", &json!({}));
+    assert_eq!(neither["error"], "Say either text or file");
+    let file_of = json!({"file": "a.txt"});
+    let denied = host.execute("text_facts", &file_of);
+    assert_eq!(denied["success"], false, "no folder is granted: {denied}");
+    let calls = http::get(&host.daemon.socket, "/api/v1/tool-calls?tool=text_facts").json();
+    assert!(calls["calls"].as_array().unwrap().len() >= 4, "{calls}");
+    host.execute("text_facts", &json!({"text": ""}));
+    let limited = host.execute("text_facts", &json!({"text": ""}));
+    assert_eq!(limited["error_code"], "rate_limited", "{limited}");
+
+    // What its manifest asks for is there as soon as it is granted, and no sooner.
+    host.put(
+        "text_facts.toml",
+        "[permissions.files]\n\"/texts\" = \"read\"\n",
+    );
+    patiently("the manifest asks for too much", || {
+        host.faults()[0]["code"] == "not_granted"
+    });
+    let grant = format!(
+        "[wasm_tools.grants.text_facts.files]\n\"/texts\" = {{ path = \"{}\" }}\n",
+        texts.path().display()
+    );
+    reload(&host.daemon, &toml(host.directory.path(), &grant));
+    patiently("it is granted", || host.faults().is_null());
+    let granted = host.execute("text_facts", &file_of);
+    assert_eq!(granted["data"]["sentences"], 2, "{granted}");
+    for file in ["b.txt", "..", "../secret"] {
+        let failed = host.execute("text_facts", &json!({"file": file}));
+        assert_eq!(failed["success"], false, "{file}: {failed}");
+    }
+    // Without the grant the tool that asks for it goes.
+    reload(&host.daemon, &toml(host.directory.path(), ""));
+    eventually("it is gone", || !host.lists("text_facts"));
+    let target = "/api/v1/tools/execute/text_facts";
+    let lost = http::post(&host.daemon.socket, target, file_of.to_string()).json();
+    assert_eq!(lost["error_code"], "not_found", "{lost}");
+    // Without the folder there is nothing, and nothing wrong.
+    reload(&host.daemon, "");
+    eventually("nothing is wrong", || host.faults().is_null());
+}
+
+#[test]
+fn p_files_that_come_change_and_go_count_without_a_restart() {
+    let Some(file) = wasm_component("wasm-examples/text_facts") else {
+        return;
+    };
+    let component = std::fs::read(file).unwrap();
+    let host = Host::start(&[], "");
+    assert!(!host.lists("text_facts"));
+    host.put("text_facts.wasm", &component);
+    patiently("it is there", || host.lists("text_facts"));
+    assert_eq!(
+        host.execute("text_facts", &json!({"text": "a"}))["data"]["words"],
+        1
+    );
+
+    // A broken one leaves it, and everybody who lists is told.
+    host.put("text_facts.wasm", &component[..component.len() / 2]);
+    patiently("it is broken", || {
+        host.faults()[0]["is_older_offered"] == true
+    });
+    assert_eq!(
+        host.execute("text_facts", &json!({"text": "a b"}))["data"]["words"],
+        2
+    );
+    let told = stderr(&host.tools(&["list"]));
+    assert!(told.contains("Sandboxed tool 'text_facts': "), "{told}");
+    assert!(
+        told.contains("(invalid_component); what was read before is offered"),
+        "{told}"
+    );
+    let status = run(
+        &["status"],
+        &[("PILLION_SOCKET", host.daemon.socket.to_str().unwrap())],
+    );
+    assert!(
+        stdout(&status).contains("(invalid_component)"),
+        "{}",
+        stdout(&status)
+    );
+    assert!(host.daemon.log().contains("invalid_component"));
+
+    // Names that are taken stay where they are.
+    host.put("calculator.wasm", &component);
+    host.put("text_facts.wasm", &component);
+    patiently("the name is taken", || {
+        host.faults()[0]["code"] == "name_taken"
+    });
+    let sum = host.execute("calculator", &json!({"expression": "6 * 7"}));
+    assert_eq!(sum["text"], "42", "{sum}");
+    std::fs::remove_file(host.path("calculator.wasm")).unwrap();
+    std::fs::remove_file(host.path("text_facts.wasm")).unwrap();
+    eventually("it is gone", || !host.lists("text_facts"));
+    assert!(host.lists("calculator"));
+    eventually("nothing is wrong", || host.faults().is_null());
+}
+
+#[test]
+fn p_a_call_that_runs_ends_on_the_component_that_it_began_with() {
+    let Some(file) = wasm_component("tests/wasm/probe") else {
+        return;
+    };
+    let approvals = "[tools.probe]\nrequire_approval = \"never\"";
+    let host = Host::start(&[("probe.wasm", &file)], approvals);
+    let client = Client::new(&host.daemon.socket);
+    let sleeping = std::thread::spawn(move || {
+        let arguments = json!({"do": "sleep", "seconds": 5});
+        client
+            .execute("probe", &arguments, &Caller::default())
+            .unwrap()
+    });
+    eventually("it sleeps", || {
+        let status = http::get(&host.daemon.socket, "/api/v1/status").json();
+        status["calls"]["running"] == 1
+    });
+    std::fs::remove_file(host.path("probe.wasm")).unwrap();
+    eventually("it is gone", || !host.lists("probe"));
+    let slept = sleeping.join().unwrap();
+    assert!(slept.is_success(), "{slept:?}");
+}
+
+#[test]
+fn p_an_approval_is_for_the_file_that_was_there() {
+    let Some(file) = wasm_component("tests/wasm/probe") else {
+        return;
+    };
+    let policy = "[tools.probe]\nrequire_approval = \"always\"";
+    let host = Host::start(&[("probe.wasm", &file)], policy);
+    let ask = || asked(&host.execute("probe", &json!({"do": "count"})));
+    let id = ask();
+    assert_eq!(ask(), id);
+    // The same with a byte more: a custom section without meaning.
+    let mut other = std::fs::read(&file).unwrap();
+    other.extend_from_slice(&[0, 2, 1, b'x']);
+    host.put("probe.wasm", other);
+    patiently("it is another one", || ask() != id);
+}
