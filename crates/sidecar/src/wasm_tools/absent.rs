@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pillion_core::registry::ToolRegistry;
-use pillion_core::tool::ToolName;
 use pillion_wire::FaultyTool;
 
 use crate::config::WasmToolsSection;
@@ -27,10 +26,6 @@ impl WasmTools {
     pub(crate) fn reconfigure(&self, _section: &WasmToolsSection) {}
 
     pub(crate) async fn start(self: &Arc<Self>) {}
-
-    pub(crate) fn has(&self, _name: &ToolName) -> bool {
-        false
-    }
 
     pub(crate) fn faults(&self) -> Vec<FaultyTool> {
         Vec::new()
