@@ -141,6 +141,7 @@ pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, 
             max_output_tokens: data.max_output_tokens,
             stop: data.stop.unwrap_or_default(),
             extra: data.extra.unwrap_or_default(),
+            ..TurnOptions::default()
         },
         timeout: match data.timeout {
             Some(timeout) => seconds("timeout", timeout)?,

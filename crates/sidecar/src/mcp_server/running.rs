@@ -48,8 +48,9 @@ impl Running {
         let (link, said) = Link::new(requester, &request);
         let (app, caller) = (app.clone(), caller.clone());
         // Boxed: a task's future is moved some ten times until it runs, and this one is large.
-        let answer = async move { dispatch::answer(&app, &caller, &request, &link).await };
-        let task = tokio::spawn(Box::pin(answer));
+        let answer =
+            async move { Box::pin(dispatch::answer(&app, &caller, &request, &link)).await };
+        let task = tokio::spawn(answer);
         Self {
             said,
             task,
