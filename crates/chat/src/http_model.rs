@@ -19,6 +19,9 @@ use crate::dialect::{self, Dialect};
 use crate::{Answer, Conversation, Delta, LanguageModel, ModelError, ModelErrorKind, Turn};
 pub use key::KeySource;
 
+/// The shortest text that is taken for a key or the value of a header, in bytes.
+const SHORTEST_KEY: usize = 8;
+
 /// A language model at a provider, or at whatever speaks like one, over HTTP. Cheap to clone;
 /// clones share the connections.
 ///
@@ -252,9 +255,10 @@ struct FailedAttempt {
 }
 
 impl FailedAttempt {
-    /// The same with a key left out of its text, should the provider have repeated it.
+    /// The same with a key left out of its text, should the provider have repeated it. What is too
+    /// short for a key may stand anywhere.
     fn without(mut self, key: &str) -> Self {
-        if !key.is_empty() && self.error.message.contains(key) {
+        if key.len() >= SHORTEST_KEY && self.error.message.contains(key) {
             self.error.message = self.error.message.replace(key, "(key)");
         }
         self

@@ -170,7 +170,7 @@ impl Config {
             state.as_ref().filter(|_| has_all_tools),
             &keeper,
         );
-        let registered = Registered::default().succeeded_by(tools, &registry, &process.events);
+        let registered = Registered::default().succeeded_by(tools, &registry, None);
         set_aliases(&registry);
         mcp.offer_packs(&shelf.offered);
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
@@ -286,7 +286,7 @@ impl App {
             let (registry, events) = (old.executor.registry(), &old.process.events);
             let tools;
             (shelf, tools) = config.tools_of(&old.shelf, &models, state, &keeper);
-            registered = old.registered.succeeded_by(tools, registry, events);
+            registered = old.registered.succeeded_by(tools, registry, Some(events));
             set_aliases(registry);
         }
         let access = reloaded.unwrap_or_else(|| old.access.clone());

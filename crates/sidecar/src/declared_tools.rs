@@ -36,12 +36,13 @@ impl DeclaredTools {
 impl Registered {
     /// Registers these in the place of what was before: at no moment is a name without a tool that
     /// has one before and after. A name that somebody else's tool has stays with that one as long
-    /// as it is there. Of two tools of one name the first counts, unless it is not offered.
+    /// as it is there. Of two tools of one name the first counts, unless it is not offered. Without
+    /// `events` nobody is told, for nobody has known others.
     pub(crate) fn succeeded_by(
         &self,
         tools: Vec<Arc<dyn Tool>>,
         registry: &ToolRegistry,
-        events: &Bus,
+        events: Option<&Bus>,
     ) -> Self {
         let offered = |tool: &Arc<RegisteredTool>| tool.is_offered().then(|| name_of(tool));
         let (mut added, mut changed) = (Vec::new(), Vec::new());
@@ -81,7 +82,8 @@ impl Registered {
         let unoffered: HashSet<_> = unoffered.map(name_of).collect();
         let before = self.0.iter().filter_map(offered);
         removed.extend(before.filter(|name| unoffered.contains(name)));
-        if !(added.is_empty() && changed.is_empty() && removed.is_empty()) {
+        let is_same = added.is_empty() && changed.is_empty() && removed.is_empty();
+        if let Some(events) = events.filter(|_| !is_same) {
             events.tell(&Event::ToolsChanged {
                 server: None,
                 added,

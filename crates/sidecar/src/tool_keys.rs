@@ -19,6 +19,11 @@ pub(crate) fn vault_id(key: &ServiceKey) -> String {
     format!("{}:{}", key.tool, key.service)
 }
 
+/// Whether that is where the vault has, or had, a key of the tool's.
+pub(crate) fn is_of(id: &str, tool: &str) -> bool {
+    id.split_once(':').is_some_and(|(of, _)| of == tool)
+}
+
 /// Makes the tool that has this key.
 type Make = Box<dyn Fn(SecretString) -> Arc<dyn Tool> + Send + Sync>;
 

@@ -106,8 +106,24 @@ impl ChatStore for SqlStore {
         }
     }
 
+    async fn remove_revision(
+        &self,
+        owner: &str,
+        id: &str,
+        revision: u64,
+    ) -> Result<(), StoreError> {
+        let sql = "DELETE FROM chats WHERE owner = $1 AND id = $2 AND revision = $3";
+        let revision = i64::try_from(revision).unwrap_or(i64::MAX);
+        let values = vec![owner.into(), id.into(), revision.into()];
+        if self.database.write(sql, values).await? == 0 && self.chat(owner, id).await?.is_some() {
+            return Err(StoreError::conflict("somebody else has changed that chat"));
+        }
+        Ok(())
+    }
+
     async fn remove_old_chats(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let sql = "DELETE FROM chats WHERE updated_at < $1";
+        let sql = "DELETE FROM chats WHERE updated_at < $1 \
+                   AND (claimed_until IS NULL OR claimed_until < $1)";
         self.database.write(sql, vec![before.into()]).await
     }
 }

@@ -239,6 +239,33 @@ async fn a_stream_names_its_chat_before_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chat_that_was_answered_before_is_streamed_with_its_words() {
+    let llm = FakeLlm::start([LlmAnswer::text("It is 42.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "6 * 7?"}"#).json();
+    let header = format!("x-pillion-chat: {}\r\n", chat["id"].as_str().unwrap());
+    let reply = complete(&daemon, &header, &json!({"stream": true}));
+    let (chunks, is_done) = chunks(&reply);
+    assert!(is_done, "{reply:?}");
+    let words = chunks
+        .iter()
+        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str());
+    assert_eq!(words.collect::<String>(), "It is 42.");
+    let body = json!({"model": "demo", "max_tokens": 9, "stream": true,
+        "messages": [{"role": "user", "content": "6 * 7?"}]});
+    let body = body.to_string();
+    let reply = http::send(
+        &daemon.socket,
+        "POST",
+        "/v1/messages",
+        &header,
+        body.as_bytes(),
+    );
+    let text = String::from_utf8(unchunked(&reply.body)).unwrap();
+    assert!(text.contains(r#""text":"It is 42.""#), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_before_any_call_leaves_nothing_behind() {
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([busy]).await;

@@ -188,9 +188,11 @@ pub(super) fn cut_off(round: &mut Round, listener: &mut dyn ChatListener) {
     }
 }
 
-/// Marks the calls that are to run now as begun.
+/// Marks the calls that are to run now as begun. What the context approves of is one call, which
+/// has waited for that: the same one again, in this round or a later one, has to be approved anew.
 fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
     let mut due = Vec::new();
+    let mut unused = context.approved.clone();
     for (place, call) in round.0.iter_mut().enumerate() {
         let waited_for = match &call.progress {
             Progress::Due => None,
@@ -198,8 +200,10 @@ fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
             Progress::Begun | Progress::Ended(_) => continue,
         };
         let mut context = context.clone();
-        if waited_for.is_some() {
-            context.approval.named = waited_for;
+        context.approved.clear();
+        if let Some(id) = waited_for {
+            context.approved.extend(unused.take(&id));
+            context.approval.named = Some(id);
         }
         call.progress = Progress::Begun;
         due.push(DueCall {

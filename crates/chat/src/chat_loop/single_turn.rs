@@ -2,7 +2,7 @@ use pillion_core::provider::{assistant_text, parse_tool_calls};
 use pillion_core::tool::ToolCall;
 use tokio::time::Instant;
 
-use super::{ChatLoop, malformed};
+use super::{ChatLoop, malformed, says_something};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
 /// What a model says in one turn, with the calls that somebody else is to run.
@@ -34,6 +34,9 @@ impl ChatLoop {
         let provider = state.provider();
         let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
         let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
+        if calls.is_empty() && text.is_empty() {
+            says_something(provider, &answer.finish)?;
+        }
         Ok(SingleTurn {
             text,
             calls,

@@ -106,6 +106,13 @@ pub trait ChatStore: Send + Sync {
     /// `not_found`.
     async fn remove_chat(&self, owner: &str, id: &str) -> Result<(), StoreError>;
 
+    /// Forgets a chat as its owner knows it; one that is gone already is forgotten.
+    ///
+    /// # Errors
+    /// A conflict when it has another revision: somebody else has changed it.
+    async fn remove_revision(&self, owner: &str, id: &str, revision: u64)
+    -> Result<(), StoreError>;
+
     /// Removes the chats that were changed last before that moment; how many.
     ///
     /// # Errors

@@ -51,8 +51,7 @@ impl Scope {
             || path == "/mcp/stdio"
             || path == "/api/v1/tools/batch-execute"
             || path.starts_with("/api/v1/tools/execute/")
-            || path == "/v1/chat/completions"
-            || path == "/v1/messages";
+            || (*method == Method::POST && path.starts_with("/v1/"));
         let chats = path == "/api/v1/chat" || path.starts_with("/api/v1/chat/");
         let reads_resource =
             path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
@@ -209,6 +208,9 @@ mod tests {
             Scope::Execute
         );
         assert_eq!(needed(Method::POST, "/v1/messages"), Scope::Execute);
+        // There is no such thing, and who has a token for chats is told so.
+        let count = "/v1/messages/count_tokens";
+        assert_eq!(needed(Method::POST, count), Scope::Execute);
         assert_eq!(needed(Method::GET, "/v1/models/x"), Scope::Read);
         assert_eq!(needed(Method::POST, "/api/v1/servers"), Scope::Admin);
         let connect = "/api/v1/servers/far/connect";

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::store::{ChatClaim, Store, StoreError, Timestamp};
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use uuid::Uuid;
@@ -22,6 +23,9 @@ pub(super) struct Claim {
     /// Where a claim is taken back whose request has gone.
     later: TaskTracker,
     is_released: bool,
+    /// Held while a claim is put off or given back, and true once it was given back: what is put
+    /// off then would take the chat from everybody again.
+    has_ended: Arc<Mutex<bool>>,
     _renewal: AbortOnDropHandle<()>,
 }
 
@@ -29,12 +33,18 @@ impl Claim {
     /// One that is not in the store yet: of a chat that is not there either.
     pub(super) fn new(store: &Arc<dyn Store>, owner: &str, id: &str, later: &TaskTracker) -> Self {
         let by = Uuid::now_v7().to_string();
+        let has_ended = Arc::new(Mutex::new(false));
         let renewal = {
+            let has_ended = Arc::clone(&has_ended);
             let (store, owner) = (Arc::clone(store), owner.to_owned());
             let (id, by) = (id.to_owned(), by.clone());
             tokio::spawn(async move {
                 loop {
                     sleep(RENEWED_EVERY).await;
+                    let has_ended = has_ended.lock().await;
+                    if *has_ended {
+                        return;
+                    }
                     if let Err(error) = claim(&*store, &owner, &id, &by).await {
                         tracing::warn!(chat = id, %error, "A chat cannot be claimed for longer");
                     }
@@ -48,6 +58,7 @@ impl Claim {
             by,
             later: later.clone(),
             is_released: false,
+            has_ended,
             _renewal: AbortOnDropHandle::new(renewal),
         }
     }
@@ -78,11 +89,15 @@ impl Claim {
     /// Lets others have the chat.
     pub(super) async fn release(mut self) {
         let Self { owner, id, by, .. } = &self;
+        let mut has_ended = self.has_ended.lock().await;
+        *has_ended = true;
         match self.store.release_chat(owner, id, by).await {
-            Ok(()) => self.is_released = true,
+            Ok(()) => {}
             // Then it ends by itself.
             Err(error) => tracing::warn!(chat = id, %error, "A chat cannot be released"),
         }
+        drop(has_ended);
+        self.is_released = true;
     }
 }
 
@@ -93,9 +108,13 @@ impl Drop for Claim {
         }
         let (store, owner) = (Arc::clone(&self.store), std::mem::take(&mut self.owner));
         let (id, by) = (std::mem::take(&mut self.id), std::mem::take(&mut self.by));
+        let has_ended = Arc::clone(&self.has_ended);
         // Outside of a runtime the process is about to end.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let release = async move { drop(store.release_chat(&owner, &id, &by).await) };
+            let release = async move {
+                *has_ended.lock().await = true;
+                drop(store.release_chat(&owner, &id, &by).await);
+            };
             self.later.spawn_on(release, &runtime);
         }
     }

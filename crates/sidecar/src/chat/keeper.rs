@@ -103,8 +103,13 @@ impl Keeper {
     /// Keeps it no longer, if it was kept.
     async fn forget(&mut self) -> Result<(), StoreError> {
         if self.record.revision > 0 {
-            let ChatRecord { owner, id, .. } = &self.record;
-            self.store.remove_chat(owner, id).await?;
+            let ChatRecord {
+                owner,
+                id,
+                revision,
+                ..
+            } = &self.record;
+            self.store.remove_revision(owner, id, *revision).await?;
             self.record.revision = 0;
         }
         Ok(())

@@ -5,6 +5,8 @@ use clap::Args;
 
 use super::{CliError, print};
 use crate::config::Config;
+use crate::daemon::DaemonError;
+use crate::reload::access_of;
 
 /// `pillion check`
 #[derive(Debug, Args)]
@@ -17,6 +19,8 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
+        // Users, groups and tokens that it names; those of the store are for the daemon.
+        access_of(&config, None).map_err(DaemonError::Access)?;
         let models_file = config.models_file.as_ref();
         let files = self.config.iter().chain(models_file);
         let files: Vec<_> = files.map(|file| file.display().to_string()).collect();

@@ -83,6 +83,14 @@ pub(super) fn obstacle(
         "it is a program of this machine".to_owned()
     } else if server.credential.is_of_users() {
         "its calls go out with the credentials of users, which no provider gets".to_owned()
+    } else if server
+        .native
+        .as_ref()
+        .is_none_or(|native| native.url.is_none())
+        && server.server.url().is_some_and(|url| url.query().is_some())
+    {
+        "its URL has a query, which may hold a key; native.url says what the provider gets"
+            .to_owned()
     } else if !url_of(server).is_some_and(is_public) {
         "it is not at a public https:// URL; native.url may say one".to_owned()
     } else {
@@ -172,6 +180,11 @@ mod tests {
                 "the credentials of users",
             ),
             (
+                "url = 'https://dice.example/mcp?key=s3cret'",
+                SEES,
+                "its URL has a query",
+            ),
+            (
                 public,
                 "tools = { function_calling = true, native_mcp = ['dice'] }",
                 "for models with function_calling and mcp",
@@ -189,6 +202,7 @@ mod tests {
         ] {
             let error = config(server, model).unwrap_err().to_string();
             assert!(error.contains(message), "{server}\n{model}\n{error}");
+            assert!(!error.contains("s3cret"), "{error}");
         }
     }
 

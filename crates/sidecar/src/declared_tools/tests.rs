@@ -50,7 +50,7 @@ impl Bench {
         let tools = tools.into_iter().collect();
         self.registered = self
             .registered
-            .succeeded_by(tools, &self.registry, &self.events);
+            .succeeded_by(tools, &self.registry, Some(&self.events));
     }
 
     /// What the tool of that name is now.

@@ -12,7 +12,7 @@ use super::providers::{key_of, vault};
 use crate::app::App;
 use crate::config::ServiceKey;
 use crate::servers::ServerError;
-use crate::tool_keys::vault_id;
+use crate::tool_keys::{is_of, vault_id};
 
 /// Lists the built-in tools whose service wants a key.
 #[utoipa::path(
@@ -82,9 +82,19 @@ pub(super) async fn remove(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ToolKeyList>, RequestError> {
-    let id = vault_id(wanted(&app, path)?);
-    let removed = vault(&app)?.remove(SecretKind::ToolKey, &id).await;
-    removed.map_err(ServerError::from)?;
+    let name = path.map(|Path(name)| name).unwrap_or_default();
+    let vault = vault(&app)?;
+    // Also those of services that the tool has asked before.
+    let ids = vault.ids(SecretKind::ToolKey).await;
+    let ids = ids.map_err(ServerError::from)?.into_iter();
+    let ids: Vec<_> = ids.filter(|id| is_of(id, &name)).collect();
+    if ids.is_empty() {
+        wanted(&app, Ok(Path(name)))?;
+    }
+    for id in ids {
+        let removed = vault.remove(SecretKind::ToolKey, &id).await;
+        removed.map_err(ServerError::from)?;
+    }
     Ok(Json(all(&app).await?))
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pillion_core::store::{
     AccessToken, ChatClaim, ChatRecord, ChatSummary, IdempotencyKey, KeyClaim, Memory,
-    MemoryCategory, MemorySearch, PendingDefinition, PinOwner, Store, ToolPin,
+    MemoryCategory, MemorySearch, PendingDefinition, PinOwner, Store, StoreErrorKind, ToolPin,
     UNFINISHED_KEYS_STAY,
 };
 
@@ -366,7 +366,14 @@ pub async fn h4_a_chat_is_somebodys_for_a_while(store: Arc<dyn Store>) {
     let nobodys = claim("x", 9);
     let unknown = store.claim_chat("eve", "gone", &nobodys, at(1));
     assert!(!unknown.await.unwrap());
-    store.remove_chat("eve", "claimed").await.unwrap();
+    // One that somebody has is not old, however long ago it was changed.
+    assert_eq!(store.remove_old_chats(at(70)).await.unwrap(), 0);
+    let foreign = store.remove_revision("eve", "claimed", 1).await;
+    assert_eq!(foreign.unwrap_err().kind(), StoreErrorKind::Conflict);
+    store.remove_revision("eve", "claimed", 2).await.unwrap();
+    // Gone is gone.
+    store.remove_revision("eve", "claimed", 2).await.unwrap();
+    assert_eq!(store.chat("eve", "claimed").await.unwrap(), None);
 }
 
 pub async fn h4_a_chat_is_its_owners_and_changes_step_by_step(store: Arc<dyn Store>) {

@@ -70,6 +70,26 @@ async fn g3_an_approved_call_runs_and_the_chat_goes_on_elsewhere() {
 }
 
 #[tokio::test]
+async fn g3_an_approval_is_for_one_call_and_not_for_the_same_one_again() {
+    let wipe = || LlmAnswer::call("wipe", &json!({"text": "disk"}));
+    let twice = wipe().and_call("wipe", "{\"text\": \"disk\"}");
+    let mut bench = Bench::new([twice, wipe(), LlmAnswer::text("Done.")]).await;
+    let mut state = bench.begin();
+    for wiped in 0..3 {
+        let end = bench.run(&mut state).await.unwrap();
+        assert_eq!(bench.tools.wiped(), wiped);
+        let ChatEnd::AwaitingApproval(waiting) = end else {
+            panic!("{end:?}");
+        };
+        // Once for each of the two, and once more for the one of the next round.
+        assert_eq!(waiting.len(), if wiped == 0 { 2 } else { 1 });
+        bench.context.approved = waiting[0].approval_id.clone().into_iter().collect();
+    }
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.tools.wiped(), 3);
+}
+
+#[tokio::test]
 async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
     let (mut bench, mut state, waiting) = waiting().await;
     bench.context.denied.extend(waiting[0].approval_id.clone());

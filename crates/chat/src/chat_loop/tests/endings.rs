@@ -6,7 +6,7 @@ use pillion_testkit::LlmAnswer;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatEnd, ChatLimits, Finish};
+use crate::{ChatEnd, ChatEvent, ChatLimits, Finish};
 
 /// An answer with nothing in it, ended by this word.
 fn nothing(word: &str) -> LlmAnswer {
@@ -31,6 +31,12 @@ async fn h4_an_answer_that_broke_off_before_its_first_word_is_an_error_and_is_as
         assert_eq!(state.messages(), before, "{provider}");
         assert_eq!(state.requests(), 1);
         assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        // So does a single turn.
+        let bench = Bench::at(provider, [nothing(word)]).await;
+        let mut state = bench.begin();
+        let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+        let error = turn.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Unavailable, "{provider}");
     }
 }
 

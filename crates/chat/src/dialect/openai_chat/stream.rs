@@ -39,9 +39,13 @@ impl AnswerStream for ChunkStream {
         if is_error(&chunk) || event.event == "error" {
             return Err(reported(&chunk).into_error(Provider::OpenAiChat));
         }
-        let Value::Object(chunk) = chunk else {
+        let Value::Object(mut chunk) = chunk else {
             return Err(broken("an event is not an object"));
         };
+        // Wherever it stands: calls without an id are named after it.
+        if let Some(id) = chunk.remove("id") {
+            self.completion.insert("id".to_owned(), id);
+        }
         for (key, value) in chunk {
             match (key.as_str(), value) {
                 ("choices", Value::Array(choices)) => {

@@ -98,6 +98,11 @@ impl Writer for Chunks {
     /// Why it ended, what it cost where that is wanted, and OpenAI's last line.
     fn end(&mut self, ended: &Ended) -> Bytes {
         let mut bytes = Vec::new();
+        // Of a chat that was answered before, nothing was heard.
+        let text = ended.answer.content.as_deref().unwrap_or_default();
+        if !self.has_text && !text.is_empty() {
+            bytes.extend_from_slice(&self.delta(&json!({"content": text})));
+        }
         let calls = self.calls.as_ref().map(|calls| calls.rest(&ended.calls));
         for piece in calls.into_iter().flatten() {
             bytes.extend_from_slice(&self.delta(&json!({"tool_calls": [piece]})));

@@ -38,6 +38,16 @@ impl Events {
         write(bytes, &event);
         index
     }
+
+    /// Words of the block of text, which begins with the first.
+    fn write_text(&mut self, text: &str, bytes: &mut Vec<u8>) {
+        if !self.has_text {
+            self.has_text = true;
+            self.begin_block(&json!({"type": "text", "text": ""}), bytes);
+        }
+        let delta = json!({"type": "text_delta", "text": text});
+        write_delta(bytes, self.blocks - 1, &delta);
+    }
 }
 
 impl Writer for Events {
@@ -58,14 +68,9 @@ impl Writer for Events {
         let mut bytes = Vec::new();
         match event {
             ChatEvent::Delta(Delta::Text(text)) => {
-                if !self.has_text {
-                    self.has_text = true;
-                    self.begin_block(&json!({"type": "text", "text": ""}), &mut bytes);
-                }
                 let begins = std::mem::take(&mut self.is_next_paragraph);
                 let text = if begins { format!("\n\n{text}") } else { text };
-                let delta = json!({"type": "text_delta", "text": text});
-                write_delta(&mut bytes, self.blocks - 1, &delta);
+                self.write_text(&text, &mut bytes);
             }
             ChatEvent::Status(text) => {
                 self.is_next_paragraph = self.has_text;
@@ -80,6 +85,11 @@ impl Writer for Events {
     /// The calls, why it ended, and what it cost.
     fn end(&mut self, ended: &Ended) -> Bytes {
         let mut bytes = Vec::new();
+        // Of a chat that was answered before, nothing was heard.
+        let text = ended.answer.content.as_deref().unwrap_or_default();
+        if !self.has_text && !text.is_empty() {
+            self.write_text(text, &mut bytes);
+        }
         if self.has_text {
             write_stop(&mut bytes, self.blocks - 1);
         }
