@@ -22,4 +22,4 @@ pub use connection::{Connection, Offers};
 pub use desk::Line;
 pub use errand::Errand;
 pub use link::{Link, Reported, arguments, readable};
-pub use server::Server;
+pub use server::{Server, without_value};

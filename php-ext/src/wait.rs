@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -23,6 +23,9 @@ use crate::zend::{Failure, check_interrupt};
 
 /// How long a signal may go unnoticed.
 const SLICE: Duration = Duration::from_millis(20);
+
+/// How long work that was stopped may take to end: it does where it waits next.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The way back for an answer. It is bound to the process, because a forked child must not
 /// wake the parent's task: that takes locks which another thread of the parent may have held
@@ -130,7 +133,7 @@ pub struct Waiting<T, J> {
 struct Inner<T, J> {
     inbox: RefCell<UnboundedReceiver<Event<Result<T, String>, J>>>,
     unattended: RefCell<Option<Unattended>>,
-    task: JoinHandle<()>,
+    task: RefCell<JoinHandle<()>>,
     engine: Arc<Engine>,
 }
 
@@ -171,7 +174,7 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
             inner: Bound::new(Inner {
                 inbox: RefCell::new(inbox),
                 unattended: RefCell::default(),
-                task,
+                task: RefCell::new(task),
                 engine,
             }),
         })
@@ -180,6 +183,15 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
     /// Whether this is the process that the work runs in.
     pub fn is_ours(&self) -> bool {
         self.inner.get().is_some()
+    }
+
+    /// Ends the work, and waits until nothing of it goes on. What it had sent is dropped. Does
+    /// nothing in a fork.
+    pub fn stop(&self) {
+        if let Some(inner) = self.inner.get() {
+            inner.unattended.replace(None);
+            inner.stop();
+        }
     }
 
     /// PHP does something else now.
@@ -228,12 +240,25 @@ impl<T, J> Inner<T, J> {
         let received = self.engine.drive(SLICE, inbox.recv())?;
         Some(received.unwrap_or_else(|| Event::Done(Err("the work ended".to_owned()))))
     }
+
+    fn stop(&self) {
+        let Ok(mut task) = self.task.try_borrow_mut() else {
+            return;
+        };
+        task.abort();
+        let end = Instant::now() + FAREWELL;
+        while !task.is_finished() && Instant::now() < end {
+            // How it ended is of no matter.
+            let _ = self.engine.drive(SLICE, &mut *task);
+        }
+    }
 }
 
 impl<T, J> Drop for Inner<T, J> {
     fn drop(&mut self) {
-        if !self.task.is_finished() {
-            self.task.abort();
+        let task = self.task.get_mut();
+        if !task.is_finished() {
+            task.abort();
             self.engine.clear_up();
         }
     }

@@ -66,7 +66,7 @@ return [
         'builtins' => true,
         'services' => [
             // 'get_weather' => [],                                            // Open-Meteo
-            // 'web_search' => ['provider' => 'brave', 'api_key_env' => 'BRAVE_SEARCH_API_KEY'],
+            // 'web_search' => ['provider' => 'brave', 'api_key' => env('BRAVE_SEARCH_API_KEY')],
         ],
         'aliases' => [
             // 'time_tool' => 'get_time',

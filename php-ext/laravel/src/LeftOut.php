@@ -9,7 +9,7 @@ use Illuminate\Log\LogManager;
 use SensitiveParameterValue;
 use Throwable;
 
-/** Tool classes and server entries that are left out because nothing could be made of them, and why. */
+/** Tool classes, services and server entries that are left out because nothing could be made of them, and why. */
 final class LeftOut
 {
     /** @var array<string, string> */
@@ -26,7 +26,7 @@ final class LeftOut
     /**
      * Once in the log is enough for a worker, as long as the reason is the same.
      *
-     * @param string $name of the class or the server
+     * @param string $name of the class, the service or the server
      */
     public function add(string $name, Throwable $why): void
     {
@@ -48,7 +48,7 @@ final class LeftOut
         unset($this->reasons[$name]);
     }
 
-    /** @return array<string, string> reasons by the name of the class or server */
+    /** @return array<string, string> reasons by the name of the class, service or server */
     public function reasons(): array
     {
         return $this->reasons;

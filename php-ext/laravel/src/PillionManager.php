@@ -26,6 +26,7 @@ use Pillion\ToolCall;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 use Pillion\ToolResult;
+use SensitiveParameter;
 
 /**
  * What the facade `Pillion` speaks to, for whoever calls at the moment; {@see forUser()} and
@@ -119,7 +120,7 @@ class PillionManager
         return Workshop::current()->registry($this->identity(), $withServers);
     }
 
-    /** @return array<string, string> the servers and classes whose tools are not in the registry, and why */
+    /** @return array<string, string> the servers, services and classes whose tools are not in the registry, and why */
     public function leftOut(): array
     {
         return Workshop::current()->leftOut($this->identity());
@@ -141,7 +142,7 @@ class PillionManager
      *
      * @param string|array<string, mixed>|object $model its name, or what says itself what it can do
      */
-    public function forModel(string|array|object $model): ModelTools
+    public function forModel(#[SensitiveParameter] string|array|object $model): ModelTools
     {
         $capabilities = self::make(ModelDirectory::class)->capabilities($model);
         // Nobody is asked for tools that the model would not be shown.
@@ -164,7 +165,7 @@ class PillionManager
      *
      * @throws \Pillion\Exception\InvalidInputException when there is no such model
      */
-    public function chat(string|array|null $model = null, array $options = []): Chat
+    public function chat(#[SensitiveParameter] string|array|null $model = null, array $options = []): Chat
     {
         $chats = self::make(Chats::class);
         $identity = $this->identity();

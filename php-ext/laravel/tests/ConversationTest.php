@@ -70,6 +70,22 @@ final class ConversationTest extends TestCase
         self::assertCount(4, $again->messages());
     }
 
+    public function test_what_has_run_is_serialised_once(): void
+    {
+        $tools = Pillion::forModel(self::MODEL);
+        $responses = [self::calling('a'), self::saying('It is 42.')];
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'What is 6 * 7?']]);
+        $conversation->run($tools, function () use (&$responses): array {
+            return array_shift($responses);
+        });
+        self::assertCount(1, $conversation->ran());
+        $text = serialize($conversation);
+        self::assertSame(1, substr_count($text, '6 * 7"}'));
+        $again = unserialize($text);
+        self::assertSame([], $again->ran());
+        self::assertSame([$conversation->messages(), 'It is 42.', 1], [$again->messages(), $again->text(), $again->rounds()]);
+    }
+
     public function test_h1_each_provider_has_its_own_messages(): void
     {
         $cases = [

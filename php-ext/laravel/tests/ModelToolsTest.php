@@ -47,6 +47,17 @@ final class ModelToolsTest extends TestCase
         self::assertSame(['calculator', 'get_weather'], Pillion::forModel($model)->names());
     }
 
+    public function test_d6_a_service_that_cannot_be_made_is_left_out(): void
+    {
+        $model = ['function_calling' => true, 'enabled_tools' => ['calculator', 'get_weather', 'web_search']];
+        $services = ['web_search' => ['provider' => 'brave', 'api_key_env' => 'NO_SUCH_KEY'], 'get_weather' => [], 'forecast' => []];
+        foreach ([true, ['calculator', 'get_weather', 'web_search']] as $builtins) {
+            $this->configure(['tools.services' => $services, 'tools.builtins' => $builtins]);
+            self::assertSame(['calculator', 'get_weather'], Pillion::forModel($model)->names());
+        }
+        self::assertSame(['pillion.tools.services.web_search', 'pillion.tools.services.forecast'], array_keys(Pillion::leftOut()));
+    }
+
     public function test_h2_a_model_in_no_list_sees_and_calls_nothing_unless_the_configuration_says_so(): void
     {
         $call = ['id' => 'a', 'name' => 'calculator', 'arguments' => ['expression' => '6 * 7']];

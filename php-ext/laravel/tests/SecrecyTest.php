@@ -4,7 +4,9 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tests;
 
+use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Tests\Fixtures\OwnServerTool;
@@ -37,6 +39,12 @@ final class SecrecyTest extends TestCase
             // The library asks a sidecar for its tools, and takes no token.
             $this->configure(['servers.dice.register' => false]);
         }
+        $this->configure(['models' => ['demo' => [
+            'provider' => 'openai',
+            'api_key' => self::SECRET,
+            'headers' => ['x-key' => self::SECRET],
+            'function_calling' => true,
+        ]]]);
         // As a provider does in boot(): closures that know the application.
         $app = $this->app;
         Pillion::resolveUserUsing(fn () => $app->bound('nobody') ? 'x' : 'alice');
@@ -63,6 +71,10 @@ final class SecrecyTest extends TestCase
             'that of another' => Pillion::forUser('bob')->forTenant('acme'),
             'the executor' => Pillion::executor(['approve' => fn () => $this->app->bound('x')]),
             'the tools of a model' => Pillion::forModel($model),
+            'the tools of a configured model' => Pillion::forModel('demo'),
+            'the tools of a given model' => Pillion::forModel(['api_key' => self::SECRET, 'function_calling' => true]),
+            'what a model can do' => $this->app->make(ModelDirectory::class)->capabilities('demo'),
+            'a chat' => Pillion::chat('demo'),
             'a conversation' => Pillion::forModel($model)->conversation([]),
             'the registry' => Pillion::registry(),
             'approvals' => Pillion::approvals(),
@@ -119,6 +131,27 @@ final class SecrecyTest extends TestCase
         self::assertSame('the worker', Pillion::server('dice')->user);
         $nobody = unserialize(serialize(Pillion::forUser(null)));
         self::assertNull($nobody->server('dice')->user);
+    }
+
+    public function test_the_trace_on_the_way_to_a_model_shows_no_credential(): void
+    {
+        $ignored = ini_set('zend.exception_ignore_args', '0');
+        $this->configure(['tools.aliases' => ['clock' => ['get_time']], 'chat.in' => 'nowhere']);
+        $model = ['api_key' => self::SECRET, 'function_calling' => true];
+        try {
+            foreach (['forModel', 'chat'] as $method) {
+                try {
+                    (new PillionManager())->$method($model);
+                    self::fail('It was taken');
+                } catch (InvalidInputException $e) {
+                    $frames = array_filter($e->getTrace(), fn (array $frame) => ($frame['class'] ?? '') === PillionManager::class && $frame['function'] === $method);
+                    self::assertCount(1, $frames);
+                    self::assertShowsNoSecret(array_column($frames, 'args'), $method);
+                }
+            }
+        } finally {
+            ini_set('zend.exception_ignore_args', (string) $ignored);
+        }
     }
 
     /** @return array<string, array{array<string, mixed>}> */

@@ -94,7 +94,8 @@ final class ChatStream implements \Iterator
 
     /**
      * What it takes to go on, as far as the chat has come: for who leaves the stream before its
-     * end. No call that has begun begins a second time.
+     * end. No call that has begun begins a second time. A run in this process that still goes on
+     * ends with it; no tool that it waits for may ask.
      */
     public function getState(): ?string
     {

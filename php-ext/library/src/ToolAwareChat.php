@@ -104,6 +104,9 @@ class ToolAwareChat
     private function request(string|array|null $message, ?string $state, bool $stream): array
     {
         Argument::texts([1 => is_string($message) ? $message : null, 2 => $state]);
+        if ($state === '') {
+            throw Failure::invalidInput('$state must be that of a former answer, or null for a new chat: it is empty');
+        }
         $messages = match (true) {
             $message === null => [],
             is_string($message) => [['role' => 'user', 'content' => $message]],

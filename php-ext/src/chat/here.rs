@@ -20,8 +20,10 @@ use crate::classes::tool_result::result_of;
 use crate::classes::{tool_call, tool_executor};
 use crate::exception;
 use crate::execution::{self, Attendants, Begun};
+use crate::log::log;
 use crate::mcp::{Connection, Line};
 use crate::runtime::Bound;
+use crate::settings::LogLevel;
 use crate::switchboard::Work;
 use crate::wait::{Event, JobSender, Waiting};
 use crate::zend::{Failure, Object, entries, list_of, must_stop, type_name};
@@ -289,17 +291,37 @@ impl Here {
                     })?;
                 }
                 Event::Done(ran) => {
-                    for (client, (_, connection)) in clients.iter().zip(&self.lines) {
-                        let (link, hooks) = client.parts()?;
-                        if let Some(connection) = connection.get() {
-                            link.settle(hooks, connection)?;
-                        }
-                    }
-                    return self.ended(ran).map(Step::Done);
+                    self.kept
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .clone_from(&ran.state);
+                    let done = self.ended(ran)?;
+                    self.settle(clients)?;
+                    return Ok(Step::Done(done));
                 }
             }
             self.is_serving.set(false);
         }
+    }
+
+    /// Tells PHP what the servers have said meanwhile. The answer is not lost with what fails here,
+    /// which goes to the error log; only what ends the request goes on.
+    fn settle(&self, clients: &Clients) -> Result<(), Failure> {
+        for (client, (_, connection)) in clients.iter().zip(&self.lines) {
+            let Some(connection) = connection.get() else {
+                continue;
+            };
+            let (link, hooks) = client.parts()?;
+            if let Err(failure) = link.settle(hooks, connection) {
+                let failure = exception::into_tool_failure(failure)?;
+                log(
+                    LogLevel::Error,
+                    "A callback failed after a chat",
+                    || json!({"server": link.server().shown_name(), "error_code": failure.code}),
+                );
+            }
+        }
+        Ok(())
     }
 
     fn ended(&self, ran: Ran) -> Result<Done, Failure> {
@@ -310,10 +332,16 @@ impl Here {
         Ok(Done { answer, state })
     }
 
-    /// What it takes to go on from where the chat was kept last.
-    pub fn state(&self) -> Option<String> {
-        // In a forked child the lock may be held for ever by a thread that is not there.
-        let kept = self.kept.try_lock().ok()?;
+    /// Ends the run if it goes on, and gives what it takes to go on: nothing happens after it that
+    /// the state does not know of.
+    pub fn end(&self) -> Option<String> {
+        let kept = if self.is_ours() {
+            self.waiting.stop();
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        } else {
+            // In a forked child the lock may be held for ever by a thread that is not there.
+            self.kept.try_lock().ok()?
+        };
         written(&kept).ok()
     }
 

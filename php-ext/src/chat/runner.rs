@@ -69,11 +69,7 @@ impl ExtendedRunner {
         let (job, done) = Job::new(calls.clone());
         php(Errand::Calls(job));
         let results = match done.await {
-            Ok(Ok(results)) if results.len() == calls.len() => results,
-            Ok(Ok(_)) => failed(
-                &calls,
-                &ToolFailure::internal("executeParallel() has no result for each call"),
-            ),
+            Ok(Ok(results)) => of_calls(&calls, results),
             Ok(Err(failure)) => failed(&calls, &failure),
             // Nobody waits for them any more.
             Err(_) => return,
@@ -85,11 +81,25 @@ impl ExtendedRunner {
     }
 }
 
-fn failed(calls: &[ToolCall], failure: &ToolFailure) -> Vec<ToolResult> {
-    let failed = |call: &ToolCall| {
-        ToolResult::failure(&call.id, &call.name, failure.code, failure.message.clone())
+/// The result of each call, which is the one with its id; a call without one has failed.
+fn of_calls(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
+    let none = ToolFailure::internal("executeParallel() has no result for this call");
+    let result = |call: &ToolCall| {
+        let place = (results.iter()).position(|result| result.tool_call_id == call.id);
+        place.map_or_else(|| failure(call, &none), |place| results.swap_remove(place))
     };
-    calls.iter().map(failed).collect()
+    calls.iter().map(result).collect()
+}
+
+fn failure(call: &ToolCall, why: &ToolFailure) -> ToolResult {
+    ToolResult::failure(&call.id, &call.name, why.code, why.message.clone())
+}
+
+fn failed(calls: &[ToolCall], failure: &ToolFailure) -> Vec<ToolResult> {
+    calls
+        .iter()
+        .map(|call| self::failure(call, failure))
+        .collect()
 }
 
 #[async_trait]

@@ -16,6 +16,7 @@ use url::Url;
 use super::keys::KeyOfPhp;
 use crate::classes::tool_definition::seconds;
 use crate::json::to_value_as;
+use crate::mcp::without_value;
 use crate::zend::{Failure, type_name, without_entry};
 use crate::{exception, runtime};
 
@@ -304,10 +305,8 @@ fn read<T: DeserializeOwned>(what: &str, given: Value) -> Result<T, Failure> {
     }
     serde_path_to_error::deserialize(given).map_err(|error| {
         let path = error.path().to_string();
-        let why = error
-            .inner()
-            .to_string()
-            .replace("expected f64", "expected a number");
+        let why = without_value(path.starts_with("headers"), &error.inner().to_string());
+        let why = why.replace("expected f64", "expected a number");
         exception::invalid_input(format!("Invalid {what} '{path}': {why}"))
     })
 }

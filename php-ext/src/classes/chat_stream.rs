@@ -93,11 +93,7 @@ pub fn new_stream(chat: Object<'_>, running: Running, company: Option<&Company>)
 /// Waits for the next event, or for the end.
 fn advance(this: Object<'_>) -> Result<(), Failure> {
     let stream = state_of::<Stream>(this)?;
-    if stream.waits_for_php() {
-        return Err(Failure::error(
-            "A chat cannot be waited for by a tool or a callable that it waits for itself",
-        ));
-    }
+    stream.refuse_what_it_waits_for()?;
     this.set(CLASS.get(), CURRENT, Zval::new());
     let next = stream.position.get().map_or(0, |position| position + 1);
     stream.position.set(Some(next));
@@ -135,17 +131,22 @@ fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
 }
 
 impl Stream {
-    /// Whether it waits for PHP code, which would wait for it.
-    fn waits_for_php(&self) -> bool {
+    /// PHP code that it waits for cannot wait for it.
+    fn refuse_what_it_waits_for(&self) -> Result<(), Failure> {
         let running = self.running.borrow();
-        matches!(running.as_deref(), Some(Running::Here(here)) if here.is_serving())
+        match running.as_deref() {
+            Some(Running::Here(here)) if here.is_serving() => Err(Failure::error(
+                "A chat cannot be waited for by a tool or a callable that it waits for itself",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Gives the run up; what it takes to go on stays.
     fn leave(&self) -> Option<Rc<Running>> {
         let running = self.running.take()?;
         let state = match &*running {
-            Running::Here(here) => here.state(),
+            Running::Here(here) => here.end(),
             Running::There(there) => there.state(),
         };
         let mut kept = self.state.borrow_mut();
@@ -157,11 +158,16 @@ impl Stream {
 /// A stream that is dropped half way ends its chat.
 fn destruct(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
-    let Ok(stream) = state_of::<Stream>(this) else {
-        return Ok(Zval::new());
-    };
+    if let Ok(stream) = state_of::<Stream>(this) {
+        end(this, stream)?;
+    }
+    Ok(Zval::new())
+}
+
+/// Gives the run up, and tells so.
+fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
     let Some(running) = stream.leave() else {
-        return Ok(Zval::new());
+        return Ok(());
     };
     let chat = this.get(CLASS.get(), CHAT)?;
     if let (Running::Here(here), Some(chat)) = (&*running, Object::of(&chat))
@@ -169,7 +175,7 @@ fn destruct(call: &mut Call<'_>) -> Outcome {
     {
         tool_aware_chat::tell_end(chat, here)?;
     }
-    Ok(Zval::new())
+    Ok(())
 }
 
 fn begin(this: Object<'_>) -> Result<(), Failure> {
@@ -228,13 +234,19 @@ fn get_return(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// What it takes to go on, as far as the chat has come.
+/// What it takes to go on, as far as the chat has come. A run in this process ends: it would go on
+/// past its state.
 fn get_state(call: &mut Call<'_>) -> Outcome {
-    let stream = state_of::<Stream>(call.this())?;
+    let this = call.this();
+    let stream = state_of::<Stream>(this)?;
     let running = stream.running.borrow().clone();
     let state = match running.as_deref() {
-        Some(Running::Here(here)) => here.state(),
         Some(Running::There(there)) => there.state(),
+        Some(Running::Here(_)) => {
+            stream.refuse_what_it_waits_for()?;
+            end(this, stream)?;
+            stream.state.borrow().clone()
+        }
         None => stream.state.borrow().clone(),
     };
     Ok(state.map_or_else(Zval::new, string_of))

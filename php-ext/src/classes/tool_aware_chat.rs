@@ -219,6 +219,11 @@ fn said<'a>(call: &Call<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
     }
     let messages = messages_of(call.some(0))?;
     let state = call.optional_string(1)?;
+    if state == Some("") {
+        return Err(exception::invalid_input(
+            "$state must be that of a former answer, or null for a new chat: it is empty",
+        ));
+    }
     if messages.is_empty() && state.is_none() {
         return Err(exception::invalid_input(
             "A chat begins with a message; null goes on with the chat of $state",

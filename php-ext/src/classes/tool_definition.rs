@@ -99,13 +99,19 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
+/// The longest duration, which no clock overflows with: 136 years.
+const MOST_SECONDS: u32 = u32::MAX;
+
 /// A duration in seconds from PHP; an hour-long wait is fine, an endless one is not.
 pub fn seconds(parameter: &str, seconds: f64) -> std::result::Result<Duration, Failure> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| {
-        exception::invalid_input(format!(
-            "{parameter} must be a number of seconds, not negative"
-        ))
-    })
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| *duration <= Duration::from_secs(MOST_SECONDS.into()))
+        .ok_or_else(|| {
+            exception::invalid_input(format!(
+                "{parameter} must be a number of seconds, not negative and at most {MOST_SECONDS}"
+            ))
+        })
 }
 
 /// Whether this is a list of parameters (A1) rather than a schema. An empty array is a list

@@ -52,6 +52,10 @@ final class BuiltinServicesTest extends TestCase
         yield 'a service that there is not' => [['forecast' => []], "There is no service 'forecast'"];
         yield 'a setting that there is not' => [['get_weather' => ['keey' => 1]], "Invalid setting 'get_weather.keey': unknown field"];
         yield 'no array' => [['get_weather' => 5], "The settings of 'get_weather' must be an array"];
+        yield 'a list' => [['get_weather'], '$services must have the names of services as keys'];
+        yield 'a setting of the other' => [['web_search' => ['geocoding_url' => 'http://x/']], "Invalid setting 'web_search.geocoding_url': it is one of get_weather"];
+        yield 'a key that is a number' => [['get_weather' => ['api_key' => 777]], "Invalid setting 'get_weather.api_key': expected a string"];
+        yield 'a time without end' => [['get_weather' => ['timeout' => PHP_INT_MAX]], 'get_weather.timeout must be a number of seconds'];
         yield 'a provider that there is not' => [['get_weather' => ['provider' => 'x']], "Invalid setting 'get_weather.provider'"];
         yield 'a provider without key' => [['web_search' => ['provider' => 'brave']], "Invalid setting 'web_search.provider': it needs api_key"];
         yield 'a key of nobody' => [['get_weather' => ['api_key' => 's3cret']], "Invalid setting 'get_weather.api_key': say which"];
@@ -68,6 +72,7 @@ final class BuiltinServicesTest extends TestCase
         } catch (InvalidInputException $e) {
             self::assertStringContainsString($message, $e->getMessage());
             self::assertStringNotContainsString('s3cret', $e . print_r($e->getTrace(), true));
+            self::assertStringNotContainsString('777', $e->getMessage());
         }
     }
 }

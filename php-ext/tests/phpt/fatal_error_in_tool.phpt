@@ -22,6 +22,6 @@ $executor->executeParallel([
 echo "not reached\n";
 ?>
 --EXPECTF--
-Fatal error: Cannot %sdeclare class Twice%s
+Fatal error: Cannot %Sdeclare class Twice%s
 in the shutdown function: 42
 in the shutdown function: fine

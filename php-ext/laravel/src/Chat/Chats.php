@@ -8,6 +8,7 @@ use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Configured;
 use Pillion\Laravel\Models\ModelDirectory;
+use SensitiveParameter;
 
 /**
  * What config/pillion.php says of chats.
@@ -42,7 +43,7 @@ final class Chats
     }
 
     /**
-     * A model as `ToolAwareChat` takes it.
+     * A model as `ToolAwareChat` takes it, with its credentials.
      *
      * @param string|array<string, mixed> $model its name, or its entry
      *
@@ -50,9 +51,9 @@ final class Chats
      *
      * @throws InvalidInputException when there is none of that name
      */
-    public function model(string|array $model): array
+    public function model(#[SensitiveParameter] string|array $model): array
     {
-        $entry = $this->models->capabilities($model);
+        $entry = $this->models->entry($model);
         if (is_string($model)) {
             if (!in_array($model, $this->models->names(), true)) {
                 throw new InvalidInputException("pillion.models has no model '$model' to chat with");

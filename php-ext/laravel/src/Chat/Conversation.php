@@ -143,6 +143,18 @@ final class Conversation
         return $this->ran;
     }
 
+    /**
+     * What has run is told once, and would be all arguments and results a second time.
+     *
+     * @return array<string, mixed>
+     */
+    public function __serialize(): array
+    {
+        $kept = get_object_vars($this);
+        unset($kept['ran']);
+        return $kept;
+    }
+
     /** How often the model called tools since the user spoke. */
     public function rounds(): int
     {

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Models;
 
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Laravel\Configured;
+use SensitiveParameter;
 
 /**
  * What models can do: of `pillion.models`, or of lists of models such as HAWKI's
@@ -13,19 +14,36 @@ use Pillion\Laravel\Configured;
  */
 final class ModelDirectory
 {
+    /** The keys of an entry that hold credentials. */
+    private const CREDENTIALS = ['api_key' => true, 'headers' => true];
+
     public function __construct(private readonly Repository $config)
     {
     }
 
     /**
-     * The capabilities of a model: `function_calling`, `mcp`, `enabled_tools`, and `provider` if known.
+     * The capabilities of a model: `function_calling`, `mcp`, `enabled_tools`, and `provider` if known;
+     * never its credentials.
      * A name that is in no list has those of `pillion.default_model`, which are none unless it says so.
      *
      * @param string|array<string, mixed>|object $model its name or id, or what says itself what it can do
      *
      * @return array<string, mixed>|object
      */
-    public function capabilities(string|array|object $model): array|object
+    public function capabilities(#[SensitiveParameter] string|array|object $model): array|object
+    {
+        $entry = $this->entry($model);
+        return is_array($entry) ? array_diff_key($entry, self::CREDENTIALS) : $entry;
+    }
+
+    /**
+     * All that is said of a model, its credentials too: for who asks it.
+     *
+     * @param string|array<string, mixed>|object $model as for {@see capabilities()}
+     *
+     * @return array<string, mixed>|object
+     */
+    public function entry(#[SensitiveParameter] string|array|object $model): array|object
     {
         if (!is_string($model)) {
             return $model;

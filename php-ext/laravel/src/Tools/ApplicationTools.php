@@ -82,10 +82,13 @@ final class ApplicationTools
         if ($wanted === false || $wanted === []) {
             return;
         }
-        $builtins = ToolRegistry::withBuiltins(Configured::array($this->config, 'tools.services'));
+        $builtins = $this->builtins();
         $names = $wanted === true ? array_keys($builtins->getAll()) : Configured::texts($this->config, 'tools.builtins');
         foreach ($names as $name) {
             $tool = $builtins->get($name);
+            if ($tool === null && isset($this->leftOut->reasons()[self::ofService($name)])) {
+                continue;
+            }
             if ($tool === null) {
                 throw new InvalidInputException("pillion.tools.builtins: there is no built-in tool '$name'");
             }
@@ -93,13 +96,35 @@ final class ApplicationTools
         }
     }
 
-    /** One class that cannot be made is left out: the others are there all the same. */
-    private function unlessItFails(string $class, \Closure $register): void
+    /** All that there are, with those of the services that can be made. */
+    private function builtins(): ToolRegistry
+    {
+        $builtins = ToolRegistry::withBuiltins();
+        foreach (Configured::array($this->config, 'tools.services') as $name => $settings) {
+            $this->unlessItFails(self::ofService($name), static function () use ($builtins, $name, $settings): void {
+                $tool = ToolRegistry::withBuiltins([$name => $settings])->get((string) $name);
+                if ($tool !== null) {
+                    $builtins->register($tool);
+                }
+            });
+        }
+        return $builtins;
+    }
+
+    /** What a service is left out as. */
+    private static function ofService(int|string $name): string
+    {
+        return "pillion.tools.services.$name";
+    }
+
+    /** What cannot be made is left out: the others are there all the same. */
+    private function unlessItFails(string $of, \Closure $register): void
     {
         try {
             $register();
+            $this->leftOut->remove($of);
         } catch (Throwable $e) {
-            $this->leftOut->add($class, $e);
+            $this->leftOut->add($of, $e);
         }
     }
 

@@ -11,8 +11,8 @@ namespace Pillion\Fallback;
  */
 final class Argument
 {
-    /** 2^64: more seconds than the engine's durations hold. */
-    private const MOST_SECONDS = 18446744073709551616.0;
+    /** 136 years, which no clock of the engine overflows with. */
+    private const MOST_SECONDS = 4294967295;
 
     public static function isUtf8(string $text): bool
     {
@@ -62,8 +62,8 @@ final class Argument
     {
         $seconds = (float) $seconds;
         // NAN is neither.
-        if (!($seconds >= 0 && $seconds < self::MOST_SECONDS)) {
-            throw Failure::invalidInput("$name must be a number of seconds, not negative");
+        if (!($seconds >= 0 && $seconds <= self::MOST_SECONDS)) {
+            throw Failure::invalidInput("$name must be a number of seconds, not negative and at most " . self::MOST_SECONDS);
         }
         return $seconds;
     }

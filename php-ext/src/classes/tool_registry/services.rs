@@ -18,6 +18,7 @@ use url::Url;
 use crate::classes::tool_definition::seconds;
 use crate::exception;
 use crate::json::to_value_as;
+use crate::mcp::without_value;
 use crate::zend::Failure;
 
 /// How long a call may take (N1).
@@ -47,8 +48,13 @@ struct Given {
 /// An `InvalidInputException` that names the key.
 pub(super) fn read(given: Option<&Zval>) -> Result<Vec<Arc<dyn Tool>>, Failure> {
     let given = given.map(|given| to_value_as("argument $services", given));
-    let Some(Value::Object(services)) = given.transpose()? else {
-        return Ok(Vec::new());
+    let services = match given.transpose()? {
+        Some(Value::Object(services)) => services,
+        Some(Value::Array(list)) if !list.is_empty() => {
+            let message = "$services must have the names of services as keys, and their settings, which may be empty, as values";
+            return Err(exception::invalid_input(message));
+        }
+        _ => return Ok(Vec::new()),
     };
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     for (name, settings) in services {
@@ -64,7 +70,8 @@ pub(super) fn read(given: Option<&Zval>) -> Result<Vec<Arc<dyn Tool>>, Failure> 
         let read = serde_path_to_error::deserialize::<_, Given>(settings);
         let settings = read.map_err(|error| {
             let path = error.path().to_string();
-            reader.invalid(&path, &error.inner().to_string())
+            let why = without_value(path == "api_key", &error.inner().to_string());
+            reader.invalid(&path, &why)
         })?;
         match name.as_str() {
             WEATHER => tools.push(Arc::new(GetWeather::new(&reader.weather(settings)?))),
@@ -125,8 +132,12 @@ impl Reader<'_> {
     }
 
     fn search(&self, given: Given) -> Result<SearchSettings, Failure> {
-        if given.units.is_some() || given.geocoding_url.is_some() {
-            return Err(self.invalid("units", "it is one of get_weather"));
+        let of_weather = [
+            ("units", &given.units),
+            ("geocoding_url", &given.geocoding_url),
+        ];
+        if let Some((key, _)) = of_weather.iter().find(|(_, value)| value.is_some()) {
+            return Err(self.invalid(key, "it is one of get_weather"));
         }
         let (usual, usual_cx) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
         let cx = given.cx.clone().or_else(|| text_of(usual_cx));
