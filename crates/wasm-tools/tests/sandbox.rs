@@ -97,15 +97,25 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
 async fn p_a_call_knows_its_caller_and_nothing_of_the_call_before() {
     let Some(folder) = folder() else { return };
     let tool = folder.tool("");
-    let context = CallContext {
+    let context = |user: Option<&str>, is_user_vouched| CallContext {
         call_id: "c1".to_owned(),
+        user: user.map(str::to_owned),
+        is_user_vouched,
         channel: Some("general".to_owned()),
-        ..CallContext::for_user("alice")
+        ..CallContext::default()
     };
-    let said = call_as(&tool, json!({"do": "context"}), context)
-        .await
-        .unwrap();
-    assert_eq!(said.result, json!(["c1", "alice", "general"]));
+    for (user, is_vouched, expected) in [
+        (
+            Some("alice"),
+            false,
+            json!(["c1", "alice", false, "general"]),
+        ),
+        (Some("alice"), true, json!(["c1", "alice", true, "general"])),
+        (None, true, json!(["c1", null, false, "general"])),
+    ] {
+        let said = call_as(&tool, json!({"do": "context"}), context(user, is_vouched));
+        assert_eq!(said.await.unwrap().result, expected);
+    }
     for _ in 0..3 {
         assert_eq!(does(&tool, json!({"do": "count"})).await, 1);
     }
