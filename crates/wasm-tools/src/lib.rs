@@ -41,7 +41,7 @@ mod stderr;
 mod tool;
 
 pub use error::{FaultCode, WasmToolError};
-pub use folder::{Fault, WasmFolder};
+pub use folder::{DueFile, Fault, Found, Search, TakenUp, WasmFolder};
 pub use permissions::{Access, Origin};
 pub use settings::{Grant, GrantedFolder, Limits, WasmToolsSettings};
 pub use tool::WasmTool;

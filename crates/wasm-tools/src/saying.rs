@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn nothing_follows_what_has_been_cut() {
         let mut said = Saying::of_at_most(4);
-        assert!(write!(said, "{}f", "abcde".to_owned()).is_err());
+        let more = "bcdef";
+        assert!(write!(said, "a{more}").is_err());
         assert!(said.write_str("g").is_err());
         assert_eq!(said.text(), "abcd...");
     }

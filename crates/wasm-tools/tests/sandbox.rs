@@ -16,7 +16,7 @@ use axum::response::Redirect;
 use axum::routing::{any, get};
 use common::{Folder, call, call_as, look, look_again};
 use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure};
-use pillion_wasm_tools::WasmTool;
+use pillion_wasm_tools::{DueFile, WasmFolder, WasmTool};
 use serde_json::{Value, json};
 
 fn probe() -> Option<PathBuf> {
@@ -451,4 +451,45 @@ async fn p_what_is_put_there_replaced_or_removed_counts() {
     std::fs::remove_file(&path).unwrap();
     look(&mut opened);
     assert!(opened.tools().is_empty() && opened.faults().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_what_is_withdrawn_or_removed_goes_while_something_is_taken_up() {
+    use common::text::{ECHO, component};
+    let take_up = |file: DueFile| tokio::task::block_in_place(|| file.take_up());
+    let asks = "[permissions]\nenvironment = [\"PATH\"]";
+    let granted = "[grants.asks]\nenvironment = [\"PATH\"]";
+    let folder = Folder::new();
+    folder
+        .put("asks.wasm", component(ECHO))
+        .put("asks.toml", asks)
+        .put("late.wasm", component(ECHO));
+    let mut opened = WasmFolder::new(folder.settings(granted)).unwrap();
+    opened.found(opened.search().run());
+    let first = opened.next_file().unwrap();
+    assert_eq!(first.name(), "asks");
+    opened.taken_up(take_up(first));
+    assert_eq!(opened.tools().len(), 1);
+
+    // The other one takes its time.
+    let late = opened.next_file().unwrap();
+    assert!(opened.next_file().is_none());
+    assert!(opened.reconfigure(folder.settings("")));
+    assert!(opened.tools().is_empty(), "the grant is withdrawn");
+    std::fs::remove_file(folder.path().join("late.wasm")).unwrap();
+    opened.found(opened.search().run());
+    opened.taken_up(take_up(late));
+    assert!(opened.tools().is_empty(), "{:?}", opened.tools());
+
+    // Nor is there a tool with a grant that went after its file was read.
+    assert!(opened.reconfigure(folder.settings(granted)));
+    opened.found(opened.search().run());
+    let again = opened.next_file().unwrap();
+    let again = take_up(again);
+    assert!(opened.reconfigure(folder.settings("")));
+    opened.taken_up(again);
+    assert!(opened.tools().is_empty(), "{:?}", opened.tools());
+    look(&mut opened);
+    let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();
+    assert_eq!(fault.error.code.as_str(), "not_granted");
 }
