@@ -9,10 +9,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName};
-use pillion_wasm_tools::{FaultCode, WasmFolder, WasmTool};
+use pillion_wasm_tools::{DueFile, FaultCode, TakenUp, WasmFolder, WasmTool};
 use pillion_wire::FaultyTool;
 use tokio::sync::{oneshot, watch};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::config::WasmToolsSection;
@@ -83,42 +83,6 @@ impl WasmTools {
     /// What is wrong in the folder.
     pub(crate) fn faults(&self) -> Vec<FaultyTool> {
         self.state.lock().faults.clone()
-    }
-
-    /// Takes up the section, and what has changed in its folder.
-    async fn look(
-        &self,
-        folder: Option<WasmFolder>,
-        section: WasmToolsSection,
-    ) -> Option<WasmFolder> {
-        let folder = match folder {
-            Some(mut folder) => {
-                // What is granted no longer goes before anything is compiled.
-                if folder.reconfigure(section) {
-                    self.apply(&folder);
-                }
-                folder
-            }
-            None => WasmFolder::new(section)
-                .inspect_err(|error| tracing::error!(%error, "There is no WebAssembly here"))
-                .ok()?,
-        };
-        let looked = spawn_blocking(move || {
-            let mut folder = folder;
-            folder.look();
-            folder
-        });
-        match looked.await {
-            Ok(folder) => {
-                self.apply(&folder);
-                Some(folder)
-            }
-            Err(error) => {
-                // What is registered stays; the next look begins anew.
-                tracing::error!(%error, "Looking at the folder of tools failed unexpectedly");
-                None
-            }
-        }
     }
 
     /// Has the registry offer what is in the folder.
@@ -197,22 +161,27 @@ impl WasmTools {
     }
 }
 
-/// Looks at the folder, for as long as there is one, whenever that is due.
+/// Looks at the folder, for as long as there is one, whenever that is due, and has its files
+/// compiled one after the other. Compiling is waited for beside everything else: what is granted no
+/// longer and what has been removed goes meanwhile.
 async fn watch_over(
     tools: std::sync::Weak<WasmTools>,
     mut wanted: watch::Receiver<WasmToolsSection>,
     looked: oneshot::Sender<()>,
 ) {
     let mut folder: Option<WasmFolder> = None;
+    let mut work: Option<Work> = None;
     let mut looked = Some(looked);
     let mut due = interval(LOOK_EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_watched = folder.is_some() || wanted.borrow().folder.is_some();
+        let mut ended = None;
         tokio::select! {
             changed = wanted.changed() => if changed.is_err() {
                 return;
             },
+            taken_up = end_of(&mut work) => ended = Some(taken_up),
             _ = due.tick(), if is_watched => {}
         }
         let Some(tools) = tools.upgrade() else {
@@ -220,10 +189,79 @@ async fn watch_over(
         };
         let section = wanted.borrow_and_update().clone();
         let has_folder = section.folder.is_some();
-        folder = tools.look(folder, section).await.filter(|_| has_folder);
-        if let Some(looked) = looked.take() {
+        let mut now = match folder.take() {
+            Some(mut folder) => {
+                folder.reconfigure(section);
+                folder
+            }
+            None => match WasmFolder::new(section) {
+                Ok(folder) => folder,
+                Err(error) => {
+                    tracing::error!(%error, "There is no WebAssembly here");
+                    return;
+                }
+            },
+        };
+        match ended {
+            Some(Ok(taken_up)) => now.taken_up(taken_up),
+            Some(Err(name)) => now.lost(&name),
+            None => {
+                // What is granted no longer does not wait for the disk either.
+                tools.apply(&now);
+                search(&mut now).await;
+            }
+        }
+        tools.apply(&now);
+        if work.is_none() {
+            work = now.next_file().map(Work::begin);
+        }
+        if work.is_none()
+            && let Some(looked) = looked.take()
+        {
             // Perhaps nobody waits any more.
             let _ = looked.send(());
+        }
+        folder = Some(now).filter(|_| has_folder);
+    }
+}
+
+/// A file that is being taken up, on a thread where that may take its time.
+struct Work {
+    name: String,
+    task: JoinHandle<TakenUp>,
+}
+
+impl Work {
+    fn begin(file: DueFile) -> Self {
+        Self {
+            name: file.name().to_owned(),
+            task: spawn_blocking(move || file.take_up()),
+        }
+    }
+}
+
+/// Waits until the file has been taken up, or for ever if there is none. The file's name if it has
+/// been lost.
+async fn end_of(work: &mut Option<Work>) -> Result<TakenUp, String> {
+    let Some(running) = work else {
+        return std::future::pending().await;
+    };
+    let ended = (&mut running.task).await;
+    let name = std::mem::take(&mut running.name);
+    *work = None;
+    ended.map_err(|error| {
+        tracing::error!(%error, tool.name = name, "Taking up a file failed unexpectedly");
+        name
+    })
+}
+
+/// Finds out which files there are, as far as that can be done; else another time.
+async fn search(folder: &mut WasmFolder) {
+    let search = folder.search();
+    match spawn_blocking(move || search.run()).await {
+        Ok(found) => folder.found(found),
+        Err(error) => {
+            tracing::error!(%error, "Looking at the folder of tools failed unexpectedly");
         }
     }
 }

@@ -33,6 +33,9 @@ use resources::TableResources;
 use scenes::{Room, Scenes};
 use telling::Telling;
 
+/// The most characters that there may be; a list of them has as many.
+pub const MOST_CHARACTERS: u32 = 1_000;
+
 /// How the pack works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TabletopOptions {
@@ -46,7 +49,8 @@ pub struct TabletopOptions {
     pub max_messages: u32,
     /// The scenes that there may be: no other begins (`denied`).
     pub max_scenes: u32,
-    /// The characters that there may be: no other comes to the table (`denied`).
+    /// The characters that there may be, [`MOST_CHARACTERS`] at most: no other comes to the table
+    /// (`denied`).
     pub max_characters: u32,
 }
 

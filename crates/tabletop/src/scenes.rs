@@ -14,9 +14,6 @@ const LOGS: &str = "scenes/";
 /// What a character's document is called, before the name.
 const CHARACTERS: &str = "characters/";
 
-/// Characters that are listed.
-const MOST_CHARACTERS: u32 = 1_000;
-
 const TRANSCRIPT: &str = "transcript://scene/";
 const SCENE: &str = "scene://";
 
@@ -130,9 +127,9 @@ impl Scenes {
 
     /// The names of the characters, in their order in the store.
     pub(crate) async fn characters(&self) -> Result<Vec<String>, StoreError> {
-        let documents = self
-            .store
-            .documents(Tabletop::NAME, CHARACTERS, None, MOST_CHARACTERS);
+        let documents =
+            self.store
+                .documents(Tabletop::NAME, CHARACTERS, None, crate::MOST_CHARACTERS);
         let names = documents.await?.into_iter();
         let names = names.filter_map(|(name, _)| Some(name.strip_prefix(CHARACTERS)?.to_owned()));
         Ok(names.collect())

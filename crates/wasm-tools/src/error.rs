@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::saying;
+
 /// Why a file of the folder is no tool, as a word that stays the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,7 +46,8 @@ pub enum FaultCode {
 pub struct WasmToolError {
     /// The reason, from the fixed set.
     pub code: FaultCode,
-    /// The reason in words.
+    /// The reason in words: one line of about 1 kB at most, without control characters, since a
+    /// component has a say in it.
     pub what: String,
 }
 
@@ -80,10 +83,10 @@ impl fmt::Display for FaultCode {
 }
 
 impl WasmToolError {
-    pub(crate) fn new(code: FaultCode, what: impl Into<String>) -> Self {
+    pub(crate) fn new(code: FaultCode, what: impl AsRef<str>) -> Self {
         Self {
             code,
-            what: what.into(),
+            what: saying::line(what.as_ref()),
         }
     }
 }

@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pillion_core::digest::sha256_hex;
@@ -10,7 +10,8 @@ use crate::host::Door;
 use crate::http;
 use crate::manifest::Manifest;
 use crate::sandbox::{Sandbox, chain};
-use crate::settings::WasmToolsSettings;
+use crate::saying;
+use crate::settings::{Limits, WasmToolsSettings};
 use crate::tool::{Compiled, WasmTool};
 use crate::{FaultCode, WasmToolError};
 
@@ -20,7 +21,7 @@ const LONGEST_MANIFEST: u64 = 64 * 1024;
 /// The tools of a folder, as they were at the last [`look`](Self::look).
 pub struct WasmFolder {
     settings: WasmToolsSettings,
-    sandbox: Sandbox,
+    sandbox: Arc<Sandbox>,
     doors: HashMap<String, Door>,
     places: BTreeMap<String, Place>,
     /// What is wrong with the folder itself.
@@ -39,11 +40,43 @@ pub struct Fault {
     pub is_older_offered: bool,
 }
 
+/// A search for the files of a folder.
+#[derive(Debug)]
+pub struct Search(Option<PathBuf>);
+
+/// What a [`Search`] has come to.
+#[derive(Debug)]
+pub struct Found {
+    folder: Option<PathBuf>,
+    files: Result<BTreeMap<String, Stamps>, WasmToolError>,
+}
+
+/// A file that is to be taken up.
+pub struct DueFile {
+    folder: PathBuf,
+    name: String,
+    stamps: Option<Stamps>,
+    sandbox: Arc<Sandbox>,
+    limits: Limits,
+    door: Door,
+    compiled: Option<Arc<Compiled>>,
+}
+
+/// A file that was read and compiled, or could not be.
+pub struct TakenUp {
+    folder: PathBuf,
+    name: String,
+    stamps: Option<Stamps>,
+    made: Result<(Arc<Compiled>, Manifest), WasmToolError>,
+}
+
 /// A component's file.
 #[derive(Default)]
 struct Place {
-    /// As it was at the last look.
+    /// As it was at the last search.
     seen: Option<Stamps>,
+    /// Whether it is to be read.
+    is_due: bool,
     /// As it was when it was read.
     read: Option<Stamps>,
     tool: Option<Arc<WasmTool>>,
@@ -62,7 +95,7 @@ impl WasmFolder {
             .map_err(|error| WasmToolError::new(FaultCode::InvalidComponent, chain(&error)))?;
         Ok(Self {
             settings,
-            sandbox,
+            sandbox: Arc::new(sandbox),
             doors: HashMap::new(),
             places: BTreeMap::new(),
             fault: None,
@@ -104,18 +137,32 @@ impl WasmFolder {
         true
     }
 
-    /// Looks for files that came, went or changed, and takes them up. A file that changes is
-    /// taken up at the second look that finds it as it is, since it may be half there. One that
-    /// is no tool leaves the tool as it was that was made of it before.
+    /// Looks for files that came, went or changed, and takes them up, one after the other.
     ///
-    /// Blocks, since compiling takes a while, and wants to be inside a runtime.
+    /// Blocks, since compiling takes a while, and wants to be inside a runtime. Who has to do something
+    /// else meanwhile goes by [`search`](Self::search), [`found`](Self::found),
+    /// [`next_file`](Self::next_file) and [`taken_up`](Self::taken_up).
     pub fn look(&mut self) {
-        let Some(folder) = self.settings.folder.clone() else {
-            self.places.clear();
+        self.found(self.search().run());
+        while let Some(file) = self.next_file() {
+            self.taken_up(file.take_up());
+        }
+    }
+
+    /// The search for what is in the folder.
+    #[must_use]
+    pub fn search(&self) -> Search {
+        Search(self.settings.folder.clone())
+    }
+
+    /// What is there no longer is gone at once. A file that changes is to be taken up after the
+    /// second search that finds it as it is, since it may be half there.
+    pub fn found(&mut self, found: Found) {
+        if found.folder != self.settings.folder {
             return;
-        };
-        let found = match file::list(&folder) {
-            Ok(found) => found,
+        }
+        let found = match found.files {
+            Ok(files) => files,
             Err(error) => {
                 self.fault = Some(error);
                 return;
@@ -124,35 +171,55 @@ impl WasmFolder {
         self.fault = None;
         self.places.retain(|name, _| found.contains_key(name));
         for (name, stamps) in found {
-            let place = self.places.entry(name.clone()).or_default();
-            if place.read == Some(stamps) {
-                continue;
-            }
-            let has_settled = place.seen == Some(stamps);
+            let place = self.places.entry(name).or_default();
+            let has_settled = place.seen == Some(stamps) || !self.has_looked;
             place.seen = Some(stamps);
-            if has_settled || !self.has_looked {
-                place.read = Some(stamps);
-                self.take_up(&folder, &name);
-            }
+            place.is_due = has_settled && place.read != Some(stamps);
         }
         self.has_looked = true;
     }
 
-    fn take_up(&mut self, folder: &Path, name: &str) {
-        let door = door_of(&mut self.doors, &self.settings, name);
-        let place = self.places.entry(name.to_owned()).or_default();
-        let taken = read(
+    /// The next file that is to be taken up.
+    pub fn next_file(&mut self) -> Option<DueFile> {
+        let folder = self.settings.folder.clone()?;
+        let (name, place) = self.places.iter_mut().find(|(_, place)| place.is_due)?;
+        place.is_due = false;
+        place.read = place.seen;
+        Some(DueFile {
+            door: door_of(&mut self.doors, &self.settings, name),
+            sandbox: Arc::clone(&self.sandbox),
+            limits: self.settings.limits.clone(),
+            compiled: place.compiled.clone(),
+            stamps: place.seen,
+            name: name.clone(),
+            folder,
+        })
+    }
+
+    /// What has become of a file. It is a tool by the settings and the files that are there now. One
+    /// that is no tool leaves the tool as it was that was made of it before.
+    pub fn taken_up(&mut self, file: TakenUp) {
+        let TakenUp {
             folder,
             name,
-            &self.settings,
-            place.compiled.as_ref(),
-            |bytes, sha256| {
-                Compiled::new(&self.sandbox, bytes, sha256, &self.settings.limits, &door)
-            },
-        );
-        let made = taken.and_then(|(compiled, manifest)| {
-            place.compiled = Some(Arc::clone(&compiled));
-            WasmTool::new(name, compiled, manifest, &self.settings, &door)
+            stamps,
+            made,
+        } = file;
+        let is_here = self.settings.folder.as_ref() == Some(&folder);
+        let place = self.places.get_mut(&name);
+        let Some(place) = place.filter(|place| is_here && place.seen == stamps) else {
+            return;
+        };
+        if let Ok((compiled, _)) = &made {
+            place.compiled = Some(Arc::clone(compiled));
+        }
+        // It is read once more, for the settings that are there now.
+        if place.read != stamps {
+            return;
+        }
+        let door = door_of(&mut self.doors, &self.settings, &name);
+        let made = made.and_then(|(compiled, manifest)| {
+            WasmTool::new(&name, compiled, manifest, &self.settings, &door)
         });
         match made {
             Ok(tool) => {
@@ -166,6 +233,14 @@ impl WasmFolder {
                 }
             }
             Err(error) => place.fault = Some(error),
+        }
+    }
+
+    /// Taking up the file of that name ended without telling how.
+    pub fn lost(&mut self, name: &str) {
+        if let Some(place) = self.places.get_mut(name) {
+            let what = "it cannot be taken up: compiling it failed unexpectedly";
+            place.fault = Some(WasmToolError::new(FaultCode::InvalidComponent, what));
         }
     }
 
@@ -186,7 +261,7 @@ impl WasmFolder {
         });
         let of_files = self.places.iter().filter_map(|(name, place)| {
             Some(Fault {
-                tool: Some(name.clone()),
+                tool: Some(saying::line(name)),
                 error: place.fault.clone()?,
                 is_older_offered: place.tool.is_some(),
             })
@@ -202,27 +277,63 @@ fn door_of(doors: &mut HashMap<String, Door>, settings: &WasmToolsSettings, name
     Arc::clone(door.or_insert_with(made))
 }
 
-/// What a tool's files have in them; a component that was compiled is not compiled again.
-fn read(
-    folder: &Path,
-    name: &str,
-    settings: &WasmToolsSettings,
-    compiled: Option<&Arc<Compiled>>,
-    compile: impl FnOnce(&[u8], String) -> Result<Compiled, WasmToolError>,
-) -> Result<(Arc<Compiled>, Manifest), WasmToolError> {
-    ToolName::new(name)
-        .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;
-    let gone = || WasmToolError::new(FaultCode::Unreadable, "it has gone");
-    let path = folder.join(format!("{name}.wasm"));
-    let manifest = match file::read(&path.with_extension("toml"), LONGEST_MANIFEST)? {
-        Some(bytes) => Manifest::parse(&bytes)?,
-        None => Manifest::default(),
-    };
-    let bytes = file::read(&path, settings.limits.max_file_bytes)?.ok_or_else(gone)?;
-    let sha256 = sha256_hex(&bytes);
-    let compiled = match compiled.filter(|compiled| compiled.sha256 == sha256) {
-        Some(compiled) => Arc::clone(compiled),
-        None => Arc::new(compile(&bytes, sha256)?),
-    };
-    Ok((compiled, manifest))
+impl Search {
+    /// Looks. Blocks, as reading a folder does.
+    #[must_use]
+    pub fn run(self) -> Found {
+        let files = match &self.0 {
+            Some(folder) => file::list(folder),
+            None => Ok(BTreeMap::new()),
+        };
+        Found {
+            folder: self.0,
+            files,
+        }
+    }
+}
+
+impl DueFile {
+    /// The tool that it is to be.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads it, compiles it, and asks it what it is. Blocks, and wants to be inside a runtime.
+    #[must_use]
+    pub fn take_up(self) -> TakenUp {
+        let made = self.made();
+        TakenUp {
+            folder: self.folder,
+            name: self.name,
+            stamps: self.stamps,
+            made,
+        }
+    }
+
+    /// What the files have in them; a component that was compiled is not compiled again.
+    fn made(&self) -> Result<(Arc<Compiled>, Manifest), WasmToolError> {
+        ToolName::new(&self.name)
+            .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;
+        let gone = || WasmToolError::new(FaultCode::Unreadable, "it has gone");
+        let path = self.folder.join(format!("{}.wasm", self.name));
+        let manifest = match file::read(&path.with_extension("toml"), LONGEST_MANIFEST)? {
+            Some(bytes) => Manifest::parse(&bytes)?,
+            None => Manifest::default(),
+        };
+        let bytes = file::read(&path, self.limits.max_file_bytes)?.ok_or_else(gone)?;
+        let sha256 = sha256_hex(&bytes);
+        let before = self.compiled.as_ref();
+        let compiled = match before.filter(|compiled| compiled.sha256 == sha256) {
+            Some(compiled) => Arc::clone(compiled),
+            None => Arc::new(Compiled::new(
+                &self.sandbox,
+                &bytes,
+                sha256,
+                &self.limits,
+                &self.door,
+            )?),
+        };
+        Ok((compiled, manifest))
+    }
 }

@@ -1,11 +1,12 @@
 use wasmtime::ResourceLimiter;
 
-/// The most entries of one table: functions that are called by their number.
-const MOST_TABLE_ENTRIES: usize = 200_000;
-/// The most instances, tables and memories: a component may be made of several modules.
-const MOST_INSTANCES: usize = 64;
+/// What a table has for each of its entries, in bytes.
+const TABLE_ENTRY: usize = size_of::<usize>();
+/// The most instances, and tables and memories as well: a component may be made of several modules,
+/// and those of some languages are, of up to twenty.
+const MOST_INSTANCES: usize = 32;
 
-/// Counts the bytes of all memories of one run.
+/// Counts the bytes of all memories and tables of one run.
 #[derive(Debug)]
 pub(crate) struct MemoryLimit {
     most: usize,
@@ -23,9 +24,23 @@ impl MemoryLimit {
         }
     }
 
-    /// Bytes; memories never shrink.
+    /// Bytes; neither memories nor tables ever shrink.
     pub(crate) fn used(&self) -> usize {
         self.used
+    }
+
+    /// Whether something may grow so, in bytes. Past its own maximum it does not, whatever is said
+    /// here.
+    fn grow(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> bool {
+        let used = self.used.saturating_add(desired.saturating_sub(current));
+        if used > self.most {
+            self.has_refused = true;
+            return false;
+        }
+        if maximum.is_none_or(|maximum| desired <= maximum) {
+            self.used = used;
+        }
+        true
     }
 }
 
@@ -36,25 +51,17 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let used = self.used.saturating_add(desired.saturating_sub(current));
-        if used > self.most {
-            self.has_refused = true;
-            return Ok(false);
-        }
-        // Past its own maximum a memory does not grow, whatever is said here.
-        if maximum.is_none_or(|maximum| desired <= maximum) {
-            self.used = used;
-        }
-        Ok(true)
+        Ok(self.grow(current, desired, maximum))
     }
 
     fn table_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
-        _maximum: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(desired <= MOST_TABLE_ENTRIES)
+        let bytes = |entries: usize| entries.saturating_mul(TABLE_ENTRY);
+        Ok(self.grow(bytes(current), bytes(desired), maximum.map(bytes)))
     }
 
     fn instances(&self) -> usize {

@@ -152,7 +152,7 @@ where
     };
     ended.map(|done| (done, usage)).map_err(|error| {
         let said = store.data().stderr.text();
-        tracing::debug!(error = ?error, stderr = ?said, "A sandboxed tool failed");
+        tracing::debug!(error = chain(&error), stderr = ?said, "A sandboxed tool failed");
         fault_of(&error, store.data(), limits)
     })
 }

@@ -1,8 +1,12 @@
+use std::fmt::Write;
+
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Config, Engine};
 
 use crate::bindings::{Tool, ToolPre};
+use crate::footprint;
 use crate::host::Host;
+use crate::saying::{self, Saying};
 use crate::{FaultCode, WasmToolError};
 
 /// The first bytes of WebAssembly, and what follows in a component and in a core module.
@@ -25,6 +29,9 @@ impl Sandbox {
             .async_support(true)
             .consume_fuel(true)
             .epoch_interruption(true)
+            // It would walk every frame at a trap, and copy the names of their functions, which the
+            // component chooses.
+            .wasm_backtrace(false)
             .wasm_component_model(true);
         let engine = Engine::new(&config)?;
         let mut linker = Linker::new(&engine);
@@ -55,6 +62,7 @@ impl Sandbox {
                 return Err(fault(FaultCode::NotWasm, what.to_owned()));
             }
         }
+        footprint::check(bytes)?;
         let component = Component::new(&self.engine, bytes)
             .map_err(|error| fault(FaultCode::InvalidComponent, chain(&error)))?;
         let instance = self
@@ -65,9 +73,15 @@ impl Sandbox {
     }
 }
 
-/// An error with all of its causes, in one line.
+/// An error with all of its causes, in one line that is not [too long](saying::LONGEST).
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
-    let causes: Vec<_> = error.chain().map(ToString::to_string).collect();
-    let text = causes.join(": ");
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut said = Saying::of_at_most(saying::LONGEST);
+    for (place, cause) in error.chain().enumerate() {
+        let separator = if place == 0 { "" } else { ": " };
+        // It refuses what is past its end; nothing further is written then.
+        if write!(said, "{separator}{cause}").is_err() {
+            break;
+        }
+    }
+    said.in_one_line()
 }

@@ -28,7 +28,7 @@ pub struct WasmToolsSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The bytes of all its memories together. Default 64 MiB.
+    /// The bytes of all its memories and tables together. Default 64 MiB.
     pub max_memory_bytes: usize,
     /// How long it may take. The call's own deadline holds as well. Default 10,000 ms.
     pub timeout_ms: u64,

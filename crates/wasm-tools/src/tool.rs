@@ -15,6 +15,7 @@ use crate::manifest::Manifest;
 use crate::permissions::Permissions;
 use crate::run::{Terms, Usage, run};
 use crate::sandbox::Sandbox;
+use crate::saying;
 use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
 
@@ -27,6 +28,9 @@ const LONGEST: [(&str, usize); 3] = [
     ("input-schema", 256 * 1024),
     ("category", 64),
 ];
+
+/// What a failure may say to the model, in bytes.
+const LONGEST_MESSAGE: usize = 16 * 1024;
 
 /// A component that was compiled, and asked what it is.
 pub(crate) struct Compiled {
@@ -158,6 +162,7 @@ impl WasmTool {
         let name = self.definition.name().as_str();
         let arguments = Value::Object(arguments).to_string();
         let context = wit::Context {
+            user_is_vouched: context.vouched_user().is_some(),
             call_id: context.call_id,
             user: context.user,
             channel: context.channel,
@@ -241,7 +246,7 @@ fn failure_of(name: &str, failure: &wit::Failure) -> ToolFailure {
     };
     let message = match failure.message.trim() {
         "" => format!("Tool '{name}' failed"),
-        message => message.to_owned(),
+        message => saying::beginning(message, LONGEST_MESSAGE),
     };
     let failed = ToolFailure::new(code, message);
     match failure.retry_after {

@@ -242,3 +242,44 @@ async fn p_names_sizes_and_manifests_are_checked() {
     let tool = folder.tool("");
     assert!(common::call(&tool, json!({})).await.is_ok());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_module_whose_instances_take_much_without_memory_is_refused() {
+    let module = "(global i32 (i32.const 0))".repeat(140_000);
+    let within = format!("(component (core module {module}))");
+    let at_the_top = Parts {
+        module: &module,
+        ..Parts::default()
+    };
+    let nested = Parts {
+        imports: &within,
+        ..Parts::default()
+    };
+    for parts in [at_the_top, nested] {
+        let (code, what) = fault_of(&parts.build());
+        assert_eq!(code, "invalid_component");
+        assert!(what.contains("take more than 2097152 bytes"), "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_what_is_wrong_is_one_short_line_that_no_terminal_obeys() {
+    for name in [
+        "\\1b]0;title\\07\\n\\c2\\9b2J".to_owned(),
+        "n".repeat(50_000),
+    ] {
+        let imports = format!(
+            "(core module $wants (import \"{name}\" \"f\" (func)))
+            (core instance (instantiate $wants))"
+        );
+        let parts = Parts {
+            imports: &imports,
+            ..Parts::default()
+        };
+        // The text format would not make one that is wrong, so the check of it is left to the sandbox.
+        let (code, what) = fault_of(&parts.build());
+        assert_eq!(code, "invalid_component", "{what}");
+        assert!(!what.contains(char::is_control), "{what:?}");
+        assert!(what.len() < 1200, "{} bytes", what.len());
+    }
+}

@@ -1,5 +1,7 @@
 //! P: what a component can do to the process that runs it, which is nothing.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::time::Duration;
@@ -218,4 +220,122 @@ async fn p_a_trap_ends_its_call_and_the_next_one_begins_anew() {
     let failure = call(&tool, json!({"trp": 1})).await.unwrap_err();
     assert!(failure.message.contains("unreachable"), "{failure}");
     call(&tool, json!({})).await.unwrap();
+}
+
+/// A core module's function that calls itself 5000 times, and has a name of 100 kB.
+fn deep(bottom: &str) -> String {
+    let name = "n".repeat(100_000);
+    format!(
+        "(func ${name} (param i32) (result i32)
+            (if (i32.eq (local.get 0) (i32.const 5000)) (then {bottom}))
+            (i32.add (call ${name} (i32.add (local.get 0) (i32.const 1))) (local.get 0)))
+        (func $deep (result i32) (call ${name} (i32.const 0)))"
+    )
+}
+
+/// The most memory that this process has had, in kB.
+fn peak_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.unwrap().trim().trim_end_matches(" kB");
+    peak.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_the_names_of_functions_cost_nothing_where_a_call_fails() {
+    let folder = Folder::new();
+    let overflows = deep("");
+    let overflow = Parts {
+        module: &overflows.replace("i32.const 5000", "i32.const -1"),
+        call: "(call $deep)",
+        ..Parts::default()
+    };
+    folder.put("deep.wasm", overflow.build());
+    let (limit, failure) = limit_of(&folder.tool("")).await;
+    assert_eq!(limit, "stack", "{failure}");
+
+    let folder = Folder::new();
+    let module = deep("(call $drop (i32.const 12345))");
+    let module = format!("(import \"host\" \"drop\" (func $drop (param i32))) {module}");
+    let bad_handle = Parts {
+        imports: "(import \"wasi:io/error@0.2.0\" (instance $errors
+                (export \"error\" (type (sub resource)))))
+            (alias export $errors \"error\" (type $error))
+            (core func $drop (canon resource.drop $error))
+            (core instance $host (export \"drop\" (func $drop)))",
+        with: "(with \"host\" (instance $host))",
+        module: &module,
+        call: "(call $deep)",
+        ..Parts::default()
+    };
+    folder.put("deep.wasm", bad_handle.build());
+    let (_, failure) = limit_of(&folder.tool("")).await;
+    let message = failure.message;
+    assert!(
+        message.starts_with("Tool 'deep' failed: "),
+        "{message:.200}"
+    );
+    assert!(message.contains("12345"), "{message:.200}");
+    assert!(message.len() < 1200, "{} bytes", message.len());
+    assert!(peak_kb() < 400_000, "{} kB", peak_kb());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_tables_count_as_memory() {
+    let folder = Folder::new();
+    let table = Parts {
+        module: "(table $t 1000 funcref)",
+        ..Parts::default()
+    };
+    folder.put("table.wasm", table.build());
+    let output = call(&folder.tool(""), json!({})).await.unwrap();
+    assert_eq!(output.metadata["memory_bytes"], 131_072 + 8000);
+
+    let folder = Folder::new();
+    let grow = Parts {
+        call: "(loop $again
+            (br_if $again (i32.ne (table.grow $t (ref.null func) (i32.const 1000)) (i32.const -1))))
+            unreachable",
+        ..table
+    };
+    folder.put("grow.wasm", grow.build());
+    let tool = folder.tool("[limits]\nmax_memory_bytes = 1048576");
+    assert_eq!(limit_of(&tool).await.0, "memory");
+
+    let folder = Folder::new();
+    let large = Parts {
+        module: "(table $t 9000000 funcref)",
+        ..Parts::default()
+    };
+    folder.put("large.wasm", large.build());
+    let fault = folder.fault("");
+    assert_eq!(fault.error.code.as_str(), "describe_failed");
+    assert!(fault.error.what.contains("bytes of memory"), "{fault:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_component_is_not_made_of_any_number_of_instances() {
+    let folder = Folder::new();
+    let instances = "(core instance (instantiate $empty))".repeat(32);
+    let many = Parts {
+        imports: &format!("(core module $empty) {instances}"),
+        ..Parts::default()
+    };
+    folder.put("many.wasm", many.build());
+    let fault = folder.fault("");
+    assert_eq!(fault.error.code.as_str(), "describe_failed");
+    assert!(fault.error.what.contains("instance count"), "{fault:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_failure_does_not_say_any_amount() {
+    let folder = Folder::new();
+    let fails =
+        "(i32.store8 (i32.const 64) (i32.const 1)) (i32.store8 (i32.const 68) (i32.const 5))
+        (memory.fill (i32.const 4096) (i32.const 120) (i32.const 20000))
+        (i32.store (i32.const 72) (i32.const 4096)) (i32.store (i32.const 76) (i32.const 20000))
+        (i32.const 64)";
+    folder.put("fails.wasm", component(fails));
+    let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
+    assert_eq!(failure.message, format!("{}...", "x".repeat(16_384)));
 }

@@ -16,7 +16,7 @@ use axum::response::Redirect;
 use axum::routing::{any, get};
 use common::{Folder, call, call_as, look, look_again};
 use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure};
-use pillion_wasm_tools::WasmTool;
+use pillion_wasm_tools::{DueFile, WasmFolder, WasmTool};
 use serde_json::{Value, json};
 
 fn probe() -> Option<PathBuf> {
@@ -97,15 +97,25 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
 async fn p_a_call_knows_its_caller_and_nothing_of_the_call_before() {
     let Some(folder) = folder() else { return };
     let tool = folder.tool("");
-    let context = CallContext {
+    let context = |user: Option<&str>, is_user_vouched| CallContext {
         call_id: "c1".to_owned(),
+        user: user.map(str::to_owned),
+        is_user_vouched,
         channel: Some("general".to_owned()),
-        ..CallContext::for_user("alice")
+        ..CallContext::default()
     };
-    let said = call_as(&tool, json!({"do": "context"}), context)
-        .await
-        .unwrap();
-    assert_eq!(said.result, json!(["c1", "alice", "general"]));
+    for (user, is_vouched, expected) in [
+        (
+            Some("alice"),
+            false,
+            json!(["c1", "alice", false, "general"]),
+        ),
+        (Some("alice"), true, json!(["c1", "alice", true, "general"])),
+        (None, true, json!(["c1", null, false, "general"])),
+    ] {
+        let said = call_as(&tool, json!({"do": "context"}), context(user, is_vouched));
+        assert_eq!(said.await.unwrap().result, expected);
+    }
     for _ in 0..3 {
         assert_eq!(does(&tool, json!({"do": "count"})).await, 1);
     }
@@ -441,4 +451,45 @@ async fn p_what_is_put_there_replaced_or_removed_counts() {
     std::fs::remove_file(&path).unwrap();
     look(&mut opened);
     assert!(opened.tools().is_empty() && opened.faults().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_what_is_withdrawn_or_removed_goes_while_something_is_taken_up() {
+    use common::text::{ECHO, component};
+    let take_up = |file: DueFile| tokio::task::block_in_place(|| file.take_up());
+    let asks = "[permissions]\nenvironment = [\"PATH\"]";
+    let granted = "[grants.asks]\nenvironment = [\"PATH\"]";
+    let folder = Folder::new();
+    folder
+        .put("asks.wasm", component(ECHO))
+        .put("asks.toml", asks)
+        .put("late.wasm", component(ECHO));
+    let mut opened = WasmFolder::new(folder.settings(granted)).unwrap();
+    opened.found(opened.search().run());
+    let first = opened.next_file().unwrap();
+    assert_eq!(first.name(), "asks");
+    opened.taken_up(take_up(first));
+    assert_eq!(opened.tools().len(), 1);
+
+    // The other one takes its time.
+    let late = opened.next_file().unwrap();
+    assert!(opened.next_file().is_none());
+    assert!(opened.reconfigure(folder.settings("")));
+    assert!(opened.tools().is_empty(), "the grant is withdrawn");
+    std::fs::remove_file(folder.path().join("late.wasm")).unwrap();
+    opened.found(opened.search().run());
+    opened.taken_up(take_up(late));
+    assert!(opened.tools().is_empty(), "{:?}", opened.tools());
+
+    // Nor is there a tool with a grant that went after its file was read.
+    assert!(opened.reconfigure(folder.settings(granted)));
+    opened.found(opened.search().run());
+    let again = opened.next_file().unwrap();
+    let again = take_up(again);
+    assert!(opened.reconfigure(folder.settings("")));
+    opened.taken_up(again);
+    assert!(opened.tools().is_empty(), "{:?}", opened.tools());
+    look(&mut opened);
+    let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();
+    assert_eq!(fault.error.code.as_str(), "not_granted");
 }

@@ -68,8 +68,9 @@ impl Config {
         let documents = DeclaredTools::documents_named(&table);
         let tokens = table.get("tcp").and_then(|tcp| tcp.get("tokens_file"));
         let named = documents.into_iter().chain(tokens);
+        let named = named.filter_map(|path| Some(path.as_str()?.into()));
         named
-            .filter_map(|path| Some(path.as_str()?.into()))
+            .chain(file.and_then(|file| ModelsFile::named(&table, file)))
             .collect()
     }
 

@@ -28,15 +28,18 @@ impl ModelsFile {
         None
     }
 
-    /// Takes the key out of the configuration, and puts what the file has into its place. A path
-    /// that is not absolute begins where the configuration's own file is.
+    /// Where it is by a configuration that need not be a good one.
+    pub(super) fn named(config: &Table, file: &Path) -> Option<PathBuf> {
+        let path = config.get(KEY)?.as_str().filter(|path| !path.is_empty())?;
+        Some(beside(file, path))
+    }
+
+    /// Takes the key out of the configuration, and puts what the file has into its place.
     pub(super) fn take(config: &mut Table, blame: &Blame<'_>) -> Result<Option<Self>, ConfigError> {
         let wrong = |key: &str, message| blame.on(KeyPath::from_names([key]), message);
-        let beside = Path::new(blame.source.name).parent();
-        let beside = beside.unwrap_or_else(|| Path::new(""));
         let path = match config.remove(KEY) {
             None => return Ok(None),
-            Some(Value::String(path)) if !path.is_empty() => beside.join(path),
+            Some(Value::String(path)) if !path.is_empty() => beside(blame.source.name, &path),
             Some(_) => return Err(wrong(KEY, "expected the path of a file")),
         };
         let text = std::fs::read_to_string(&path).map_err(|source| ConfigError::Read {
@@ -102,6 +105,12 @@ impl ModelsFile {
     fn wrong(&self, key: &str, message: &str) -> ConfigError {
         self.error(KeyPath::from_names([key]), message.to_owned())
     }
+}
+
+/// A path that is not absolute begins where the configuration's own file is.
+fn beside(configuration: impl AsRef<Path>, path: impl AsRef<Path>) -> PathBuf {
+    let folder = configuration.as_ref().parent();
+    folder.unwrap_or_else(|| Path::new("")).join(path)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use pillion_tabletop::TabletopOptions;
-use serde::Deserialize;
+use pillion_tabletop::{MOST_CHARACTERS, TabletopOptions};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
 use super::{FeaturesSection, millis};
 
 /// `[tabletop]`: the pack for game masters (requirements D8 to D11).
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TabletopSection {
     /// Whether the pack is offered. `PILLION__TABLETOP__ENABLED`. Default false.
@@ -24,9 +24,20 @@ pub struct TabletopSection {
     pub max_messages: NonZeroU32,
     /// The scenes that there may be; no other begins. `PILLION__TABLETOP__MAX_SCENES`. Default 500.
     pub max_scenes: NonZeroU32,
-    /// The characters that there may be; no other comes. `PILLION__TABLETOP__MAX_CHARACTERS`. Default
-    /// 500.
+    /// The characters that there may be, 1,000 at most; no other comes.
+    /// `PILLION__TABLETOP__MAX_CHARACTERS`. Default 500.
+    #[serde(deserialize_with = "characters")]
     pub max_characters: NonZeroU32,
+}
+
+fn characters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::Error> {
+    let number = NonZeroU32::deserialize(deserializer)?;
+    if number.get() <= MOST_CHARACTERS {
+        return Ok(number);
+    }
+    let found = Unexpected::Unsigned(number.get().into());
+    let expected = format!("a number from 1 to {MOST_CHARACTERS}");
+    Err(D::Error::invalid_value(found, &expected.as_str()))
 }
 
 impl Default for TabletopSection {
@@ -53,5 +64,22 @@ impl TabletopSection {
             max_scenes: self.max_scenes.get(),
             max_characters: self.max_characters.get(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[test]
+    fn d10_there_are_no_more_characters_than_a_list_has() {
+        let load = |number: u32| {
+            let text = format!("[tabletop]\nmax_characters = {number}");
+            Config::parse(&text, "pillion.toml")
+        };
+        assert_eq!(load(1000).unwrap().tabletop.max_characters.get(), 1000);
+        let error = load(1001).unwrap_err().to_string();
+        assert!(error.contains("tabletop.max_characters"), "{error}");
+        assert!(error.contains("a number from 1 to 1000"), "{error}");
     }
 }

@@ -31,6 +31,8 @@ pub struct Parts<'a> {
     pub module: &'a str,
     /// What else the component imports.
     pub imports: &'a str,
+    /// What the core module is instantiated with, for imports in `module`.
+    pub with: &'a str,
     /// The export that is `call`'s.
     pub call_name: &'a str,
     /// The first size of the memory, in pages of 64 KiB.
@@ -47,6 +49,7 @@ impl Default for Parts<'_> {
             own: "",
             module: "",
             imports: "",
+            with: "",
             call_name: "call",
             pages: 2,
         }
@@ -97,6 +100,7 @@ impl Parts<'_> {
             call,
             module,
             imports,
+            with,
             call_name,
             pages,
             ..
@@ -111,7 +115,7 @@ impl Parts<'_> {
       (field "description" string) (field "input-schema" string) (field "category" $os)
       (field "requires-confirmation" bool) (field "effects" $effects)))
     (export "definition" (type (eq $d)))
-    (type $c (record (field "call-id" string) (field "user" $os) (field "channel" $os)))
+    (type $c (record (field "call-id" string) (field "user" $os) (field "user-is-vouched" bool) (field "channel" $os)))
     (export "context" (type (eq $c)))
     (type $o (variant (case "text" string) (case "json" string)))
     (export "output" (type (eq $o)))
@@ -127,6 +131,7 @@ impl Parts<'_> {
   (alias export $types "output" (type $output))
   (alias export $types "failure" (type $failure))
   (core module $m
+    {module}
     (memory (export "memory") {pages})
     (global $next (mut i32) (i32.const 65536))
     (func (export "realloc") (param i32 i32 i32 i32) (result i32)
@@ -138,12 +143,11 @@ impl Parts<'_> {
     (data (i32.const {DESCRIPTION}) "{description}")
     (data (i32.const {SCHEMA}) "{schema}")
     (data (i32.const {OWN}) "{own}")
-    {module}
     (func (export "describe") (result i32) {describe})
     (func (export "call")
-      (param $arguments i32) (param $length i32) (param i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+      (param $arguments i32) (param $length i32) (param i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
       {call}))
-  (core instance $i (instantiate $m))
+  (core instance $i (instantiate $m {with}))
   (func $describe (result $definition)
     (canon lift (core func $i "describe") (memory (core memory $i "memory"))))
   (func $call (param "arguments" string) (param "context" $context) (result (result $output (error $failure)))

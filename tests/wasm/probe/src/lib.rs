@@ -33,7 +33,12 @@ impl Guest for Probe {
         let arguments: Value = serde_json::from_str(&arguments).unwrap_or_default();
         let text = |key: &str| arguments[key].as_str().unwrap_or_default().to_owned();
         let done = match text("do").as_str() {
-            "context" => Ok(json!([context.call_id, context.user, context.channel])),
+            "context" => Ok(json!([
+                context.call_id,
+                context.user,
+                context.user_is_vouched,
+                context.channel
+            ])),
             "count" => Ok(json!(CALLS.fetch_add(1, Ordering::Relaxed) + 1)),
             "environment" => Ok(std::env::vars()
                 .map(|(name, value)| json!([name, value]))

@@ -108,11 +108,12 @@ fn n2_features_are_off_by_default_and_the_environment_wins_over_the_file() {
 fn files_that_a_bad_configuration_names_are_known_all_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.toml");
-    let text = "[tcp]\ntokens_file = \"tokens\"\nlisten = 7\n\
+    let text = "models_file = \"models.toml\"\n[tcp]\ntokens_file = \"tokens\"\nlisten = 7\n\
         [[openapi]]\ndocument = \"a.yaml\"\n[[openapi]]\ndocument = 7\n";
     std::fs::write(&file, text).unwrap();
     let named = Config::files_named(Some(&file), []);
-    assert_eq!(named, ["a.yaml", "tokens"].map(std::path::PathBuf::from));
+    let models = directory.path().join("models.toml");
+    assert_eq!(named, ["a.yaml".into(), "tokens".into(), models]);
     std::fs::write(&file, "[tcp").unwrap();
     assert!(Config::files_named(Some(&file), []).is_empty());
 }
