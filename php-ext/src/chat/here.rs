@@ -13,7 +13,7 @@ use pillion_core::tool::{CallContext, ToolCall, ToolDefinition, ToolFailure, Too
 use serde_json::{Value, json};
 
 use super::keys::{self, KeyJob};
-use super::runner::{CallsJob, ExtendedRunner, PhpRunner};
+use super::runner::{Batch, CallsJob, ExtendedRunner, PhpRunner};
 use super::{Done, ModelSettings, Settings, Step};
 use crate::classes::tool_registry::{Clients, registry_of};
 use crate::classes::tool_result::result_of;
@@ -26,7 +26,7 @@ use crate::runtime::Bound;
 use crate::settings::LogLevel;
 use crate::switchboard::Work;
 use crate::wait::{Event, JobSender, Waiting};
-use crate::zend::{Failure, Object, entries, list_of, must_stop, type_name};
+use crate::zend::{Failure, Object, entries, list_of, must_stop, string_of, type_name, with_entry};
 
 /// What a chat asks of the PHP thread.
 pub(super) enum Errand {
@@ -274,7 +274,7 @@ impl Here {
                 }
                 Event::Job(Errand::Key(job)) => job.serve(|()| keys::ask(&company.key))?,
                 Event::Job(Errand::Calls(job)) => {
-                    job.serve(|calls| run(executor, calls, &company.context))?;
+                    job.serve(|batch| run(executor, batch, &company.context))?;
                 }
                 Event::Job(Errand::Work(work)) => {
                     execution::serve(attendants, &self.begun, work, |place, errand| {
@@ -365,17 +365,26 @@ impl Here {
     }
 }
 
-/// Runs calls by the method that the application has written.
+/// Runs calls by the method that the application has written. Of what the context approves of it
+/// gets what is for these calls.
 fn run(
     executor: Object<'_>,
-    calls: &[ToolCall],
+    batch: &Batch,
     context: &Zval,
 ) -> Result<Result<Vec<ToolResult>, ToolFailure>, Failure> {
     let context = match context.is_null() {
         true => list_of([]),
+        false
+            if context
+                .array()
+                .is_some_and(|it| it.get("approved").is_some()) =>
+        {
+            let approved = batch.approved.iter().map(string_of);
+            with_entry(context, "approved", list_of(approved))
+        }
         false => context.shallow_clone(),
     };
-    let calls = calls.iter().map(tool_call::new_call);
+    let calls = batch.calls.iter().map(tool_call::new_call);
     let calls = list_of(calls.collect::<Result<Vec<_>, _>>()?);
     let ran = executor.call("executeParallel", [calls, context]);
     let results = ran.and_then(|ran| {

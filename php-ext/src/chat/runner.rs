@@ -46,27 +46,44 @@ impl ToolRunner for PhpRunner {
 }
 
 /// The question for the results of calls.
-pub(super) type CallsJob = Job<Vec<ToolCall>, Result<Vec<ToolResult>, ToolFailure>>;
+pub(super) type CallsJob = Job<Batch, Result<Vec<ToolResult>, ToolFailure>>;
+
+/// Calls that run together.
+pub(super) struct Batch {
+    pub(super) calls: Vec<ToolCall>,
+    /// The approvals that some of them have waited for.
+    pub(super) approved: HashSet<String>,
+}
+
+/// A call, the approvals that are for it, and where its result goes.
+type Queued = (ToolCall, HashSet<String>, oneshot::Sender<ToolResult>);
 
 /// An executor whose class the application has extended: its `executeParallel()` runs the calls.
 pub(super) struct ExtendedRunner {
     pub(super) executor: Executor,
     /// Calls that run side by side go to PHP together.
-    pub(super) queue: Mutex<Vec<(ToolCall, oneshot::Sender<ToolResult>)>>,
+    pub(super) queue: Mutex<Vec<Queued>>,
 }
 
 impl ExtendedRunner {
-    fn queue(&self) -> std::sync::MutexGuard<'_, Vec<(ToolCall, oneshot::Sender<ToolResult>)>> {
+    fn queue(&self) -> std::sync::MutexGuard<'_, Vec<Queued>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn run_queued(&self) {
-        let (calls, answers): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *self.queue()).into_iter().unzip();
+        let (mut calls, mut answers, mut approved) = (Vec::new(), Vec::new(), HashSet::new());
+        for (call, approvals, answer) in std::mem::take(&mut *self.queue()) {
+            calls.push(call);
+            approved.extend(approvals);
+            answers.push(answer);
+        }
         let Some(php) = php().filter(|_| !calls.is_empty()) else {
             return;
         };
-        let (job, done) = Job::new(calls.clone());
+        let (job, done) = Job::new(Batch {
+            calls: calls.clone(),
+            approved,
+        });
         php(Errand::Calls(job));
         let results = match done.await {
             Ok(Ok(results)) => of_calls(&calls, results),
@@ -112,7 +129,7 @@ impl ToolRunner for ExtendedRunner {
         self.executor.max_concurrent()
     }
 
-    async fn run(&self, call: ToolCall, _context: &CallContext) -> ToolResult {
+    async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let (answer, result) = oneshot::channel();
         let cancelled = ToolResult::failure(
             &call.id,
@@ -120,7 +137,7 @@ impl ToolRunner for ExtendedRunner {
             ErrorCode::Cancelled,
             "The call was cancelled",
         );
-        self.queue().push((call, answer));
+        self.queue().push((call, context.approved.clone(), answer));
         // Those that begin beside it are there then, too.
         yield_now().await;
         self.run_queued().await;

@@ -194,6 +194,9 @@ final class ChatTest extends TestCase
         $stream = $chat->stream(state: $waiting->state, context: $context);
         self::assertSame('The tools say: HI; 42; a is gone', $stream->getReturn()->text);
         self::assertSame([['delete'], $context], $executor->batches[1]);
+        // The yes was for that call: the same one again is asked about again.
+        $waiting = $chat->send('delete {"text": "a"}', context: $context);
+        self::assertSame(['awaiting_approval', []], [$waiting->status, $executor->batches[2][1]['approved']]);
 
         $executor->instead = fn () => array_reverse([new ToolResult($executor->ids[0], 'shout', 'one'), new ToolResult($executor->ids[1], 'shout', 'two'), new ToolResult('nobody', 'shout', 'three')]);
         self::assertSame('The tools say: one; two', $chat->send("shout {\"text\": \"1\"}\nshout {\"text\": \"2\"}")->text);
