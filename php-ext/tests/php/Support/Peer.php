@@ -25,10 +25,15 @@ final class Peer
     /** Starts a server; on the port where it was before when one is named. */
     public function __construct(private readonly string $name, private ?int $port = null)
     {
-        $this->start();
-        for ($tries = 0; $this->startedUrl() === null && $tries < 12_000 && $this->isRunning(); $tries++) {
-            usleep(10_000);
-        }
+        $attempts = 3;
+        do {
+            // One that was free a moment ago may be another process' by now.
+            $this->port = $port;
+            $this->start();
+            for ($tries = 0; $this->startedUrl() === null && $tries < 12_000 && $this->isRunning(); $tries++) {
+                usleep(10_000);
+            }
+        } while ($this->startedUrl() === null && --$attempts > 0);
         if ($this->startedUrl() === null) {
             throw new \RuntimeException("The MCP server '$name' did not start");
         }
