@@ -133,7 +133,7 @@ impl Executor {
         config: ExecutorConfig,
         hooks: ExecutorHooks,
     ) -> Self {
-        let queue = FairQueue::new(config.max_concurrent.get(), config.max_queued);
+        let queue = FairQueue::new(config.bounds());
         let limiter = RateLimiter::new(config.rate_limits.clone());
         Self::of(Shared {
             registry,
@@ -206,7 +206,7 @@ impl Executor {
             limiter,
             ..
         } = &*self.shared;
-        queue.set_bounds(config.max_concurrent.get(), config.max_queued);
+        queue.set_bounds(config.bounds());
         let limiter = limiter.with_limits(config.rate_limits.clone());
         Self::of(Shared {
             registry: Arc::clone(registry),

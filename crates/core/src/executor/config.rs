@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use super::fair_queue::Bounds;
 use super::{ApprovalRules, CacheConfig};
 
 /// How an [`Executor`](super::Executor) runs its calls.
@@ -21,6 +22,10 @@ pub struct ExecutorConfig {
     pub tool_timeouts: HashMap<String, Duration>,
     /// How many tools run at once (C1). Default 5.
     pub max_concurrent: NonZeroUsize,
+    /// Fewer at once of single tools, by name: with 1 the calls of a tool run one after the
+    /// other, those of one user in the order in which they came. Tools that make calls are
+    /// not held to it.
+    pub tool_concurrency: HashMap<String, NonZeroUsize>,
     /// How long a call waits for one of those places before it ends as `unavailable`, at most
     /// `timeout`. Default 30 s.
     pub queue_timeout: Duration,
@@ -49,6 +54,7 @@ impl Default for ExecutorConfig {
             timeout: Duration::from_secs(30),
             tool_timeouts: HashMap::new(),
             max_concurrent: NonZeroUsize::new(5).unwrap_or(NonZeroUsize::MIN),
+            tool_concurrency: HashMap::new(),
             queue_timeout: Duration::from_secs(30),
             max_queued: 1_000,
             max_output_bytes: 16 * 1024 * 1024,
@@ -67,6 +73,14 @@ impl ExecutorConfig {
             .get(tool)
             .copied()
             .unwrap_or(self.timeout)
+    }
+
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            places: self.max_concurrent.get(),
+            tool_places: self.tool_concurrency.clone(),
+            most_waiting: self.max_queued,
+        }
     }
 
     pub(super) fn max_result_bytes_of(&self, tool: &str) -> Option<usize> {

@@ -1,9 +1,11 @@
-//! Who runs next (C1): so many calls at once, and of those that wait one of each user in turn.
+//! Who runs next (C1): so many calls at once, of some tools fewer, and of those that wait one of
+//! each user in turn.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use tokio::time::Instant;
 
 use super::run::seconds_text;
 use crate::registry::RegisteredTool;
-use crate::tool::{ErrorCode, ToolFailure};
+use crate::tool::{ErrorCode, ToolFailure, ToolName};
 
 /// When to come back to a full queue: nobody knows, and soon is likely.
 const COME_BACK: Duration = Duration::from_secs(1);
@@ -27,9 +29,10 @@ pub(super) struct FairQueue {
 
 #[derive(Debug)]
 struct State {
-    places: usize,
-    most_waiting: usize,
+    bounds: Bounds,
     running: usize,
+    /// How many run of each tool that has places of its own; none of them is 0.
+    running_of: HashMap<ToolName, usize>,
     waiting: usize,
     /// Who waits, by user, first come first served; no line is empty.
     lines: HashMap<String, VecDeque<Waiter>>,
@@ -38,9 +41,19 @@ struct State {
     next_ticket: u64,
 }
 
+/// How many calls may run and wait.
+#[derive(Debug, Clone)]
+pub(super) struct Bounds {
+    pub(super) places: usize,
+    /// Of single tools, by name; others may have all places.
+    pub(super) tool_places: HashMap<String, NonZeroUsize>,
+    pub(super) most_waiting: usize,
+}
+
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
+    tool: ToolName,
     answer: oneshot::Sender<Result<Place, Full>>,
 }
 
@@ -48,6 +61,8 @@ struct Waiter {
 #[derive(Debug)]
 pub(super) struct Place {
     queue: Arc<FairQueue>,
+    /// Whose place it is, where the tool has places of its own.
+    counted: Option<ToolName>,
 }
 
 /// There is no place to wait, either.
@@ -72,11 +87,11 @@ pub struct Load {
 }
 
 impl FairQueue {
-    pub(super) fn new(places: usize, most_waiting: usize) -> Arc<Self> {
+    pub(super) fn new(bounds: Bounds) -> Arc<Self> {
         let state = State {
-            places,
-            most_waiting,
+            bounds,
             running: 0,
+            running_of: HashMap::new(),
             waiting: 0,
             lines: HashMap::new(),
             turns: VecDeque::new(),
@@ -88,10 +103,9 @@ impl FairQueue {
     }
 
     /// Other bounds; what runs or waits goes on.
-    pub(super) fn set_bounds(self: &Arc<Self>, places: usize, most_waiting: usize) {
+    pub(super) fn set_bounds(self: &Arc<Self>, bounds: Bounds) {
         let mut state = self.state.lock();
-        state.places = places;
-        state.most_waiting = most_waiting;
+        state.bounds = bounds;
         let next = state.next();
         drop(state);
         self.call(next);
@@ -113,7 +127,7 @@ impl FairQueue {
         patience: Duration,
         deadline: Instant,
     ) -> Result<Place, ToolFailure> {
-        let mut waiting = match self.enter(user.unwrap_or_default()) {
+        let mut waiting = match self.enter(tool.name(), user.unwrap_or_default()) {
             Ok(Ok(place)) => return Ok(place),
             Ok(Err(waiting)) => waiting,
             Err(Full) => return Err(full()),
@@ -135,14 +149,19 @@ impl FairQueue {
     }
 
     /// A place, or else one in the line.
-    fn enter(self: &Arc<Self>, user: &str) -> Result<Result<Place, Waiting>, Full> {
+    fn enter(
+        self: &Arc<Self>,
+        tool: &ToolName,
+        user: &str,
+    ) -> Result<Result<Place, Waiting>, Full> {
         let mut state = self.state.lock();
-        if state.running < state.places && state.waiting == 0 {
-            state.running += 1;
+        // Where there is a place, none of those who wait may have it: they were called.
+        if state.may_run(tool) {
+            let counted = state.count(tool);
             let queue = Arc::clone(self);
-            return Ok(Ok(Place { queue }));
+            return Ok(Ok(Place { queue, counted }));
         }
-        let sent_away = if state.waiting < state.most_waiting {
+        let sent_away = if state.waiting < state.bounds.most_waiting {
             None
         } else {
             Some(state.make_room(user)?)
@@ -153,6 +172,7 @@ impl FairQueue {
         state.waiting += 1;
         let waiter = Waiter {
             ticket,
+            tool: tool.clone(),
             answer: sender,
         };
         if let Some(line) = state.lines.get_mut(user) {
@@ -175,34 +195,63 @@ impl FairQueue {
     }
 
     /// Tells those who were picked.
-    fn call(self: &Arc<Self>, next: Vec<Waiter>) {
-        for waiter in next {
+    fn call(self: &Arc<Self>, next: Vec<(Waiter, Option<ToolName>)>) {
+        for (waiter, counted) in next {
             let queue = Arc::clone(self);
             // Where nobody waits any more the place comes back, dropped, and is free again.
-            drop(waiter.answer.send(Ok(Place { queue })));
+            drop(waiter.answer.send(Ok(Place { queue, counted })));
         }
     }
 }
 
 impl State {
-    /// Takes those out of the lines for whom there are places now.
-    fn next(&mut self) -> Vec<Waiter> {
+    /// Whether there is a place for a call of this tool.
+    fn may_run(&self, tool: &ToolName) -> bool {
+        let own = self.bounds.tool_places.get(tool.as_str());
+        let running = || self.running_of.get(tool).copied().unwrap_or_default();
+        self.running < self.bounds.places && own.is_none_or(|own| running() < own.get())
+    }
+
+    /// One more runs. Its tool, if that has places of its own.
+    fn count(&mut self, tool: &ToolName) -> Option<ToolName> {
+        self.running += 1;
+        let is_counted = self.bounds.tool_places.contains_key(tool.as_str());
+        let counted = is_counted.then(|| tool.clone())?;
+        *self.running_of.entry(counted.clone()).or_default() += 1;
+        Some(counted)
+    }
+
+    /// Takes those out of the lines for whom there are places now, with what [`count`](Self::count)
+    /// says of each.
+    fn next(&mut self) -> Vec<(Waiter, Option<ToolName>)> {
         let mut next = Vec::new();
-        while self.running < self.places
+        // How many users in a row had nothing that may run.
+        let mut passed = 0;
+        while self.running < self.bounds.places
+            && passed < self.turns.len()
             && let Some(user) = self.turns.pop_front()
         {
+            let line = self.lines.get(&user);
+            let place = line.and_then(|line| line.iter().position(|one| self.may_run(&one.tool)));
             let Some(line) = self.lines.get_mut(&user) else {
                 continue;
             };
-            if let Some(waiter) = line.pop_front() {
-                self.waiting -= 1;
-                self.running += 1;
-                next.push(waiter);
-            }
-            if line.is_empty() {
-                self.lines.remove(&user);
-            } else {
-                self.turns.push_back(user);
+            match place.and_then(|place| line.remove(place)) {
+                Some(waiter) => {
+                    passed = 0;
+                    if line.is_empty() {
+                        self.lines.remove(&user);
+                    } else {
+                        self.turns.push_back(user);
+                    }
+                    self.waiting -= 1;
+                    let counted = self.count(&waiter.tool);
+                    next.push((waiter, counted));
+                }
+                None => {
+                    passed += 1;
+                    self.turns.push_back(user);
+                }
             }
         }
         next
@@ -240,6 +289,14 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         state.running -= 1;
+        if let Some(tool) = &self.counted
+            && let Some(running) = state.running_of.get_mut(tool)
+        {
+            *running -= 1;
+            if *running == 0 {
+                state.running_of.remove(tool);
+            }
+        }
         let next = state.next();
         drop(state);
         self.queue.call(next);

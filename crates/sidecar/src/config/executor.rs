@@ -61,6 +61,9 @@ pub struct ToolSection {
     /// `web_search`, for which `MCP_SEARCH_TIMEOUT` does (N1).
     #[serde(rename = "timeout_ms", deserialize_with = "millis::optional")]
     pub timeout: Option<Duration>,
+    /// How many calls of this tool run at once: with 1 they run one after the other, those of
+    /// one user in the order in which they came. `PILLION__TOOLS__NAME__MAX_CONCURRENT`. Default `executor.max_concurrent`.
+    pub max_concurrent: Option<NonZeroUsize>,
     /// This tool's rate limit, in place of `executor.rate_limit`.
     /// `PILLION__TOOLS__NAME__RATE_LIMIT__PER_MINUTE` and so on. Default none.
     pub rate_limit: Option<RateLimitSection>,
@@ -131,6 +134,9 @@ impl ExecutorSection {
         for (name, tool) in tools {
             if let Some(timeout) = tool.timeout {
                 config.tool_timeouts.insert(name.clone(), timeout);
+            }
+            if let Some(places) = tool.max_concurrent {
+                config.tool_concurrency.insert(name.clone(), places);
             }
             if let Some(limit) = tool.rate_limit {
                 config.rate_limits.tools.insert(name.clone(), limit.into());

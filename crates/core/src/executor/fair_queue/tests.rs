@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,4 +140,95 @@ async fn another_configuration_has_the_same_queue() {
     assert_eq!(*order.lock(), ["a", "b"]);
     assert_eq!(wider.load().running, 2);
     assert!(first.await.unwrap().success && second.await.unwrap().success);
+}
+
+/// Tools `press` and `read` that take 100 ms each, of which one `press` may run at once.
+fn one_press_at_a_time(places: usize, max_queued: usize) -> (Executor, Arc<Mutex<Vec<String>>>) {
+    let began = Arc::new(Mutex::new(Vec::new()));
+    let registry = ToolRegistry::new();
+    for name in ["press", "read"] {
+        let definition = ToolDefinition::builder(name, "Works").build().unwrap();
+        let began = Arc::clone(&began);
+        let tool = FnTool::new(definition, move |_, context: CallContext| {
+            began.lock().push(format!("{name} {}", context.call_id));
+            async {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                Ok(ToolOutput::text("done"))
+            }
+        });
+        registry.register(Arc::new(tool)).unwrap();
+    }
+    let one = HashMap::from([("press".to_owned(), NonZeroUsize::MIN)]);
+    let config = ExecutorConfig {
+        tool_concurrency: one,
+        ..config(places, max_queued)
+    };
+    (Executor::new(Arc::new(registry), config), began)
+}
+
+fn calls(names: &[&str]) -> Vec<ToolCall> {
+    let calls = names.iter().enumerate();
+    let calls = calls.map(|(place, name)| ToolCall::new(place.to_string(), *name, json!({})));
+    calls.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_calls_of_a_tool_with_one_place_run_in_order_and_hold_up_no_other() {
+    let (executor, began) = one_press_at_a_time(5, 10);
+    let start = tokio::time::Instant::now();
+    let calls = calls(&["press", "press", "press", "read", "read"]);
+    let results = executor
+        .execute_parallel(calls, &CallContext::for_user("ada"))
+        .await;
+    assert!(results.iter().all(|result| result.success));
+    let expected = ["press 0", "read 3", "read 4", "press 1", "press 2"];
+    assert_eq!(*began.lock(), expected);
+    assert_eq!(start.elapsed().as_millis(), 300);
+    assert_eq!(executor.load(), Load::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_a_full_line_before_a_tool_with_one_place_leaves_the_others_free() {
+    let (executor, began) = one_press_at_a_time(5, 2);
+    let pressing = {
+        let executor = executor.clone();
+        let calls = calls(&["press", "press", "press", "press"]);
+        let press = async move {
+            let context = CallContext::for_user("ada");
+            executor.execute_parallel(calls, &context).await
+        };
+        tokio::spawn(press)
+    };
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let queued = Load {
+        running: 1,
+        queued: 2,
+    };
+    assert_eq!(executor.load(), queued);
+    let read = calls(&["read"]).remove(0);
+    let bob = CallContext::for_user("bob");
+    assert!(executor.execute_one(read, &bob).await.success);
+    let ends = pressing.await.unwrap();
+    let codes: Vec<_> = ends.iter().map(|end| end.error_code).collect();
+    assert_eq!(codes, [None, None, None, Some(ErrorCode::RateLimited)]);
+    let expected = ["press 0", "read 0", "press 1", "press 2"];
+    assert_eq!(*began.lock(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_given_up_before_a_tool_with_one_place_leaves_the_place_to_the_next() {
+    let (executor, began) = one_press_at_a_time(2, 10);
+    let press = |id: &str| {
+        let (executor, call) = (executor.clone(), ToolCall::new(id, "press", json!({})));
+        tokio::spawn(async move { executor.execute_one(call, &CallContext::default()).await })
+    };
+    let (first, second, third) = (press("1"), press("2"), press("3"));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    first.abort();
+    second.abort();
+    assert!(third.await.unwrap().success);
+    assert_eq!(*began.lock(), ["press 1", "press 3"]);
+    assert_eq!(executor.load(), Load::default());
+    assert!(first.await.unwrap_err().is_cancelled());
+    assert!(second.await.unwrap_err().is_cancelled());
 }

@@ -42,6 +42,7 @@ fn the_environment_wins_over_the_file() {
         ("PILLION__SOCKET__GROUP", "33"),
         ("PILLION__LOG__FORMAT", "json"),
         ("PILLION__TOOLS__GET_TIME__RATE_LIMIT", "{per_minute = 3}"),
+        ("PILLION__TOOLS__ROLL_DICE__MAX_CONCURRENT", "1"),
         ("PILLION__HTTP__MAX_CONNECTIONS", ""),
         ("PILLION_SOCKET", "/elsewhere"),
     ];
@@ -53,6 +54,7 @@ fn the_environment_wins_over_the_file() {
     assert_eq!(config.http.max_connections.get(), 512);
     let core = config.executor.to_core(&config.tools);
     assert_eq!(core.rate_limits.tools["get_time"].per_minute, Some(3));
+    assert_eq!(core.tool_concurrency["roll_dice"].get(), 1);
 }
 
 #[test]
