@@ -55,9 +55,11 @@ pub fn router(app: App) -> Router {
     let mut router = Router::new();
     for (path, methods) in table() {
         let path = path.trim_end_matches('/');
-        router = router
-            .route(path, methods.clone())
-            .route(&format!("{path}/"), methods);
+        router = router.route(path, methods.clone());
+        // What takes the rest of a path has that slash already.
+        if !path.contains("{*") {
+            router = router.route(&format!("{path}/"), methods);
+        }
     }
     let body_limit = DefaultBodyLimit::max(app.http().max_body_bytes.get());
     let router = router
@@ -80,7 +82,8 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let accept = format!("{pin}/accept");
     let chat = format!("{}{{id}}", route::CHAT);
     let model = format!("{}{{id}}", route::MODELS);
-    let openai_model = format!("{}/{{id}}", route::OPENAI_MODELS);
+    // Many a client of OpenAI puts `meta-llama/...` into the path as it is.
+    let openai_model = format!("{}/{{*id}}", route::OPENAI_MODELS);
     let key = format!("{}{{name}}/key", route::PROVIDERS);
     let tool_key = format!("{}{{tool}}", route::TOOL_KEYS);
     let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
@@ -207,11 +210,11 @@ mod tests {
                 continue;
             }
             // No route has this method, so that the answer names those that it has.
-            let refusal = ask("TRACE", &path.replace(['{', '}'], "")).await;
+            let refusal = ask("TRACE", &path.replace(['{', '*', '}'], "")).await;
             assert_eq!(refusal.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
             let allowed = refusal.headers()[header::ALLOW].to_str().unwrap();
             let methods = allowed.split(',').filter(|method| *method != "HEAD");
-            let path = path.trim_end_matches('/');
+            let path = path.trim_end_matches('/').replace("{*", "{");
             routes.extend(methods.map(|method| format!("{method} {path}")));
         }
         let document = ask("GET", route::OPENAPI).await.into_body();

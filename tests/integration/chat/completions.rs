@@ -1,5 +1,9 @@
 //! OpenAI's chat completions with the sidecar's tools behind them.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
 use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
 use serde_json::{Value, json};
 
@@ -9,6 +13,8 @@ use crate::http::{self, Reply};
 use crate::program::Daemon;
 
 const PATH: &str = "/v1/chat/completions";
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn complete(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     let mut body = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]});
@@ -217,6 +223,109 @@ async fn failures_are_errors_as_openais_clients_read_them() {
     assert_eq!(models["data"][0]["id"], "demo");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h6_a_stream_that_fails_before_its_first_word_has_the_status_of_the_failure() {
+    let busy = || {
+        LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down")
+            .with_header("Retry-After", "9")
+    };
+    let llm = FakeLlm::start([busy(), busy(), LlmAnswer::text("Late.").after(MINUTE)]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    for more in [json!({"stream": true}), own_tool(json!({"stream": true}))] {
+        let reply = complete(&daemon, "", &more);
+        assert_eq!(reply.status, 429, "{reply:?}");
+        assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
+        assert!(reply.head.contains("application/json"), "{}", reply.head);
+        assert_eq!(reply.json()["error"]["code"], "rate_limited", "{reply:?}");
+    }
+    assert_eq!(kept(&daemon), json!([]));
+    // What takes long begins all the same: nobody between may give the connection up.
+    let mut slow = UnixStream::connect(&daemon.socket).unwrap();
+    let body = json!({"messages": [{"role": "user", "content": "Hi"}], "stream": true}).to_string();
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    slow.write_all((head + &body).as_bytes()).unwrap();
+    slow.set_read_timeout(Some(MINUTE / 2)).unwrap();
+    let mut begun = String::new();
+    while !begun.contains(r#""role":"assistant""#) {
+        let mut bytes = [0; 4096];
+        let read = slow.read(&mut bytes).unwrap();
+        assert_ne!(read, 0, "{begun}");
+        begun.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    assert!(begun.starts_with("HTTP/1.1 200"), "{begun}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h4_answers_have_every_member_that_clients_with_types_read() {
+    let call = || LlmAnswer::text("Yes.").and_call("order_pizza", "");
+    let llm = FakeLlm::start([LlmAnswer::text("Hello."), call(), call()]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let is_head_of = |answer: &Value, object: &str| {
+        assert_eq!(answer["object"], object, "{answer}");
+        assert!(
+            answer["id"]
+                .as_str()
+                .is_some_and(|id| id.starts_with("chatcmpl-"))
+        );
+        assert!(
+            answer["created"]
+                .as_u64()
+                .is_some_and(|at| at > 1_700_000_000)
+        );
+        assert_eq!(answer["model"], "demo");
+    };
+    let plain = complete(&daemon, "", &json!({})).json();
+    let called = complete(&daemon, "", &own_tool(json!({}))).json();
+    for (answer, reason) in [(&plain, "stop"), (&called, "tool_calls")] {
+        is_head_of(answer, "chat.completion");
+        let choice = &answer["choices"][0];
+        assert_eq!(choice["index"], 0);
+        assert_eq!(choice["finish_reason"], reason);
+        assert!(
+            choice.as_object().unwrap().contains_key("logprobs"),
+            "{choice}"
+        );
+        let message = choice["message"].as_object().unwrap();
+        assert_eq!(message["role"], "assistant");
+        assert!(message["content"].is_string(), "{choice}");
+        assert_eq!(message.get("refusal"), Some(&Value::Null));
+        for count in ["prompt_tokens", "completion_tokens", "total_tokens"] {
+            assert!(answer["usage"][count].is_u64(), "{answer}");
+        }
+    }
+    // No calls are no member, for some take an empty list for calls.
+    assert_eq!(plain["choices"][0]["message"].get("tool_calls"), None);
+    let call = &called["choices"][0]["message"]["tool_calls"][0];
+    assert_eq!(call["type"], "function");
+    assert_eq!(
+        call["function"]["arguments"], "{}",
+        "JSON, also where there is nothing"
+    );
+
+    let more = json!({"stream": true, "stream_options": {"include_usage": true}});
+    let (chunks, _) = chunks(&complete(&daemon, "", &own_tool(more)));
+    let (cost, others) = chunks.split_last().unwrap();
+    assert_eq!(cost["choices"], json!([]));
+    assert!(cost["usage"]["total_tokens"].is_u64(), "{cost}");
+    is_head_of(cost, "chat.completion.chunk");
+    for chunk in others {
+        is_head_of(chunk, "chat.completion.chunk");
+        assert_eq!(chunk.get("usage"), Some(&Value::Null), "{chunk}");
+        let choice = chunk["choices"][0].as_object().unwrap();
+        assert_eq!(choice["index"], 0);
+        assert!(choice["delta"].is_object(), "{chunk}");
+        assert!(choice.contains_key("finish_reason"), "{chunk}");
+        assert_ne!(
+            choice["delta"].get("content"),
+            Some(&Value::Null),
+            "{chunk}"
+        );
+    }
+}
+
 /// The chats that the sidecar has kept of this.
 fn kept(daemon: &Daemon) -> Value {
     http::get(&daemon.socket, "/api/v1/chat").json()["chats"].clone()
@@ -289,7 +398,7 @@ async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([
         busy.with_header("Retry-After", "9"),
-        LlmAnswer::text("Late.").after(std::time::Duration::from_secs(60)),
+        LlmAnswer::text("Late.").after(MINUTE),
     ])
     .await;
     let more = "[chat]\ntimeout_ms = 1500\nmax_total_tokens = 2000\n";
@@ -392,6 +501,12 @@ async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_is_shown_by_its_name() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let slashed = config(&llm, "").replace(r#"id = "bare""#, r#"id = "meta/bare/8b""#);
+    let daemon = Daemon::with_config(&slashed, &[]);
+    for path in ["meta/bare/8b", "meta%2Fbare%2F8b", "meta/bare/8b/", "demo/"] {
+        let model = http::get(&daemon.socket, &format!("/v1/models/{path}"));
+        assert_eq!(model.status, 200, "{path}: {model:?}");
+    }
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let model = http::get(&daemon.socket, "/v1/models/bare").json();
     assert_eq!(

@@ -98,6 +98,14 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     let (name, error) = super::events(&unchunked(&reply.body)).pop().unwrap();
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
     assert!(error["error"]["message"].is_string(), "{error}");
+    // One that fails before its first word is no stream, as Anthropic has it.
+    let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
+    let llm = FakeLlm::start([busy.with_header("Retry-After", "9")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let reply = create(&daemon, &json!({"stream": true}));
+    assert_eq!(reply.status, 429, "{reply:?}");
+    assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
+    assert_eq!(reply.json()["error"]["type"], "rate_limit_error");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

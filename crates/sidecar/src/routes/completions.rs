@@ -116,7 +116,7 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
     tag = "chat",
     operation_id = "chat_completions_model",
     summary = "Show a language model in OpenAI's and Anthropic's shape",
-    params(("id" = String, Path, description = "The model's name, percent-encoded")),
+    params(("id" = String, Path, description = "The model's name, whose slashes need not be percent-encoded")),
     responses(
         (status = 200, description = "The model", body = Object),
         (status = 404, description = "There is no such model that a chat is possible with"),
@@ -126,7 +126,8 @@ pub(super) async fn model(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, RequestError> {
-    let id = path.map(|Path(id)| id).unwrap_or_default();
+    let mut id = path.map(|Path(id)| id).unwrap_or_default();
+    id.truncate(id.trim_end_matches('/').len());
     let found = app.models().get(&id).and_then(entry);
     Ok(Json(found.ok_or(ChatRefusal::UnknownModel { id })?))
 }

@@ -4,7 +4,9 @@
 mod failed;
 mod words;
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
@@ -14,10 +16,12 @@ use parking_lot::Mutex;
 use pillion_chat::{ChatEvent, TurnOptions};
 use pillion_core::tool::ToolDefinition;
 use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::caller::Caller;
 use super::error::RequestError;
-use super::event_stream;
+use super::event_stream::{self, Outlet};
 use crate::app::App;
 use crate::chat::{Beginning, Chat, Chatter, ClientsTurn, Ended, Listener, Said};
 pub(super) use words::{Words, in_their_words};
@@ -25,6 +29,10 @@ pub(super) use words::{Words, in_their_words};
 /// Names the chat of a request that failed or waits for an approval: the same request with this
 /// header goes on with it.
 const CHAT: HeaderName = HeaderName::from_static("x-pillion-chat");
+
+/// How long a stream may be without a status: less than anything between here and the client waits
+/// for one.
+const UNOPENED: Duration = Duration::from_secs(10);
 
 /// What a client wants.
 pub(super) struct Wanted {
@@ -104,7 +112,8 @@ pub(super) async fn serve<S: Shape>(
         (None, None) => Run::of(Chat::begin_unless_kept(app, &chatter, beginning).await?),
     };
     if wanted.stream {
-        return Ok(streamed(app, run, &shape));
+        let writer = shape.writer(run.id(), run.model(), matches!(run, Run::Turn(_)));
+        return Ok(streamed::<S>(app, run, writer).await);
     }
     let ended = run.run(None).await;
     Ok(match ended.answer.success {
@@ -147,35 +156,78 @@ impl Run {
     }
 }
 
-/// The answer as events, run now.
-fn streamed<S: Shape>(app: &App, run: Run, shape: &S) -> Response {
-    let has_own_tools = matches!(run, Run::Turn(_));
-    let writer = shape.writer(run.id(), run.model(), has_own_tools);
-    let writer = Arc::new(Mutex::new(writer));
+/// The answer as events. Until the first of them is there, or [`UNOPENED`] is over, the response has
+/// no status yet: a failure by then is one as of an answer that is no stream.
+async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response {
     // How it will end is not known yet: so a client that loses the stream can go on.
     let chat = match &run {
         Run::Chat(chat) => HeaderValue::from_str(chat.id()).ok(),
         Run::Turn(_) => None,
     };
+    let (unopened, failure) = oneshot::channel();
     let patience = app.longest_chat();
     let mut response = event_stream::response(patience, |events| async move {
-        events.send(writer.lock().begin());
+        let answer = Arc::new(Mutex::new(Streamed {
+            writer,
+            events,
+            unopened: Some(unopened),
+        }));
         let listener = {
-            let (events, writer) = (events.clone(), Arc::clone(&writer));
-            move |event| {
-                let said = writer.lock().hear(event);
-                said.into_iter().for_each(|said| events.send(said));
+            let answer = Arc::clone(&answer);
+            move |event| answer.lock().hear(event)
+        };
+        let mut run = pin!(run.run(Some(Box::new(listener))));
+        let ended = match timeout(UNOPENED, &mut run).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                answer.lock().open();
+                run.await
             }
         };
-        let ended = run.run(Some(Box::new(listener))).await;
-        let mut writer = writer.lock();
-        events.send(match ended.answer.success {
-            true => writer.end(&ended),
-            false => writer.fail(&failed::body(S::WORDS, &ended).1),
-        });
+        answer.lock().end::<S>(ended);
     });
+    if let Ok(Some(ended)) = failure.await {
+        return failed::response(S::WORDS, &ended);
+    }
     if let Some(chat) = chat {
         response.headers_mut().insert(CHAT, chat);
     }
     response
+}
+
+/// An answer that is sent as it comes.
+struct Streamed<W> {
+    writer: W,
+    events: Outlet,
+    /// Gets the failure, or none as soon as there is something to send; taken then.
+    unopened: Option<oneshot::Sender<Option<Ended>>>,
+}
+
+impl<W: Writer> Streamed<W> {
+    /// Begins the stream, once. From then on its status is 200.
+    fn open(&mut self) {
+        if let Some(unopened) = self.unopened.take() {
+            self.events.send(self.writer.begin());
+            drop(unopened.send(None));
+        }
+    }
+
+    fn hear(&mut self, event: ChatEvent) {
+        if let Some(said) = self.writer.hear(event) {
+            self.open();
+            self.events.send(said);
+        }
+    }
+
+    fn end<S: Shape>(&mut self, ended: Ended) {
+        if ended.answer.success {
+            self.open();
+            self.events.send(self.writer.end(&ended));
+        } else if let Some(unopened) = self.unopened.take() {
+            drop(unopened.send(Some(ended)));
+        } else {
+            let error = failed::body(S::WORDS, &ended).1;
+            self.events.send(self.writer.fail(&error));
+        }
+    }
 }

@@ -50,8 +50,9 @@ impl Chunks {
             "model": self.model,
             "choices": choices,
         });
-        if let Some(usage) = usage {
-            chunk["usage"] = usage.clone();
+        if self.wants_usage {
+            // Where the last chunk has it, the others say that they have none.
+            chunk["usage"] = usage.cloned().unwrap_or(Value::Null);
         }
         data(&chunk)
     }
