@@ -42,17 +42,14 @@ impl Peer {
     /// and when it is not installed and `PILLION_REQUIRE_PEERS` is `1`.
     #[must_use]
     pub fn command(name: &str) -> Option<(String, Vec<String>)> {
-        is_installed(name).then(|| command_of(name))
-    }
-
-    /// The same of one whose packages are not to be had everywhere: none where it is not
-    /// installed, whatever is required.
-    ///
-    /// # Panics
-    /// When there is no server of that name, or it does not speak over its standard streams.
-    #[must_use]
-    pub fn command_if_there(name: &str) -> Option<(String, Vec<String>)> {
-        is_there(name).then(|| command_of(name))
+        is_installed(name).then(|| {
+            let output = Command::new(script()).args(["--command", name]).output();
+            let output = String::from_utf8(output.unwrap().stdout).unwrap();
+            let mut lines = output.lines().map(str::to_owned);
+            let program = lines.next();
+            let program = program.unwrap_or_else(|| panic!("'{name}' has no command line"));
+            (program, lines.collect())
+        })
     }
 
     /// Ends the server and starts it again at the same URL: it has then forgotten every
@@ -107,26 +104,7 @@ impl Peer {
     }
 }
 
-fn command_of(name: &str) -> (String, Vec<String>) {
-    let output = Command::new(script()).args(["--command", name]).output();
-    let output = String::from_utf8(output.unwrap().stdout).unwrap();
-    let mut lines = output.lines().map(str::to_owned);
-    let program = lines.next();
-    let program = program.unwrap_or_else(|| panic!("'{name}' has no command line"));
-    (program, lines.collect())
-}
-
 fn is_installed(name: &str) -> bool {
-    let installed = is_there(name);
-    let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
-    assert!(
-        installed || !required,
-        "The packages of '{name}' are not installed"
-    );
-    installed
-}
-
-fn is_there(name: &str) -> bool {
     let check = Command::new(script()).args(["--check", name]).status();
     // A name that does not exist must not pass for a server that is not installed: its test
     // would be skipped for ever.
@@ -134,6 +112,8 @@ fn is_there(name: &str) -> bool {
     assert!(matches!(code, Some(0 | 3)), "There is no server '{name}'");
     let installed = code == Some(0);
     if !installed {
+        let required = std::env::var("PILLION_REQUIRE_PEERS").is_ok_and(|value| value == "1");
+        assert!(!required, "The packages of '{name}' are not installed");
         eprintln!("SKIPPED: the packages of '{name}' are not installed: scripts/setup test");
     }
     installed

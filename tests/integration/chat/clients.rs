@@ -43,19 +43,9 @@ async fn model() -> FakeLlm {
 
 /// Lets a client speak to a sidecar, until it is content.
 async fn speaks(client: &str) {
-    if let Some(command) = Peer::command(client) {
-        is_content(command).await;
-    }
-}
-
-/// The same of one of Composer's, whose packages are not to be had everywhere.
-async fn speaks_if_there(client: &str) {
-    if let Some(command) = Peer::command_if_there(client) {
-        is_content(command).await;
-    }
-}
-
-async fn is_content((program, before): (String, Vec<String>)) {
+    let Some((program, before)) = Peer::command(client) else {
+        return;
+    };
     let llm = model().await;
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let address = address.unwrap();
@@ -99,16 +89,6 @@ async fn h7_openai_for_node_has_the_tools() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_anthropic_for_python_has_the_tools() {
     speaks("client-anthropic").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_openai_for_php_has_the_tools() {
-    speaks_if_there("client-openai-php").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_prism_in_laravel_has_the_tools() {
-    speaks_if_there("client-prism").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
