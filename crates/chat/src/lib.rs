@@ -22,12 +22,11 @@ pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, NativeServer, SingleTurn};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};
-pub use listener::{ChatEvent, ChatListener};
+pub use listener::{ChatEvent, ChatListener, EndedCall};
 pub use model::{
     Answer, Conversation, Delta, Finish, LanguageModel, ToolChoice, Turn, TurnOptions, Usage,
 };
 pub use runner::ToolRunner;
-pub use shown::shown_arguments;
 pub use state::{ChatState, WaitingCall};
 
 /// Runs the examples of the guide.

@@ -1,15 +1,14 @@
 use std::cell::{Cell, OnceCell};
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ext_php_rs::types::Zval;
 use pillion_chat::{
-    ChatEnd, ChatError, ChatEvent, ChatListener, ChatLoop, ChatState, HttpModel, ToolRunner,
-    shown_arguments,
+    ChatEnd, ChatError, ChatEvent, ChatListener, ChatLoop, ChatState, EndedCall, HttpModel,
+    ToolRunner,
 };
 use pillion_client::wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
-use pillion_core::tool::{CallContext, ToolCall, ToolDefinition, ToolFailure, ToolResult};
+use pillion_core::tool::{CallContext, ToolDefinition, ToolFailure, ToolResult};
 use serde_json::{Value, json};
 
 use super::keys::{self, KeyJob};
@@ -184,7 +183,6 @@ impl Begin<'_> {
             let mut teller = Teller {
                 errands: Arc::clone(&errands),
                 kept: Arc::clone(&kept),
-                arguments: HashMap::new(),
                 calls: Vec::new(),
             };
             PHP.scope(errands, async move {
@@ -413,23 +411,14 @@ fn written(state: &ChatState) -> Result<String, Failure> {
 struct Teller {
     errands: JobSender<Errand>,
     kept: Arc<Mutex<ChatState>>,
-    /// What calls that run were given.
-    arguments: HashMap<String, Value>,
     calls: Vec<ChatToolCall>,
 }
 
 #[async_trait]
 impl ChatListener for Teller {
     fn hear(&mut self, event: ChatEvent) {
-        match &event {
-            ChatEvent::ToolStarted(ToolCall { id, arguments, .. }) => {
-                self.arguments.insert(id.clone(), arguments.clone());
-            }
-            ChatEvent::ToolFinished(result) => {
-                let arguments = self.arguments.remove(&result.tool_call_id);
-                self.calls.push(call_of(result, arguments));
-            }
-            _ => {}
+        if let ChatEvent::ToolFinished(ended) = &event {
+            self.calls.push(call_of(ended));
         }
         if let Some((kind, data)) = event.shown() {
             (self.errands)(Errand::Said(kind, data));
@@ -443,11 +432,12 @@ impl ChatListener for Teller {
     }
 }
 
-fn call_of(result: &ToolResult, arguments: Option<Value>) -> ChatToolCall {
+fn call_of(ended: &EndedCall) -> ChatToolCall {
+    let EndedCall { result, .. } = ended;
     ChatToolCall {
         id: result.tool_call_id.clone(),
         name: result.tool_name.clone(),
-        arguments: arguments.map(shown_arguments).unwrap_or_default(),
+        arguments: ended.given(),
         success: result.success,
         content: result.content(),
         error_code: result.error_code.map(|code| code.to_string()),

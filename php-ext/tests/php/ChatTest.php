@@ -113,6 +113,15 @@ final class ChatTest extends TestCase
         self::assertSame([], $this->ran);
     }
 
+    public function testH7ACallThatDidNotRunHasWhatTheModelSent(): void
+    {
+        $few = $this->chat(['tools' => ['function_calling' => true, 'enabled_tools' => ['shout']]], ['max_calls_per_answer' => 3]);
+        $said = "shout {\"text\": \"hi\"}\nshout {\"text\": 5}\nshout {\"text\": \"cut\nshout {\"text\": \"one too many\"}";
+        $arguments = array_column($few->send($said)->toolCalls, 'arguments', 'id');
+        ksort($arguments);
+        self::assertSame([['text' => 'hi'], ['text' => 5], '{"text": "cut', ['text' => 'one too many']], array_values($arguments));
+    }
+
     public function testE1ToolsOfMcpServersRun(): void
     {
         ini_set('pillion.log_level', 'off');
@@ -250,6 +259,7 @@ final class ChatTest extends TestCase
         // Whether it has run is not known to who comes later: it does not run again.
         $answer = $this->chat()->send(state: $state);
         self::assertStringContainsString('cut off', $answer->text);
+        self::assertSame([['text' => 'hi']], array_column($answer->toolCalls, 'arguments'));
         self::assertSame([], $this->ran);
     }
 
