@@ -6,6 +6,7 @@ mod company;
 mod errand;
 mod here;
 mod keys;
+mod paced_model;
 mod runner;
 mod settings;
 mod teller;

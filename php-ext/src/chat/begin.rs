@@ -1,12 +1,13 @@
 use std::cell::{Cell, OnceCell};
 use std::sync::{Arc, Mutex};
 
-use pillion_chat::{ChatLoop, ChatState, HttpModel, ToolRunner};
+use pillion_chat::{Backlog, ChatLoop, ChatState, ToolRunner};
 use pillion_core::tool::{CallContext, ToolDefinition};
 use serde_json::{Value, json};
 
 use super::errand::{Errand, PHP};
 use super::here::Here;
+use super::paced_model::PacedModel;
 use super::runner::{ExtendedRunner, PhpRunner};
 use super::teller::{Ran, Teller};
 use super::{ModelSettings, Settings};
@@ -18,6 +19,10 @@ use crate::runtime::Bound;
 use crate::switchboard::Work;
 use crate::wait::{JobSender, Waiting};
 use crate::zend::{Failure, Object};
+
+/// How much PHP may have been told and not have read, in bytes, before the model's answer waits: more
+/// than an answer in words has.
+const MOST_UNREAD: usize = 1024 * 1024;
 
 /// A run that is to begin.
 pub struct Begin<'a> {
@@ -61,7 +66,14 @@ impl Begin<'_> {
                 switchboard: Arc::clone(registry.switchboard()),
             }),
         };
-        let chat = self.chat(runner, model);
+        let backlog = Arc::new(Backlog::new(MOST_UNREAD));
+        let chat = self.chat(
+            runner,
+            PacedModel {
+                model,
+                backlog: Arc::clone(&backlog),
+            },
+        );
         let mut state = self.state(&chat)?;
         let kept = Arc::new(Mutex::new(state.clone()));
         let mut mcp = Vec::new();
@@ -96,6 +108,7 @@ impl Begin<'_> {
             let open = registry.switchboard().open(work, serves, &mut context);
             let mut teller = Teller {
                 errands: Arc::clone(&errands),
+                backlog: Arc::clone(&backlog),
                 kept: Arc::clone(&kept),
                 calls: Vec::new(),
             };
@@ -115,13 +128,14 @@ impl Begin<'_> {
             waiting,
             lines: opened.into_inner().unwrap_or_default(),
             begun: Begun::default(),
+            backlog,
             kept,
             model: self.model.model.clone(),
             is_serving: Cell::new(false),
         })
     }
 
-    fn chat(&self, runner: Arc<dyn ToolRunner>, model: HttpModel) -> ChatLoop {
+    fn chat(&self, runner: Arc<dyn ToolRunner>, model: PacedModel) -> ChatLoop {
         ChatLoop::new(Arc::new(model), runner)
             .with_tools(self.tools.clone())
             .with_options(self.settings.options.clone())

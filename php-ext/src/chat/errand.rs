@@ -5,6 +5,9 @@ use super::runner::CallsJob;
 use crate::switchboard::Work;
 use crate::wait::JobSender;
 
+/// What an event takes while it waits for PHP, beside its text, in bytes: about so much.
+const EVENT_BYTES: usize = 1024;
+
 /// What a chat asks of the PHP thread.
 pub(super) enum Errand {
     /// To pass on what has happened.
@@ -22,6 +25,14 @@ pub(super) struct Said {
     /// Its name.
     pub(super) kind: &'static str,
     pub(super) data: Value,
+}
+
+impl Said {
+    /// What it takes while it waits for PHP, in bytes. Pieces of answers are what there may be any
+    /// number of; what else an event holds, the chat's limits bound.
+    pub(super) fn bytes(&self) -> usize {
+        EVENT_BYTES + self.data["text"].as_str().map_or(0, str::len)
+    }
 }
 
 tokio::task_local! {

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pillion_chat::ChatState;
+use pillion_chat::{Backlog, ChatState};
 use serde_json::json;
 
 use super::errand::Errand;
@@ -24,6 +24,8 @@ pub struct Here {
     /// Of the clients of MCP servers, in their order.
     pub(super) lines: Vec<(Bound<Line>, Bound<Arc<Connection>>)>,
     pub(super) begun: Begun,
+    /// What PHP has been told and has not read.
+    pub(super) backlog: Arc<Backlog>,
     pub(super) kept: Arc<Mutex<ChatState>>,
     pub(super) model: String,
     /// PHP code of the chat runs.
@@ -63,6 +65,7 @@ impl Here {
             self.is_serving.set(true);
             match event {
                 Event::Job(Errand::Said(said)) => {
+                    self.backlog.read(said.bytes());
                     return Ok(Step::Said(said.kind.to_owned(), said.data));
                 }
                 Event::Job(Errand::Key(job)) => job.serve(|()| keys::ask(&company.key))?,

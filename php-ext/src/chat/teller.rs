@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, EndedCall};
+use pillion_chat::{Backlog, ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, EndedCall};
 use pillion_client::wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
 use pillion_core::tool::ToolFailure;
 
@@ -13,6 +13,8 @@ use crate::wait::JobSender;
 /// Passes on what happens, and keeps the state.
 pub(super) struct Teller {
     pub(super) errands: JobSender<Errand>,
+    /// What PHP has been told and has not read.
+    pub(super) backlog: Arc<Backlog>,
     pub(super) kept: Arc<Mutex<ChatState>>,
     /// Those that have ended.
     pub(super) calls: Vec<ChatToolCall>,
@@ -25,7 +27,9 @@ impl ChatListener for Teller {
             self.calls.push(call_of(ended));
         }
         if let Some((kind, data)) = event.shown() {
-            (self.errands)(Errand::Said(Said { kind, data }));
+            let said = Said { kind, data };
+            self.backlog.tell(said.bytes());
+            (self.errands)(Errand::Said(said));
         }
     }
 

@@ -16,6 +16,7 @@ use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\McpServer;
 use Pillion\Tests\Support\Process;
+use Pillion\Tests\Support\TalkativeLlm;
 use Pillion\ToolAwareChat;
 use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
@@ -86,6 +87,45 @@ final class ChatTest extends TestCase
         self::assertSame(['Executing shout, shout...', 'The tools say: HI; HO'], [$texts['status'], $texts['delta']]);
         self::assertSame([$texts['delta'], $stream->getState()], [$event->answer->text, $event->answer->state]);
         self::assertSame($event->answer, $stream->getReturn());
+    }
+
+    public function testH6AModelThatTalksWithoutEndWaitsForWhoReads(): void
+    {
+        $llm = new TalkativeLlm();
+        $chat = $this->chat(['base_url' => $llm->url]);
+        $stream = $chat->stream('0');
+        self::assertSame('delta', $stream->current()->type);
+        // What is between two sockets has room in the system.
+        $room = 16 * 1024 * 1024;
+        $atRest = $llm->sentAtRest($room);
+        self::assertLessThan($room, $atRest);
+        for ($read = 0; $read < 5_000; $read++) {
+            $stream->next();
+            self::assertSame('delta', $stream->current()?->type);
+        }
+        // It goes on as it is read, and ends with the stream, however that is left.
+        self::assertGreaterThan($atRest, $llm->sentAtRest($atRest));
+        self::assertNotNull($stream->getState());
+        self::assertSame(0, $llm->seenWhen(fn (array $seen) => $seen['talking'] === 0)['talking']);
+        $stream = $chat->stream('0');
+        $stream->rewind();
+        $llm->sentAtRest(PHP_INT_MAX);
+        unset($stream);
+        self::assertSame(0, $llm->seenWhen(fn (array $seen) => $seen['talking'] === 0)['talking']);
+    }
+
+    public function testH6WhatAChatAsksOfPhpIsNotBehindWhatItSays(): void
+    {
+        $llm = new TalkativeLlm();
+        $asked = 0;
+        $key = function () use (&$asked): string {
+            return 'k' . ++$asked;
+        };
+        $stream = $this->chat(['base_url' => $llm->url, 'api_key' => $key])->stream('3000000');
+        $stream->rewind();
+        $llm->sentAtRest(PHP_INT_MAX);
+        $answer = $stream->getReturn();
+        self::assertSame(['Done.', ['hi'], 2], [$answer->text, $this->ran, $asked]);
     }
 
     public function testH4AtTheLimitTheModelAnswersInWords(): void
