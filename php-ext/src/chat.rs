@@ -1,10 +1,15 @@
 //! Chats with language models that use tools (requirements H4 to H7), as the PHP classes have
 //! them: with the loop in this process, or in the sidecar.
 
+mod begin;
+mod company;
+mod errand;
 mod here;
 mod keys;
+mod paced_model;
 mod runner;
 mod settings;
+mod teller;
 mod there;
 
 use ext_php_rs::types::Zval;
@@ -13,7 +18,9 @@ use serde_json::{Value, json};
 use crate::exception;
 use crate::json::to_value_as;
 use crate::zend::Failure;
-pub use here::{Begin, Company, Here};
+pub use begin::Begin;
+pub use company::Company;
+pub use here::Here;
 pub use settings::{ModelSettings, Settings, read_model, read_options};
 pub use there::{Request, There};
 

@@ -17,6 +17,7 @@ mod mcp_tool_adapter;
 pub mod progress;
 mod provider_format;
 pub mod sidecar;
+mod stream_iterator;
 mod token_store;
 mod tool_aware_chat;
 pub mod tool_call;

@@ -158,6 +158,19 @@ async fn h6_a_stream_says_what_happens_and_ends_with_the_answer() {
     assert_eq!(of("done")[0]["id"], of("chat")[0]["id"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h7_a_call_that_did_not_run_has_what_the_model_sent() {
+    let calls = LlmAnswer::call("nonesuch", &json!({"why": "not"}))
+        .and_call("calculator", r#"{"expression": "6 *"#);
+    let llm = FakeLlm::start([calls, LlmAnswer::text("Sorry.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let answer = chat(&daemon.socket, "", &json!({"message": "Go"}));
+    let mut calls = answer["tool_calls"].as_array().unwrap().iter();
+    let arguments = |call: Option<&Value>| call.unwrap()["arguments"].clone();
+    assert_eq!(arguments(calls.next()), json!({"why": "not"}), "{answer}");
+    assert_eq!(arguments(calls.next()), r#"{"expression": "6 *"#);
+}
+
 /// The body without the sizes of its chunks.
 pub fn unchunked(body: &[u8]) -> Vec<u8> {
     let mut rest = body;

@@ -7,6 +7,7 @@
 //! that nothing that a provider sent is lost on the way back to it; [`pillion_core::provider`]
 //! reads calls out of an answer and writes results.
 
+mod backlog;
 mod chat_loop;
 mod dialect;
 mod error;
@@ -18,16 +19,16 @@ mod runner;
 mod shown;
 mod state;
 
+pub use backlog::Backlog;
 pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, NativeServer, SingleTurn};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};
-pub use listener::{ChatEvent, ChatListener};
+pub use listener::{ChatEvent, ChatListener, EndedCall};
 pub use model::{
     Answer, Conversation, Delta, Finish, LanguageModel, ToolChoice, Turn, TurnOptions, Usage,
 };
 pub use runner::ToolRunner;
-pub use shown::shown_arguments;
 pub use state::{ChatState, WaitingCall};
 
 /// Runs the examples of the guide.

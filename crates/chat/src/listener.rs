@@ -25,11 +25,20 @@ pub enum ChatEvent {
     /// A call begins.
     ToolStarted(ToolCall),
     /// A call has ended, well or not; also one that was not begun.
-    ToolFinished(ToolResult),
+    ToolFinished(EndedCall),
     /// A call waits for somebody's approval.
     ToolWaiting(WaitingCall),
     /// The chat is over. Nothing comes after it.
     Done(ChatAnswer),
+}
+
+/// A call that has ended, well or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedCall {
+    /// The call as the model made it.
+    pub call: ToolCall,
+    /// What came of it.
+    pub result: ToolResult,
 }
 
 /// Whoever follows a chat. A closure that takes events is one.

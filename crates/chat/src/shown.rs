@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{ChatEvent, Delta, Finish, LimitReached, WaitingCall};
+use crate::{ChatEvent, Delta, EndedCall, Finish, LimitReached, WaitingCall};
 
 impl ChatEvent {
     /// Its name and its data, if anything is said of it: `delta`, `thought` and `status` with a
@@ -22,7 +22,7 @@ impl ChatEvent {
                     "arguments": shown_arguments(call.arguments),
                 }),
             ),
-            Self::ToolFinished(result) => (
+            Self::ToolFinished(EndedCall { result, .. }) => (
                 "tool_finished",
                 json!({
                     "id": result.tool_call_id,
@@ -62,6 +62,14 @@ impl ChatEvent {
     }
 }
 
+impl EndedCall {
+    /// What the model gave it.
+    #[must_use]
+    pub fn given(&self) -> Value {
+        shown_arguments(self.call.arguments.clone())
+    }
+}
+
 impl WaitingCall {
     /// The arguments that it would run with.
     #[must_use]
@@ -96,11 +104,15 @@ impl LimitReached {
     }
 }
 
-/// Arguments that came as text of JSON (A6) as what they say, where they say something.
-#[must_use]
-pub fn shown_arguments(arguments: Value) -> Value {
-    match &arguments {
-        Value::String(text) => serde_json::from_str(text).unwrap_or(arguments),
-        _ => arguments,
+/// Arguments that came as text of JSON (A6) as what they say, where that is an object or a list; none
+/// at all are an empty object.
+fn shown_arguments(arguments: Value) -> Value {
+    match arguments {
+        Value::Null => json!({}),
+        Value::String(text) => match serde_json::from_str(&text) {
+            Ok(said @ (Value::Object(_) | Value::Array(_))) => said,
+            _ => Value::String(text),
+        },
+        arguments => arguments,
     }
 }

@@ -39,6 +39,7 @@ $answer = static function (array $request): string|array {
 };
 
 $said = $answer($request);
+$finish = is_string($said) ? 'stop' : 'tool_calls';
 $message = is_string($said)
     ? ['role' => 'assistant', 'content' => $said]
     : ['role' => 'assistant', 'content' => null, 'tool_calls' => [[
@@ -46,9 +47,20 @@ $message = is_string($said)
         'type' => 'function',
         'function' => ['name' => $said[0], 'arguments' => json_encode($said[1])],
     ]]];
-header('Content-Type: application/json');
-echo json_encode(['object' => 'chat.completion', 'model' => $request['model'] ?? '', 'choices' => [[
-    'index' => 0,
-    'message' => $message,
-    'finish_reason' => is_string($said) ? 'stop' : 'tool_calls',
-]]]);
+$body = ['id' => 'chatcmpl-1', 'model' => $request['model'] ?? ''];
+if (!($request['stream'] ?? false)) {
+    header('Content-Type: application/json');
+    echo json_encode($body + ['object' => 'chat.completion', 'choices' => [['index' => 0, 'message' => $message, 'finish_reason' => $finish]]]);
+    return;
+}
+// Word by word, or the call in one piece.
+$deltas = is_string($said)
+    ? array_map(fn (string $word) => ['content' => $word], preg_split('/(?<= )/', $said))
+    : [['tool_calls' => array_map(fn (array $call) => ['index' => 0] + $call, $message['tool_calls'])]];
+header('Content-Type: text/event-stream');
+foreach ([...$deltas, []] as $place => $delta) {
+    $choice = ['index' => 0, 'delta' => (object) $delta, 'finish_reason' => $place === count($deltas) ? $finish : null];
+    echo 'data: ', json_encode($body + ['object' => 'chat.completion.chunk', 'choices' => [$choice]]), "\n\n";
+    flush();
+}
+echo "data: [DONE]\n\n";

@@ -4,17 +4,15 @@ declare(strict_types=1);
 
 namespace Tests;
 
-use App\Chat\LanguageModel;
 use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Foundation\Application;
 use Illuminate\Foundation\Testing\TestCase;
+use Illuminate\Testing\TestResponse;
 use Pillion\Laravel\Facades\Pillion;
 
 /** How an application tests what it does with tools: no server is asked, and no model. */
 final class ChatTest extends TestCase
 {
-    private ?LanguageModel $model = null;
-
     public function createApplication(): Application
     {
         putenv('APP_ENV=testing');
@@ -33,40 +31,38 @@ final class ChatTest extends TestCase
         restore_exception_handler();
     }
 
-    /** The model says these, one after the other. */
-    private function modelSays(array ...$messages): void
+    private function say(string $message, string $model = 'without-mcp'): TestResponse
     {
-        if ($this->model !== null) {
-            // Laravel keeps a controller, and its model, from one request of a test to the next.
-            $this->model->messages = $messages;
-            return;
-        }
-        $this->model = new class ($messages) extends LanguageModel {
-            /** @var list<string> */
-            public array $asked = [];
-
-            public function __construct(public array $messages)
-            {
-            }
-
-            public function complete(string $model, array $messages, array $tools): array
-            {
-                $message = array_shift($this->messages) ?? throw new \RuntimeException('The model is away');
-                $this->asked[] = $model;
-                return ['choices' => [['message' => ['role' => 'assistant'] + $message]]];
-            }
-        };
-        $this->app->instance(LanguageModel::class, $this->model);
+        return $this->postJson('/chat', ['model' => $model, 'message' => $message]);
     }
 
-    /** @return array<string, mixed> */
-    private static function calling(string $tool, array $arguments): array
+    private function decide(string $id, bool $approve): TestResponse
     {
-        return ['content' => null, 'tool_calls' => [[
-            'id' => 'call_1',
-            'type' => 'function',
-            'function' => ['name' => $tool, 'arguments' => json_encode($arguments)],
-        ]]];
+        return $this->postJson("/approvals/$id", ['approve' => $approve]);
+    }
+
+    /** @return list<array{string, array<string, mixed>}> the events of a stream: type and data */
+    private static function events(TestResponse $response): array
+    {
+        $response->assertOk();
+        preg_match_all('/^event: (\w+)\ndata: (.*)\n\n/m', $response->streamedContent(), $events, PREG_SET_ORDER);
+        return array_map(fn (array $event) => [$event[1], json_decode($event[2], true)], $events);
+    }
+
+    /** @return array{status: string, text: ?string, limit: ?string, error: ?string, waiting: list<array<string, mixed>>} how the stream ends */
+    private static function answer(TestResponse $response): array
+    {
+        $events = self::events($response);
+        [$type, $answer] = end($events);
+        self::assertSame('done', $type);
+        return $answer;
+    }
+
+    private function askForARefund(): string
+    {
+        $answer = self::answer($this->say('Refund order 7'));
+        self::assertSame([null, 'refund_order'], [$answer['text'], $answer['waiting'][0]['tool']]);
+        return $answer['waiting'][0]['id'];
     }
 
     public function test_the_page_offers_the_models(): void
@@ -83,68 +79,62 @@ final class ChatTest extends TestCase
 
     public function test_a_tool_of_a_server_answers(): void
     {
-        Pillion::fake(['everything_get-sum' => 'The sum is 42.'])->preventStrayCalls();
-        $this->modelSays(self::calling('everything_get-sum', ['a' => 2, 'b' => 40]), ['content' => 'It is 42.']);
-        $this->postJson('/chat', ['model' => 'with-mcp', 'message' => 'What is 2 + 40?'])
-            ->assertOk()->assertJson(['text' => 'It is 42.', 'waiting' => []]);
+        Pillion::fake(['everything_get-sum' => 'The sum is 42.'])->preventStrayCalls()
+            ->modelSays(['everything_get-sum' => ['a' => 2, 'b' => 40]], 'It is 42.');
+        $answer = self::answer($this->say('What is 2 + 40?', 'with-mcp'));
+        self::assertSame(['answered', 'It is 42.', []], [$answer['status'], $answer['text'], $answer['waiting']]);
         Pillion::assertToolCalled('everything_get-sum', ['a' => 2, 'b' => 40]);
+    }
+
+    public function test_what_happens_is_streamed(): void
+    {
+        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->modelSays(['order_status' => ['order' => 7]], 'On its way.');
+        $response = $this->say('Where is order 7?');
+        self::assertStringContainsString('text/event-stream', (string) $response->headers->get('Content-Type'));
+        [[$started, $call], [$finished, $result], [$delta, $words], [$done]] = self::events($response);
+        self::assertSame(['tool_started', 'tool_finished', 'delta', 'done'], [$started, $finished, $delta, $done]);
+        self::assertSame(['order_status', ['order' => 7], 'on its way', 'On its way.'], [$call['name'], $call['arguments'], $result['content'], $words['text']]);
     }
 
     public function test_a_refund_waits_for_the_customer(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
-        $this->modelSays(self::calling('refund_order', ['order' => 7]), ['content' => 'You have your money back.']);
-        $asked = $this->postJson('/chat', ['model' => 'without-mcp', 'message' => 'Refund order 7'])
-            ->assertOk()->assertJson(['text' => null, 'waiting' => [['tool' => 'refund_order']]]);
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]], 'You have your money back.');
+        $id = $this->askForARefund();
         Pillion::assertNothingCalled();
-        $this->postJson('/chat', ['model' => 'without-mcp', 'message' => 'Hello?'])->assertStatus(409);
-
-        $this->postJson('/approvals/' . $asked->json('waiting.0.id'), ['approve' => true])
-            ->assertOk()->assertJson(['text' => 'You have your money back.']);
+        $this->say('Hello?')->assertStatus(409);
+        self::assertSame('You have your money back.', self::answer($this->decide($id, true))['text']);
         Pillion::assertToolCalled('refund_order', 1);
     }
 
     public function test_a_refund_that_is_denied_does_not_run(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
-        $this->modelSays(self::calling('refund_order', ['order' => 7]), ['content' => 'As you like.']);
-        $asked = $this->postJson('/chat', ['model' => 'without-mcp', 'message' => 'Refund order 7']);
-        $answer = $this->postJson('/approvals/' . $asked->json('waiting.0.id'), ['approve' => false]);
-        self::assertStringContainsString('was denied', $answer->json('messages.2.content'));
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]], 'As you like.');
+        [, [$type, $result]] = self::events($this->decide($this->askForARefund(), false));
+        self::assertSame(['tool_finished', 'denied'], [$type, $result['error_code']]);
         Pillion::assertNothingCalled();
     }
 
     public function test_nobody_else_can_approve(): void
     {
         $id = Pillion::forUser('somebody else')->call('refund_order', ['order' => 7])->metadata['approval_id'];
-        $this->postJson("/approvals/$id", ['approve' => true])->assertNotFound();
+        $this->decide($id, true)->assertNotFound();
         self::assertTrue(Pillion::approvals()->find($id)->isPending());
-    }
-
-    private function askForARefund(): string
-    {
-        return $this->postJson('/chat', ['model' => 'without-mcp', 'message' => 'Refund order 7'])
-            ->assertOk()->json('waiting.0.id');
     }
 
     public function test_a_refund_is_made_once_when_the_model_fails_after_it(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
-        $this->modelSays(self::calling('refund_order', ['order' => 7]));
-        $id = $this->askForARefund();
-        $this->postJson("/approvals/$id", ['approve' => true])->assertStatus(500);
-
-        $this->modelSays(['content' => 'You have your money back.']);
-        $answer = $this->postJson('/chat', ['model' => 'without-mcp', 'message' => 'Well?'])
-            ->assertOk()->assertJson(['text' => 'You have your money back.', 'waiting' => []]);
-        self::assertSame(['user', 'assistant', 'tool', 'user', 'assistant'], array_column($answer->json('messages'), 'role'));
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
+            ->modelSays(['refund_order' => ['order' => 7]], new \RuntimeException('The model is away'), 'You have your money back.');
+        $answer = self::answer($this->decide($this->askForARefund(), true));
+        self::assertSame(['failed', 'The model cannot answer at the moment.'], [$answer['status'], $answer['error']]);
+        $answer = self::answer($this->say('Well?'));
+        self::assertSame(['You have your money back.', []], [$answer['text'], $answer['waiting']]);
         Pillion::assertToolCalled('refund_order', 1);
     }
 
     public function test_the_page_shows_what_waits(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
-        $this->modelSays(self::calling('refund_order', ['order' => 7]));
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]]);
         $id = $this->askForARefund();
         $this->get('/')->assertOk()->assertSee($id);
     }
@@ -152,43 +142,62 @@ final class ChatTest extends TestCase
     public function test_an_approval_that_lapses_counts_as_denied(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
-        $answers = [
-            'decided on' => fn (string $id) => $this->postJson("/approvals/$id", ['approve' => true]),
-            'not decided on' => fn () => $this->postJson('/chat', ['model' => 'without-mcp', 'message' => 'Hello?']),
+        $ways = [
+            'decided on' => fn (string $id) => $this->decide($id, true),
+            'not decided on' => fn () => $this->say('Hello?'),
         ];
-        foreach ($answers as $how => $answer) {
+        foreach ($ways as $how => $goOn) {
             $this->flushSession();
-            $this->modelSays(self::calling('refund_order', ['order' => 7]), ['content' => 'As you like.']);
+            Pillion::fake()->modelSays(['refund_order' => ['order' => 7]], 'As you like.', 'Hello.');
             $id = $this->askForARefund();
             $this->travel(3601)->seconds();
             $this->get('/')->assertDontSee($id);
-            $said = $answer($id)->assertOk()->assertJson(['text' => 'As you like.', 'waiting' => []]);
-            self::assertStringContainsString('was denied', $said->json('messages.2.content'), $how);
+            $answer = self::answer($goOn($id));
+            self::assertSame(['answered', []], [$answer['status'], $answer['waiting']], $how);
+            self::assertSame($how === 'decided on' ? 'As you like.' : 'Hello.', $answer['text']);
         }
         Pillion::assertNothingCalled();
     }
 
     public function test_what_is_decided_cannot_be_decided_again(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
-        $this->modelSays(self::calling('refund_order', ['order' => 7]), ['content' => 'Done.'], ['content' => 'You are welcome.']);
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
+            ->modelSays(['refund_order' => ['order' => 7]], 'Done.', 'You are welcome.');
         $id = $this->askForARefund();
         Pillion::approvals()->approve($id);
-        $this->postJson("/approvals/$id", ['approve' => false])->assertStatus(409);
-        $this->postJson('/chat', ['model' => 'without-mcp', 'message' => 'Thank you'])
-            ->assertOk()->assertJson(['text' => 'You are welcome.']);
+        $this->decide($id, false)->assertStatus(409);
+        self::assertSame('You are welcome.', self::answer($this->say('Thank you'))['text']);
         Pillion::assertToolCalled('refund_order', 1);
     }
 
-    public function test_only_the_configured_models_are_to_be_had_under_their_providers_names(): void
+    public function test_a_model_that_calls_tools_for_ever_has_to_answer(): void
     {
-        config(['pillion.models.with-mcp.upstream' => 'gpt-4.1-mini', 'pillion.models.with-mcp.mcp' => false]);
-        $this->modelSays(['content' => 'Hello.']);
-        $this->postJson('/chat', ['model' => 'with-mcp', 'message' => 'Hello'])->assertOk();
-        self::assertSame(['gpt-4.1-mini'], $this->model->asked);
+        $call = ['order_status' => ['order' => 7]];
+        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->modelSays($call, $call, $call, 'On its way.');
+        $answer = self::answer($this->say('Where is order 7?'));
+        self::assertSame(['On its way.', 'tool_rounds'], [$answer['text'], $answer['limit']]);
+        Pillion::assertToolCalled('order_status', 3);
+    }
+
+    public function test_nobody_gets_more_than_three_refunds_a_day(): void
+    {
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
+        foreach ([1, 2, 3, 4] as $time) {
+            Pillion::fake()->modelSays(['refund_order' => ['order' => $time]], 'Well.');
+            $events = self::events($this->decide($this->askForARefund(), true));
+            self::assertSame($time > 3 ? 'rate_limited' : null, $events[1][1]['error_code']);
+        }
+        Pillion::assertToolCalled('refund_order', 3);
+    }
+
+    public function test_only_the_configured_models_are_to_be_had(): void
+    {
+        Pillion::fake()->preventStrayCalls()->modelSays('Hello.');
+        self::assertSame('Hello.', self::answer($this->say('Hello', 'with-mcp'))['text']);
         foreach (['gpt-4.1-mini', '', null, ['function_calling' => true, 'mcp' => true]] as $model) {
             $this->postJson('/chat', ['model' => $model, 'message' => 'Hello'])->assertStatus(422);
         }
+        $this->postJson('/chat', ['model' => 'with-mcp'])->assertStatus(422);
         $this->getJson('/tools?model=other')->assertStatus(422);
     }
 }

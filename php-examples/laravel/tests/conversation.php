@@ -29,7 +29,10 @@ $ask = static function (string $path, ?array $body = null) use ($curl, $base, $t
         curl_setopt($curl, CURLOPT_POSTFIELDS, json_encode($body));
     }
     $answer = (string) curl_exec($curl);
-    return json_decode($answer, true) ?? exit("$path answered:\n" . substr($answer, 0, 2000) . "\n");
+    // A stream is told by its last event, which has the answer.
+    preg_match_all('/^event: (\w+)\ndata: (.*)$/m', $answer, $events);
+    $last = $events[1] === [] ? $answer : (string) end($events[2]);
+    return (json_decode($last, true) ?? exit("$path answered:\n" . substr($answer, 0, 2000) . "\n")) + ['events' => $events[1]];
 };
 $expect = static function (string $what, bool $right, mixed $got): void {
     echo $right ? '  ok    ' : '  WRONG ', $what, $right ? '' : ': ' . json_encode($got), "\n";
@@ -37,13 +40,14 @@ $expect = static function (string $what, bool $right, mixed $got): void {
 };
 
 foreach (['with-mcp' => true, 'without-mcp' => false] as $model => $sees) {
-    $tools = $ask("/tools?model=$model");
+    $tools = array_diff_key($ask("/tools?model=$model"), ['events' => 0]);
     $expect("$model sees " . implode(', ', $tools), in_array('everything_get-sum', $tools, true) === $sees, $tools);
 }
 $answer = $ask('/chat', ['model' => 'with-mcp', 'message' => 'What is the sum of 2 and 40?']);
 $expect('a tool of the MCP server: ' . ($answer['text'] ?? ''), str_contains($answer['text'] ?? '', '42'), $answer);
 $answer = $ask('/chat', ['model' => 'with-mcp', 'message' => 'Where is order 7?']);
 $expect('a tool in PHP: ' . ($answer['text'] ?? ''), str_contains($answer['text'] ?? '', 'on its way'), $answer);
+$expect('it is streamed', array_count_values($answer['events'])['delta'] > 1 && in_array('tool_started', $answer['events'], true), $answer);
 $answer = $ask('/chat', ['model' => 'without-mcp', 'message' => 'What is the sum of 2 and 40?']);
 $expect('without the flag: ' . ($answer['text'] ?? ''), $answer['text'] === 'I have no tool everything_get-sum.', $answer);
 foreach ([[true, 'Order 7 is refunded'], [false, 'was denied']] as [$approve, $text]) {

@@ -102,6 +102,15 @@ final class ChatTest extends TestCase
         $chat->send('One more');
     }
 
+    public function test_h4_the_limit_on_rounds_holds_for_what_a_test_says(): void
+    {
+        $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]], 'limits.max_rounds' => 2]);
+        Pillion::fake(['get_time' => 'noon', 'calculator' => 42])->preventStrayCalls()->modelSays(['get_time' => []], ['calculator' => ['expression' => 5]], 'Noon.');
+        $answer = Pillion::chat('demo')->send('How late is it?');
+        self::assertSame(['Noon.', 'tool_rounds'], [$answer->text, $answer->limitReached]);
+        self::assertSame([[], ['expression' => 5]], array_column($answer->toolCalls, 'arguments'));
+    }
+
     public function test_without_words_of_the_test_no_model_is_asked(): void
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]]]);

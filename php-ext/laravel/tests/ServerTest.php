@@ -11,6 +11,7 @@ use Pillion\Laravel\Identity;
 use Pillion\Laravel\Recent;
 use Pillion\Laravel\Servers\Server;
 use Pillion\Laravel\Servers\ServerConfig;
+use Pillion\Laravel\Tests\Fixtures\OwnServerTool;
 use Pillion\Laravel\Tests\Fixtures\RollDice;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolResult;
@@ -47,6 +48,38 @@ final class ServerTest extends TestCase
         self::assertSame(15, Pillion::call('dice_roll', ['dice' => '2d6'])->result['total']);
         $this->configure(['servers.dice.prefix' => '']);
         self::assertTrue(Pillion::forUser('x')->registry()->has('roll'));
+    }
+
+    /** @return array<string, mixed> an entry in the words of HAWKI's guide */
+    private static function entry(string $approval): array
+    {
+        return [
+            'type' => 'mcp',
+            'server_label' => 'my_mcp',
+            'server_description' => 'Description of my MCP server',
+            'server_url' => FakeServer::url(),
+            'require_approval' => $approval,
+        ];
+    }
+
+    public function test_n2_an_entry_with_a_class_is_its_tool(): void
+    {
+        $entry = ['class' => OwnServerTool::class] + self::entry('always');
+        $this->configure(['servers' => ['mine' => $entry]]);
+        $tool = Pillion::registry()->getMCPTools()['own'];
+        self::assertEquals($entry, $tool->getMCPServerConfig());
+        self::assertSame('approval_required', Pillion::call('own')->errorCode);
+        $this->configure(['approvals.tools' => ['own' => 'auto']]);
+        self::assertTrue(Pillion::forUser('x')->call('own')->success, 'the application has the last word');
+    }
+
+    public function test_n2_an_entry_without_a_class_offers_what_the_server_lists(): void
+    {
+        $this->configure(['servers' => ['dice' => self::entry('prompt'), 'free' => ['server_label' => 'free'] + self::entry('never')]]);
+        $config = Pillion::registry()->getMCPTools()['dice_roll']->getMCPServerConfig();
+        self::assertSame(['mcp', 'my_mcp', FakeServer::url()], [$config['type'], $config['server_label'], $config['server_url']]);
+        self::assertSame('approval_required', Pillion::call('dice_roll', ['dice' => '1d20'])->errorCode);
+        self::assertSame(15, Pillion::call('free_roll', ['dice' => '1d20'])->result['total']);
     }
 
     public function test_a_queued_job_gets_it_by_name(): void

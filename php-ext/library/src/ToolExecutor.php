@@ -43,7 +43,7 @@ class ToolExecutor
 
     /**
      * @param ToolCall|array<string, mixed> $call    an array as {@see ToolCall::fromArray()} takes it
-     * @param array<string, mixed>          $context `user` and `channel`, for limits and tools; `approved` and
+     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context `user` and `channel`, for limits and tools; `approved` and
      *                                               `denied`, lists of approval ids; and what else tools
      *                                               should know
      *
@@ -58,7 +58,7 @@ class ToolExecutor
      * Runs calls one after the other.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
-     * @param array<string, mixed>                $context
+     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
@@ -73,7 +73,7 @@ class ToolExecutor
      * Runs tools in PHP one after the other, then those of the sidecar side by side.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
-     * @param array<string, mixed>                $context
+     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *

@@ -6,7 +6,7 @@ use pillion_chat::{KeySource, ModelError, ModelErrorKind};
 use pillion_core::tool::ToolFailure;
 use secrecy::SecretString;
 
-use super::here::{Errand, php};
+use super::errand::{Errand, php};
 use crate::exception;
 use crate::wait::Job;
 use crate::zend::{Failure, call_callable, must_stop, type_name};

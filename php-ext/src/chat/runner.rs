@@ -3,15 +3,20 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use ext_php_rs::types::Zval;
 use pillion_chat::ToolRunner;
 use pillion_core::executor::Executor;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolResult};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use super::here::{Errand, php};
+use super::errand::{Errand, php};
+use crate::classes::tool_call;
+use crate::classes::tool_result::result_of;
+use crate::exception;
 use crate::switchboard::Switchboard;
 use crate::wait::Job;
+use crate::zend::{Failure, Object, entries, list_of, must_stop, string_of, type_name, with_entry};
 
 /// An executor of PHP: native and MCP tools run side by side, beside them those in PHP one after
 /// the other. Each one's time limit starts when its turn comes.
@@ -53,6 +58,51 @@ pub(super) struct Batch {
     pub(super) calls: Vec<ToolCall>,
     /// The approvals that some of them have waited for.
     pub(super) approved: HashSet<String>,
+}
+
+impl Batch {
+    /// Runs the calls by the method that the application has written. Of what the context approves of
+    /// it gets what is for these calls.
+    ///
+    /// # Errors
+    /// What must end the PHP request.
+    pub(super) fn run(
+        &self,
+        executor: Object<'_>,
+        context: &Zval,
+    ) -> Result<Result<Vec<ToolResult>, ToolFailure>, Failure> {
+        let context = match context.is_null() {
+            true => list_of([]),
+            false
+                if context
+                    .array()
+                    .is_some_and(|it| it.get("approved").is_some()) =>
+            {
+                let approved = self.approved.iter().map(string_of);
+                with_entry(context, "approved", list_of(approved))
+            }
+            false => context.shallow_clone(),
+        };
+        let calls = self.calls.iter().map(tool_call::new_call);
+        let calls = list_of(calls.collect::<Result<Vec<_>, _>>()?);
+        let ran = executor.call("executeParallel", [calls, context]);
+        let results = ran.and_then(|ran| {
+            let results = ran.array().into_iter().flat_map(entries);
+            let results = results.map(|(_, result)| {
+                result_of(result.dereference())?.ok_or_else(|| {
+                    let given = type_name(result.dereference());
+                    Failure::error(format!("executeParallel() must give results, not {given}"))
+                })
+            });
+            results.collect::<Result<Vec<_>, _>>()
+        });
+        match results {
+            // What was given up on the way may have a destructor that throws.
+            Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
+            Ok(results) => Ok(Ok(results)),
+            Err(failure) => exception::into_tool_failure(failure).map(Err),
+        }
+    }
 }
 
 /// A call, the approvals that are for it, and where its result goes.

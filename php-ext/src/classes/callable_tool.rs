@@ -5,7 +5,7 @@ use ext_php_rs::flags::{ClassFlags, PropertyFlags};
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolOrigin;
 
-use super::interfaces::{EXECUTE, MODEL, TOOL};
+use super::interfaces::{EXECUTE, TOOL, with_offer};
 use super::{tool_definition, tool_result};
 use crate::model::model_argument;
 use crate::signature;
@@ -18,7 +18,7 @@ const NAME: &str = "Pillion\\CallableTool";
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {
-    Class::new(NAME)
+    let class = Class::new(NAME)
         .flags(ClassFlags::Final)
         .implements(TOOL.get())
         .property(Property::readonly(
@@ -44,18 +44,8 @@ pub(super) fn register() -> Result<()> {
             Method::new("execute", execute)
                 .parameters(&EXECUTE)
                 .returns(Type::class(tool_result::NAME)),
-        )
-        .method(
-            Method::new("isAvailableForProvider", is_available_for_provider)
-                .parameters(&[Parameter::required("providerClass", Type::STRING)])
-                .returns(Type::BOOL),
-        )
-        .method(
-            Method::new("isEnabledForModel", is_enabled_for_model)
-                .parameters(&[Parameter::required("model", MODEL)])
-                .returns(Type::BOOL),
-        )
-        .register(&CLASS)
+        );
+    with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 
 fn construct(call: &mut Call<'_>) -> Outcome {
@@ -125,11 +115,6 @@ fn execute(call: &mut Call<'_>) -> Outcome {
         ..tool_result::Parts::new(id, name_of(this)?)
     };
     parts.into_object()
-}
-
-fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
-    call.string(0)?;
-    Ok(bool_of(true))
 }
 
 fn is_enabled_for_model(call: &mut Call<'_>) -> Outcome {

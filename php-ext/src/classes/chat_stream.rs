@@ -1,6 +1,6 @@
 //! `ChatStream`: a chat that goes on, with what happens as it comes (requirement H6).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use ext_php_rs::error::Result as ZendResult;
@@ -9,19 +9,20 @@ use ext_php_rs::types::Zval;
 
 use super::chat_answer::{NAME as ANSWER, new_answer};
 use super::chat_event::{self, NAME as EVENT};
+use super::stream_iterator::{Position, StreamState, advance, set_current, with_iteration};
 use super::tool_aware_chat;
 use crate::chat::{Company, Here, Step, There};
 use crate::zend::{
     Call, Class, Failure, Hidden, Method, Object, Outcome, Property, State, StateClass, Type,
-    bool_of, int_of, iterator, new_with_state, state_of, string_of,
+    new_with_state, state_of, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatStream";
 static CLASS: StateClass<Stream> = StateClass::new();
 
-/// The properties that PHP's garbage collector has to see. The [`Company`] is the hidden value.
+/// The properties that PHP's garbage collector has to see, beside the current event. The [`Company`]
+/// is the hidden value.
 const CHAT: &str = "chat";
-const CURRENT: &str = "current";
 const ANSWERED: &str = "answer";
 
 /// A chat under way.
@@ -30,8 +31,7 @@ struct Stream {
     running: RefCell<Option<Rc<Running>>>,
     /// What it takes to go on, once it has ended.
     state: RefCell<Option<String>>,
-    /// Which event is the current one, from 0; none before the first was asked for.
-    position: Cell<Option<i64>>,
+    position: Position,
 }
 
 /// Where its loop runs.
@@ -48,20 +48,13 @@ impl State for Stream {
 
 pub(super) fn register() -> ZendResult<()> {
     let private = |name, kind| Property::new(PropertyFlags::Private, name, kind, Zval::new());
-    let event = Type::class(EVENT).nullable();
     let class = Class::new(NAME)
         .flags(ClassFlags::Final)
-        .implements(iterator())
-        .property(private(CHAT, Type::class(tool_aware_chat::NAME).nullable()))
-        .property(private(CURRENT, event))
+        .property(private(CHAT, Type::class(tool_aware_chat::NAME).nullable()));
+    let class = with_iteration::<Stream>(class, Type::class(EVENT).nullable())
         .property(private(ANSWERED, Type::class(ANSWER).nullable()))
         .method(Method::new("__construct", no_constructor).make_private())
         .method(Method::new("__destruct", destruct))
-        .method(Method::new("current", current).returns(event))
-        .method(Method::new("key", key).returns(Type::INT))
-        .method(Method::new("next", next).returns(Type::VOID))
-        .method(Method::new("rewind", rewind).returns(Type::VOID))
-        .method(Method::new("valid", valid).returns(Type::BOOL))
         .method(Method::new("getReturn", get_return).returns(Type::class(ANSWER)))
         .method(Method::new("getState", get_state).returns(Type::STRING.nullable()));
     CLASS.register(class)
@@ -79,7 +72,7 @@ pub fn new_stream(chat: Object<'_>, running: Running, company: Option<&Company>)
     let stream = new_with_state(Stream {
         running: RefCell::new(Some(Rc::new(running))),
         state: RefCell::default(),
-        position: Cell::new(None),
+        position: Position::default(),
     })?;
     if let Some(object) = Object::of(&stream) {
         object.set(CLASS.get(), CHAT, chat.to_value());
@@ -90,32 +83,45 @@ pub fn new_stream(chat: Object<'_>, running: Running, company: Option<&Company>)
     Ok(stream)
 }
 
-/// Waits for the next event, or for the end.
-fn advance(this: Object<'_>) -> Result<(), Failure> {
-    let stream = state_of::<Stream>(this)?;
-    stream.refuse_what_it_waits_for()?;
-    this.set(CLASS.get(), CURRENT, Zval::new());
-    let next = stream.position.get().map_or(0, |position| position + 1);
-    stream.position.set(Some(next));
-    // PHP code that runs meanwhile may end the stream.
-    let Some(running) = stream.running.borrow().clone() else {
-        return Ok(());
-    };
-    let step = step(this, &running);
-    if !matches!(step, Ok(Step::Said(..))) {
-        stream.leave();
+impl StreamState for Stream {
+    const SHORT_NAME: &'static str = "ChatStream";
+
+    fn position(&self) -> &Position {
+        &self.position
     }
-    let event = match step? {
-        Step::Said(kind, data) => chat_event::new_event(&kind, &data)?,
-        Step::Done(done) => {
-            stream.state.replace(Some(done.state.clone()));
-            let answer = new_answer(&done)?;
-            this.set(CLASS.get(), ANSWERED, answer.shallow_clone());
-            chat_event::done(answer)?
+
+    /// PHP code that it waits for cannot wait for it.
+    fn may_advance(&self) -> Result<(), Failure> {
+        let running = self.running.borrow();
+        match running.as_deref() {
+            Some(Running::Here(here)) if here.is_serving() => Err(Failure::error(
+                "A chat cannot be waited for by a tool or a callable that it waits for itself",
+            )),
+            _ => Ok(()),
         }
-    };
-    this.set(CLASS.get(), CURRENT, event);
-    Ok(())
+    }
+
+    fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
+        // PHP code that runs meanwhile may end the stream.
+        let Some(running) = self.running.borrow().clone() else {
+            return Ok(());
+        };
+        let step = step(this, &running);
+        if !matches!(step, Ok(Step::Said(..))) {
+            self.leave();
+        }
+        let event = match step? {
+            Step::Said(kind, data) => chat_event::new_event(&kind, &data)?,
+            Step::Done(done) => {
+                self.state.replace(Some(done.state.clone()));
+                let answer = new_answer(&done)?;
+                this.set(CLASS.get(), ANSWERED, answer.shallow_clone());
+                chat_event::done(answer)?
+            }
+        };
+        set_current::<Self>(this, event);
+        Ok(())
+    }
 }
 
 fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
@@ -131,17 +137,6 @@ fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
 }
 
 impl Stream {
-    /// PHP code that it waits for cannot wait for it.
-    fn refuse_what_it_waits_for(&self) -> Result<(), Failure> {
-        let running = self.running.borrow();
-        match running.as_deref() {
-            Some(Running::Here(here)) if here.is_serving() => Err(Failure::error(
-                "A chat cannot be waited for by a tool or a callable that it waits for itself",
-            )),
-            _ => Ok(()),
-        }
-    }
-
     /// Gives the run up; what it takes to go on stays.
     fn leave(&self) -> Option<Rc<Running>> {
         let running = self.running.take()?;
@@ -178,59 +173,19 @@ fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
     Ok(())
 }
 
-fn begin(this: Object<'_>) -> Result<(), Failure> {
-    if state_of::<Stream>(this)?.position.get().is_none() {
-        advance(this)?;
-    }
-    Ok(())
-}
-
-fn current(call: &mut Call<'_>) -> Outcome {
-    begin(call.this())?;
-    call.this().get(CLASS.get(), CURRENT)
-}
-
-fn key(call: &mut Call<'_>) -> Outcome {
-    begin(call.this())?;
-    let stream = state_of::<Stream>(call.this())?;
-    Ok(int_of(stream.position.get().unwrap_or_default()))
-}
-
-fn next(call: &mut Call<'_>) -> Outcome {
-    begin(call.this())?;
-    advance(call.this())?;
-    Ok(Zval::new())
-}
-
-/// What has been told is not kept: there is no way back, as in a generator.
-fn rewind(call: &mut Call<'_>) -> Outcome {
-    let stream = state_of::<Stream>(call.this())?;
-    if stream.position.get().is_some_and(|position| position > 0) {
-        return Err(Failure::error("A ChatStream cannot be rewound"));
-    }
-    begin(call.this())?;
-    Ok(Zval::new())
-}
-
-fn valid(call: &mut Call<'_>) -> Outcome {
-    begin(call.this())?;
-    let current = call.this().get(CLASS.get(), CURRENT)?;
-    Ok(bool_of(!current.is_null()))
-}
-
 /// Runs the chat to its end; events that come meanwhile are dropped.
 fn get_return(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     loop {
         let answer = this.get(CLASS.get(), ANSWERED)?;
         if !answer.is_null() {
-            this.set(CLASS.get(), CURRENT, Zval::new());
+            set_current::<Stream>(this, Zval::new());
             return Ok(answer);
         }
         if state_of::<Stream>(this)?.running.borrow().is_none() {
             return Err(Failure::error("The chat has ended without an answer"));
         }
-        advance(this)?;
+        advance::<Stream>(this)?;
     }
 }
 
@@ -243,7 +198,7 @@ fn get_state(call: &mut Call<'_>) -> Outcome {
     let state = match running.as_deref() {
         Some(Running::There(there)) => there.state(),
         Some(Running::Here(_)) => {
-            stream.refuse_what_it_waits_for()?;
+            stream.may_advance()?;
             end(this, stream)?;
             stream.state.borrow().clone()
         }

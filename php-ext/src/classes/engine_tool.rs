@@ -12,15 +12,15 @@ use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{CallContext, Tool, ToolCall, ToolOrigin};
 
 use super::client_hooks::client_of;
-use super::interfaces::{EXECUTE, MCP_TOOL, MODEL, TOOL};
+use super::interfaces::{EXECUTE, MCP_TOOL, TOOL, with_offer};
 use super::{tool_definition, tool_result};
 use crate::json::to_value_as;
 use crate::mcp::Attendant;
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
-    Call, Class, Failure, Hidden, Method, Object, Outcome, Parameter, State, StateClass, Type,
-    array_of, bool_of, new_with_state, state_of, string_of,
+    Call, Class, Failure, Hidden, Method, Object, Outcome, State, StateClass, Type, array_of,
+    bool_of, new_with_state, state_of, string_of,
 };
 
 static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
@@ -66,7 +66,7 @@ fn with_methods<Kind: 'static>(class: Class) -> Class
 where
     EngineTool<Kind>: State,
 {
-    class
+    let class = class
         .flags(ClassFlags::Final)
         .method(Method::new("__construct", refuse).make_private())
         .method(Method::new("getName", get_name::<Kind>).returns(Type::STRING))
@@ -78,17 +78,8 @@ where
             Method::new("execute", execute::<Kind>)
                 .parameters(&EXECUTE)
                 .returns(Type::class(tool_result::NAME)),
-        )
-        .method(
-            Method::new("isAvailableForProvider", is_available_for_provider)
-                .parameters(&[Parameter::required("providerClass", Type::STRING)])
-                .returns(Type::BOOL),
-        )
-        .method(
-            Method::new("isEnabledForModel", is_enabled_for_model::<Kind>)
-                .parameters(&[Parameter::required("model", MODEL)])
-                .returns(Type::BOOL),
-        )
+        );
+    with_offer(class, is_enabled_for_model::<Kind>)
 }
 
 /// A tool that is built in, as an object.
@@ -202,11 +193,6 @@ where
         }
     };
     tool_result::new_result(&result)
-}
-
-fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
-    call.string(0)?;
-    Ok(bool_of(true))
 }
 
 fn is_enabled_for_model<Kind: 'static>(call: &mut Call<'_>) -> Outcome

@@ -3,7 +3,7 @@
 use ext_php_rs::error::Result;
 
 use super::{tool_definition, tool_result};
-use crate::zend::{Class, ClassSlot, Method, Parameter, Type};
+use crate::zend::{Call, Class, ClassSlot, Method, Outcome, Parameter, Type, bool_of};
 
 /// `Pillion\ToolInterface`.
 pub static TOOL: ClassSlot = ClassSlot::new();
@@ -19,6 +19,35 @@ pub const EXECUTE: [Parameter; 2] = [
     Parameter::required("toolCallId", Type::STRING),
 ];
 
+const AVAILABLE_FOR_PROVIDER: &str = "isAvailableForProvider";
+const ENABLED_FOR_MODEL: &str = "isEnabledForModel";
+const PROVIDER_CLASS: [Parameter; 1] = [Parameter::required("providerClass", Type::STRING)];
+const MODEL_PARAMETER: [Parameter; 1] = [Parameter::required("model", MODEL)];
+
+/// Adds the methods that decide whether a tool is offered: to every provider, and to a model if
+/// `is_enabled` says so.
+pub(super) fn with_offer<F>(class: Class, is_enabled: F) -> Class
+where
+    F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
+{
+    class
+        .method(
+            Method::new(AVAILABLE_FOR_PROVIDER, is_available_for_provider)
+                .parameters(&PROVIDER_CLASS)
+                .returns(Type::BOOL),
+        )
+        .method(
+            Method::new(ENABLED_FOR_MODEL, is_enabled)
+                .parameters(&MODEL_PARAMETER)
+                .returns(Type::BOOL),
+        )
+}
+
+fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
+    call.string(0)?;
+    Ok(bool_of(true))
+}
+
 pub(super) fn register() -> Result<()> {
     Class::interface("Pillion\\ToolInterface")
         .method(Method::abstract_of("getName").returns(Type::STRING))
@@ -29,13 +58,13 @@ pub(super) fn register() -> Result<()> {
                 .returns(Type::class(tool_result::NAME)),
         )
         .method(
-            Method::abstract_of("isAvailableForProvider")
-                .parameters(&[Parameter::required("providerClass", Type::STRING)])
+            Method::abstract_of(AVAILABLE_FOR_PROVIDER)
+                .parameters(&PROVIDER_CLASS)
                 .returns(Type::BOOL),
         )
         .method(
-            Method::abstract_of("isEnabledForModel")
-                .parameters(&[Parameter::required("model", MODEL)])
+            Method::abstract_of(ENABLED_FOR_MODEL)
+                .parameters(&MODEL_PARAMETER)
                 .returns(Type::BOOL),
         )
         .register(&TOOL)?;

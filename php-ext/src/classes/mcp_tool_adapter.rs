@@ -9,7 +9,7 @@ use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolOrigin;
 use serde_json::Value;
 
-use super::interfaces::{MCP_TOOL, MODEL};
+use super::interfaces::{MCP_TOOL, with_offer};
 use super::mcp_sse_client;
 use crate::json::to_value;
 use crate::model::model_argument;
@@ -24,7 +24,7 @@ pub static CLASS: ClassSlot = ClassSlot::new();
 pub(super) fn register() -> ZendResult<()> {
     let client = Type::class(mcp_sse_client::NAME).nullable();
     let protected = PropertyFlags::Protected;
-    Class::new("Pillion\\MCPToolAdapter")
+    let class = Class::new("Pillion\\MCPToolAdapter")
         .flags(ClassFlags::Abstract)
         .implements(MCP_TOOL.get())
         .property(Property::new(
@@ -49,18 +49,8 @@ pub(super) fn register() -> ZendResult<()> {
             .sensitive()]),
         )
         .method(Method::new("getMCPServerConfig", get_mcp_server_config).returns(Type::ARRAY))
-        .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL))
-        .method(
-            Method::new("isAvailableForProvider", is_available_for_provider)
-                .parameters(&[Parameter::required("providerClass", Type::STRING)])
-                .returns(Type::BOOL),
-        )
-        .method(
-            Method::new("isEnabledForModel", is_enabled_for_model)
-                .parameters(&[Parameter::required("model", MODEL)])
-                .returns(Type::BOOL),
-        )
-        .register(&CLASS)
+        .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL));
+    with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 
 /// Makes the client, which does no I/O yet; without a `server_url` there is none.
@@ -85,11 +75,6 @@ fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
 /// Whether a server is set. There is no I/O here: `MCPSSEClient::isAvailable()` asks it.
 fn is_server_available(call: &mut Call<'_>) -> Outcome {
     call.this().get(CLASS.get(), "serverAvailable")
-}
-
-fn is_available_for_provider(call: &mut Call<'_>) -> Outcome {
-    call.string(0)?;
-    Ok(bool_of(true))
 }
 
 /// The rule of H2 for the tool's own name.

@@ -14,22 +14,22 @@ use pillion_core::tool::ErrorCode;
 use super::cancellation_token::Cancellation;
 use super::mcp_client::{self, Finished, Spec, finish, result_of_call, tell_end, tell_failure};
 use super::progress::{NAME as PROGRESS, new_progress};
+use super::stream_iterator::{Position, StreamState, advance, set_current, with_iteration};
 use super::tool_result::NAME as TOOL_RESULT;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{Connection, Errand, Line, Link};
 use crate::runtime::Bound;
 use crate::wait::{Event, Waiting};
 use crate::zend::{
-    Call, Class, Failure, Method, Object, Outcome, Property, State, StateClass, Type, bool_of,
-    int_of, iterator, new_with_state, state_of,
+    Call, Class, Failure, Method, Object, Outcome, Property, State, StateClass, Type,
+    new_with_state, state_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolStream";
 static CLASS: StateClass<Stream> = StateClass::new();
 
-/// The properties that PHP's garbage collector has to see.
+/// The properties that PHP's garbage collector has to see, beside the current report.
 const CLIENT: &str = "client";
-const CURRENT: &str = "current";
 const RESULT: &str = "result";
 
 /// A call under way.
@@ -42,8 +42,7 @@ struct Stream {
     started: Instant,
     /// Whether a dispatcher has been told of the end.
     has_told: Cell<bool>,
-    /// Which report is the current one, from 0; none before the first was asked for.
-    position: Cell<Option<i64>>,
+    position: Position,
 }
 
 struct Running {
@@ -61,17 +60,11 @@ pub(super) fn register() -> ZendResult<()> {
     let private = |name, kind| Property::new(PropertyFlags::Private, name, kind, Zval::new());
     let class = Class::new(NAME)
         .flags(ClassFlags::Final)
-        .implements(iterator())
-        .property(private(CLIENT, Type::class(mcp_client::NAME).nullable()))
-        .property(private(CURRENT, Type::class(PROGRESS).nullable()))
+        .property(private(CLIENT, Type::class(mcp_client::NAME).nullable()));
+    let class = with_iteration::<Stream>(class, Type::class(PROGRESS).nullable())
         .property(private(RESULT, Type::class(TOOL_RESULT).nullable()))
         .method(Method::new("__construct", no_constructor).make_private())
         .method(Method::new("__destruct", destruct))
-        .method(Method::new("current", current).returns(Type::class(PROGRESS).nullable()))
-        .method(Method::new("key", key).returns(Type::INT))
-        .method(Method::new("next", next).returns(Type::VOID))
-        .method(Method::new("rewind", rewind).returns(Type::VOID))
-        .method(Method::new("valid", valid).returns(Type::BOOL))
         .method(Method::new("getResult", get_result).returns(Type::class(TOOL_RESULT)));
     CLASS.register(class)
 }
@@ -113,7 +106,7 @@ pub fn start(
         running: RefCell::new(running),
         started: Instant::now(),
         has_told: Cell::new(false),
-        position: Cell::new(None),
+        position: Position::default(),
     })?;
     if let Some(object) = Object::of(&stream) {
         object.set(CLASS.get(), CLIENT, client.to_value());
@@ -121,21 +114,24 @@ pub fn start(
     Ok(stream)
 }
 
-/// Waits for the next report, or for the end.
-fn advance(this: Object<'_>) -> Result<(), Failure> {
-    let stream = state_of::<Stream>(this)?;
-    this.set(CLASS.get(), CURRENT, Zval::new());
-    let next = stream.position.get().map_or(0, |position| position + 1);
-    stream.position.set(Some(next));
-    let client = this.get(CLASS.get(), CLIENT)?;
-    let Some(client) = Object::of(&client) else {
-        return Ok(());
-    };
-    let (link, hooks) = mcp_client::parts_of(client)?;
-    pump(this, stream, link, hooks).map_err(|failure| {
-        stream.running.replace(None);
-        fail(stream, link, hooks, failure)
-    })
+impl StreamState for Stream {
+    const SHORT_NAME: &'static str = "ToolStream";
+
+    fn position(&self) -> &Position {
+        &self.position
+    }
+
+    fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
+        let client = this.get(CLASS.get(), CLIENT)?;
+        let Some(client) = Object::of(&client) else {
+            return Ok(());
+        };
+        let (link, hooks) = mcp_client::parts_of(client)?;
+        pump(this, self, link, hooks).map_err(|failure| {
+            self.running.replace(None);
+            fail(self, link, hooks, failure)
+        })
+    }
 }
 
 fn pump(this: Object<'_>, stream: &Stream, link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
@@ -152,7 +148,7 @@ fn pump(this: Object<'_>, stream: &Stream, link: &Link, hooks: Hooks<'_>) -> Res
         };
         match event {
             Event::Job(Errand::Progress { progress, .. }) => {
-                this.set(CLASS.get(), CURRENT, new_progress(&progress)?);
+                set_current::<Stream>(this, new_progress(&progress)?);
                 return Ok(());
             }
             Event::Job(errand) => link.serve(hooks, connection, line, None, errand)?,
@@ -213,46 +209,6 @@ fn destruct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-fn begin(this: Object<'_>) -> Result<(), Failure> {
-    if state_of::<Stream>(this)?.position.get().is_none() {
-        advance(this)?;
-    }
-    Ok(())
-}
-
-fn current(call: &mut Call<'_>) -> Outcome {
-    begin(call.this())?;
-    call.this().get(CLASS.get(), CURRENT)
-}
-
-fn key(call: &mut Call<'_>) -> Outcome {
-    begin(call.this())?;
-    let stream = state_of::<Stream>(call.this())?;
-    Ok(int_of(stream.position.get().unwrap_or_default()))
-}
-
-fn next(call: &mut Call<'_>) -> Outcome {
-    begin(call.this())?;
-    advance(call.this())?;
-    Ok(Zval::new())
-}
-
-/// What has been told is not kept: there is no way back, as in a generator.
-fn rewind(call: &mut Call<'_>) -> Outcome {
-    let stream = state_of::<Stream>(call.this())?;
-    if stream.position.get().is_some_and(|position| position > 0) {
-        return Err(Failure::error("A ToolStream cannot be rewound"));
-    }
-    begin(call.this())?;
-    Ok(Zval::new())
-}
-
-fn valid(call: &mut Call<'_>) -> Outcome {
-    begin(call.this())?;
-    let current = call.this().get(CLASS.get(), CURRENT)?;
-    Ok(bool_of(!current.is_null()))
-}
-
 /// Runs the call to its end; reports that come meanwhile are dropped.
 fn get_result(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
@@ -264,6 +220,6 @@ fn get_result(call: &mut Call<'_>) -> Outcome {
         if state_of::<Stream>(this)?.running.borrow().is_none() {
             return Err(Failure::error("The call has ended without a result"));
         }
-        advance(this)?;
+        advance::<Stream>(this)?;
     }
 }

@@ -10,15 +10,16 @@ final class ChatAnswer
 
     /**
      * @param ?string     $text         what the model says
-     * @param string      $status       `answered`; `awaiting_approval`: calls wait for somebody's decision; `failed`
+     * @param 'answered'|'awaiting_approval'|'failed'|'interrupted' $status `answered`; `awaiting_approval`: calls wait for somebody's decision; `failed`
      *                                  or `interrupted`: nothing is lost. {@see ToolAwareChat::send()} goes on
      * @param string      $state        what it takes to go on: of a chat in the sidecar its id, else JSON to be
      *                                  kept where users cannot change it
      * @param string      $model        the model's name
      * @param ?string     $finishReason `stop`, `length` when the text is incomplete, `content_filter`, or the provider's own word
-     * @param ?string     $limitReached `tool_calls` or `tool_rounds` where that limit made the model answer
+     * @param 'tool_calls'|'tool_rounds'|null $limitReached the limit that made the model answer, if one did
      * @param list<array{id: string, name: string, arguments: array<array-key, mixed>|string, success: bool, content: string, error_code?: string}> $toolCalls the calls
-     *                                  of this run, in the order in which they ended
+     *                                  of this run, in the order in which they ended, also those that did not begin; with the
+     *                                  arguments that the model sent, which are text where they are no JSON
      * @param list<array{id: ?string, call: string, tool: string, arguments: array<array-key, mixed>|string}> $approvals the calls that wait, with what they would run with
      * @param array{requests?: int, input_tokens?: int, output_tokens?: int, cached_tokens?: int} $usage what the chat has cost up to here
      * @param ?string     $error        what went wrong

@@ -31,7 +31,7 @@ class ToolExecutor
 
     /**
      * @param ToolCall|array<string, mixed> $call    an array as {@see ToolCall::fromArray()} takes it
-     * @param array<string, mixed>          $context `user` and `channel`, for limits and tools; `approved` and
+     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context `user` and `channel`, for limits and tools; `approved` and
      *                                               `denied`, lists of approval ids; and what else tools
      *                                               should know
      *
@@ -45,7 +45,7 @@ class ToolExecutor
      * Runs calls one after the other.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
-     * @param array<string, mixed>                $context
+     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
@@ -59,7 +59,7 @@ class ToolExecutor
      * Runs native and MCP tools side by side, and beside them those in PHP one after the other.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
-     * @param array<string, mixed>                $context
+     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *

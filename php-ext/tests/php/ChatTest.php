@@ -16,6 +16,7 @@ use Pillion\Tests\Support\FakeLlm;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\McpServer;
 use Pillion\Tests\Support\Process;
+use Pillion\Tests\Support\TalkativeLlm;
 use Pillion\ToolAwareChat;
 use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
@@ -88,6 +89,45 @@ final class ChatTest extends TestCase
         self::assertSame($event->answer, $stream->getReturn());
     }
 
+    public function testH6AModelThatTalksWithoutEndWaitsForWhoReads(): void
+    {
+        $llm = new TalkativeLlm();
+        $chat = $this->chat(['base_url' => $llm->url]);
+        $stream = $chat->stream('0');
+        self::assertSame('delta', $stream->current()->type);
+        // What is between two sockets has room in the system.
+        $room = 16 * 1024 * 1024;
+        $atRest = $llm->sentAtRest($room);
+        self::assertLessThan($room, $atRest);
+        for ($read = 0; $read < 5_000; $read++) {
+            $stream->next();
+            self::assertSame('delta', $stream->current()?->type);
+        }
+        // It goes on as it is read, and ends with the stream, however that is left.
+        self::assertGreaterThan($atRest, $llm->sentAtRest($atRest));
+        self::assertNotNull($stream->getState());
+        self::assertSame(0, $llm->seenWhen(fn (array $seen) => $seen['talking'] === 0)['talking']);
+        $stream = $chat->stream('0');
+        $stream->rewind();
+        $llm->sentAtRest(PHP_INT_MAX);
+        unset($stream);
+        self::assertSame(0, $llm->seenWhen(fn (array $seen) => $seen['talking'] === 0)['talking']);
+    }
+
+    public function testH6WhatAChatAsksOfPhpIsNotBehindWhatItSays(): void
+    {
+        $llm = new TalkativeLlm();
+        $asked = 0;
+        $key = function () use (&$asked): string {
+            return 'k' . ++$asked;
+        };
+        $stream = $this->chat(['base_url' => $llm->url, 'api_key' => $key])->stream('3000000');
+        $stream->rewind();
+        $llm->sentAtRest(PHP_INT_MAX);
+        $answer = $stream->getReturn();
+        self::assertSame(['Done.', ['hi'], 2], [$answer->text, $this->ran, $asked]);
+    }
+
     public function testH4AtTheLimitTheModelAnswersInWords(): void
     {
         $stream = $this->chat(options: ['max_tool_rounds' => 1])->stream('shout {"text": "hi"}');
@@ -111,6 +151,15 @@ final class ChatTest extends TestCase
         }
         self::assertSame("You said: $said", $this->chat(options: ['enable_tools' => false])->send($said)->text);
         self::assertSame([], $this->ran);
+    }
+
+    public function testH7ACallThatDidNotRunHasWhatTheModelSent(): void
+    {
+        $few = $this->chat(['tools' => ['function_calling' => true, 'enabled_tools' => ['shout']]], ['max_calls_per_answer' => 3]);
+        $said = "shout {\"text\": \"hi\"}\nshout {\"text\": 5}\nshout {\"text\": \"cut\nshout {\"text\": \"one too many\"}";
+        $arguments = array_column($few->send($said)->toolCalls, 'arguments', 'id');
+        ksort($arguments);
+        self::assertSame([['text' => 'hi'], ['text' => 5], '{"text": "cut', ['text' => 'one too many']], array_values($arguments));
     }
 
     public function testE1ToolsOfMcpServersRun(): void
@@ -250,6 +299,7 @@ final class ChatTest extends TestCase
         // Whether it has run is not known to who comes later: it does not run again.
         $answer = $this->chat()->send(state: $state);
         self::assertStringContainsString('cut off', $answer->text);
+        self::assertSame([['text' => 'hi']], array_column($answer->toolCalls, 'arguments'));
         self::assertSame([], $this->ran);
     }
 

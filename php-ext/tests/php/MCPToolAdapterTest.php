@@ -74,6 +74,26 @@ final class MCPToolAdapterTest extends TestCase
         }
     }
 
+    /** The entry of S4's service provider. */
+    private const ENTRY = [
+        'type' => 'mcp',
+        'class' => MyMcpTool::class,
+        'server_label' => 'my_mcp',
+        'server_description' => 'Description of my MCP server',
+        'server_url' => 'https://my-mcp-server.com/sse',
+        'require_approval' => 'always',
+    ];
+
+    public function testN2TheEntryOfTheSeedMakesATool(): void
+    {
+        $registry = new ToolRegistry();
+        $registry->register(new (self::ENTRY['class'])(self::ENTRY));
+        $tool = $registry->getMCPTools()['my_mcp_tool'];
+        self::assertSame(self::ENTRY, $tool->getMCPServerConfig());
+        self::assertTrue($tool->isServerAvailable());
+        self::assertSame(['my_mcp_tool'], array_keys($registry->getAvailableForModel(self::MODEL)));
+    }
+
     public function testJ2TheAdapterIsAbstract(): void
     {
         $class = new \ReflectionClass(MCPToolAdapter::class);

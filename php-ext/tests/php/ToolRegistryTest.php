@@ -149,6 +149,21 @@ final class ToolRegistryTest extends TestCase
         ini_set('pillion.log_level', (string) $before);
     }
 
+    public function testN2TheKeysOfAnEntryAreThoseOfS4(): void
+    {
+        $before = ini_set('pillion.log_level', 'off');
+        $entry = ['type' => 'mcp', 'server_label' => 'fake', 'server_url' => FakeServer::url()];
+        $registry = new ToolRegistry();
+        $registry->registerMcpServer($entry + ['server_description' => 'Rolls dice', 'require_approval' => 'never']);
+        $config = $registry->get('roll')->getMCPServerConfig();
+        self::assertSame($entry, array_intersect_key($config, $entry));
+        $call = ['id' => 'c', 'name' => 'roll', 'arguments' => ['dice' => '1d20']];
+        self::assertSame(15, (new ToolExecutor($registry))->execute($call)->result['total']);
+        $asking = new ToolExecutor($registry, ['approvals' => ['servers' => ['fake' => 'always-ask']]]);
+        self::assertSame('approval_required', $asking->execute($call)->errorCode, 'it is known by its label');
+        ini_set('pillion.log_level', (string) $before);
+    }
+
     /** @group extension */
     public function testL1ServersWithoutALabelAreToldApartByTheirURL(): void
     {

@@ -30,6 +30,7 @@ require __DIR__ . '/Support/Process.php';
 require __DIR__ . '/Support/ServerScript.php';
 require __DIR__ . '/Support/SessionServer.php';
 require __DIR__ . '/Support/SidecarProcess.php';
+require __DIR__ . '/Support/TalkativeLlm.php';
 require __DIR__ . '/Support/Tools.php';
 require __DIR__ . '/Support/Upper.php';
 require __DIR__ . '/Support/WorkerProcess.php';

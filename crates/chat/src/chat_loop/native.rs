@@ -9,7 +9,7 @@ use pillion_core::tool::ToolCall;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::{ChatEvent, ChatListener, ModelError, TurnOptions};
+use crate::{ChatEvent, ChatListener, EndedCall, ModelError, TurnOptions};
 
 /// An MCP server that the provider calls by itself, and its tools.
 #[derive(Debug, Clone)]
@@ -124,7 +124,11 @@ pub(super) fn tell(calls: &NativeCalls, listener: &mut dyn ChatListener) {
         listener.hear(ChatEvent::Status(line));
     }
     for (call, result) in &calls.ended {
+        let ended = EndedCall {
+            call: call.call.clone(),
+            result: result.clone(),
+        };
         listener.hear(ChatEvent::ToolStarted(call.call.clone()));
-        listener.hear(ChatEvent::ToolFinished(result.clone()));
+        listener.hear(ChatEvent::ToolFinished(ended));
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{ChatLoop, out_of_time};
 use crate::state::{Progress, Results, Round, RoundCall};
-use crate::{ChatError, ChatEvent, ChatListener, ChatState};
+use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall};
 
 /// Longest part of a name that a model made up which is repeated, in characters.
 const LONGEST_NAME: usize = 128;
@@ -241,7 +241,10 @@ impl RoundCall {
         }
         listener.hear(match self.waiting() {
             Some(waiting) => ChatEvent::ToolWaiting(waiting),
-            None => ChatEvent::ToolFinished(result),
+            None => ChatEvent::ToolFinished(EndedCall {
+                call: self.call.clone(),
+                result,
+            }),
         });
     }
 }

@@ -1,9 +1,7 @@
 //! How a chat goes, as the API says it.
 
-use pillion_chat::{ChatError, ChatState, WaitingCall, shown_arguments};
-use pillion_core::tool::ToolResult;
+use pillion_chat::{ChatError, ChatState, EndedCall, WaitingCall};
 use pillion_wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
-use serde_json::Value;
 
 use super::kept::Kept;
 
@@ -66,12 +64,13 @@ pub(super) fn while_running(mut answer: ChatAnswer) -> ChatAnswer {
     answer
 }
 
-/// A call that has ended, and what the model gave it.
-pub(super) fn call(result: &ToolResult, arguments: Option<Value>) -> ChatToolCall {
+/// A call that has ended.
+pub(super) fn call(ended: &EndedCall) -> ChatToolCall {
+    let EndedCall { result, .. } = ended;
     ChatToolCall {
         id: result.tool_call_id.clone(),
         name: result.tool_name.clone(),
-        arguments: arguments.map(shown_arguments).unwrap_or_default(),
+        arguments: ended.given(),
         success: result.success,
         content: result.content(),
         error_code: result.error_code.map(|code| code.to_string()),

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -6,7 +5,6 @@ use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState};
 use pillion_core::store::{ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
 use pillion_wire::ChatToolCall;
-use serde_json::Value;
 
 use super::claim::Claim;
 use super::kept::{Failure, Kept, Stays};
@@ -22,8 +20,6 @@ pub(super) struct Keeper {
     kept: Kept,
     claim: Claim,
     listener: Option<Listener>,
-    /// What calls that run were given.
-    arguments: HashMap<String, Value>,
     calls: Vec<ChatToolCall>,
 }
 
@@ -41,7 +37,6 @@ impl Keeper {
             kept,
             claim,
             listener,
-            arguments: HashMap::new(),
             calls: Vec::new(),
         }
     }
@@ -119,16 +114,8 @@ impl Keeper {
 #[async_trait]
 impl ChatListener for Keeper {
     fn hear(&mut self, event: ChatEvent) {
-        match &event {
-            ChatEvent::ToolStarted(call) => {
-                let arguments = call.arguments.clone();
-                self.arguments.insert(call.id.clone(), arguments);
-            }
-            ChatEvent::ToolFinished(result) => {
-                let arguments = self.arguments.remove(&result.tool_call_id);
-                self.calls.push(answer::call(result, arguments));
-            }
-            _ => {}
+        if let ChatEvent::ToolFinished(ended) = &event {
+            self.calls.push(answer::call(ended));
         }
         if let Some(listener) = &mut self.listener {
             listener(event);

@@ -1,11 +1,8 @@
 //! Answers that are a stream of server-sent events.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -13,9 +10,9 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use tokio::sync::Notify;
+use pillion_chat::Backlog;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 /// How often something is sent where nothing happens: so it is seen when the client has gone.
@@ -55,7 +52,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let (sender, events) = unbounded_channel();
-    let backlog = Arc::new(Backlog::default());
+    let backlog = Arc::new(Backlog::new(MOST_UNREAD));
     let outlet = Outlet {
         sender,
         backlog: Arc::clone(&backlog),
@@ -79,50 +76,17 @@ pub(super) struct Outlet {
 impl Outlet {
     /// Sends an event. That nobody reads any more ends the job, and need not be told.
     pub(super) fn send(&self, event: Bytes) {
-        self.backlog.unread.fetch_add(event.len(), Ordering::AcqRel);
+        self.backlog.tell(event.len());
         drop(self.sender.send(event));
-    }
-}
-
-/// What was sent and is not read yet.
-#[derive(Default)]
-struct Backlog {
-    /// In bytes.
-    unread: AtomicUsize,
-    was_read: Notify,
-}
-
-impl Backlog {
-    fn is_full(&self) -> bool {
-        self.unread.load(Ordering::Acquire) > MOST_UNREAD
-    }
-
-    fn read(&self, bytes: usize) {
-        self.unread.fetch_sub(bytes, Ordering::AcqRel);
-        self.was_read.notify_one();
     }
 }
 
 /// Runs the job, which rests while the backlog is full, until `patience` is over.
 async fn paced(job: impl Future<Output = ()>, backlog: Arc<Backlog>, patience: Duration) {
     let mut job = pin!(job);
-    let mut patience = pin!(sleep(patience));
-    let mut may_rest = true;
-    loop {
-        while may_rest && backlog.is_full() {
-            tokio::select! {
-                () = backlog.was_read.notified() => {}
-                () = &mut patience => may_rest = false,
-            }
-        }
-        let is_over = poll_fn(|context| match job.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending if may_rest && backlog.is_full() => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        });
-        if is_over.await {
-            return;
-        }
+    let paced = timeout(patience, backlog.pace(job.as_mut())).await;
+    if paced.is_err() {
+        job.await;
     }
 }
 
@@ -142,8 +106,11 @@ impl Events for OfJob {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use futures_util::StreamExt;
     use tokio::task::yield_now;
+    use tokio::time::sleep;
 
     use super::*;
 

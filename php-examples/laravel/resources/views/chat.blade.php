@@ -42,33 +42,43 @@
             talk.append(p);
             return p;
         };
+        // Shows what happens as it comes: an answer is a stream of events, or an error.
         const post = async (path, body) => {
             const response = await fetch(path, {
                 method: 'POST',
                 headers: {'Content-Type': 'application/json', 'Accept': 'application/json', 'X-CSRF-TOKEN': @json(csrf_token())},
                 body: JSON.stringify(body),
             });
-            const answer = await response.json();
-            return response.ok ? answer : {error: answer.error ?? answer.message ?? response.statusText};
-        };
-        const showAnswer = (answer) => {
-            if (answer.error) return show('waiting', answer.error);
-            const last = (answer.messages ?? []).map((message) => message.role).lastIndexOf('user');
-            for (const message of (answer.messages ?? []).slice(last + 1)) {
-                for (const call of message.tool_calls ?? []) {
-                    show('tool', `${call.function.name} ${call.function.arguments}`);
-                }
-                if (message.role === 'tool') show('tool', `→ ${message.content}`);
+            if (!response.headers.get('Content-Type').startsWith('text/event-stream')) {
+                const answer = await response.json();
+                return response.ok || show('waiting', answer.error ?? answer.message ?? response.statusText);
             }
-            if (answer.text !== null) show('assistant', answer.text);
-            for (const call of answer.waiting ?? []) {
+            let words = null, rest = '';
+            const onEvent = {
+                delta: ({text}) => (words ??= show('assistant', '')).append(text),
+                tool_started: (call) => { words = null; show('tool', `${call.name} ${JSON.stringify(call.arguments)}`); },
+                tool_finished: ({content}) => show('tool', `→ ${content}`),
+                done: ({error, waiting}) => { if (error) show('waiting', error); showWaiting(waiting); },
+            };
+            const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+            for (let piece; !(piece = await reader.read()).done;) {
+                const events = (rest + piece.value).split('\n\n');
+                rest = events.pop();
+                for (const event of events) {
+                    const [, type, data] = event.match(/^event: (\w+)\ndata: (.*)$/);
+                    onEvent[type]?.(JSON.parse(data));
+                }
+            }
+        };
+        const showWaiting = (waiting) => {
+            for (const call of waiting) {
                 const p = show('waiting', `May ${call.tool} run with ${JSON.stringify(call.arguments)}? `);
                 for (const [label, approve] of [['Yes', true], ['No', false]]) {
                     const button = document.createElement('button');
                     button.textContent = label;
-                    button.onclick = async () => {
+                    button.onclick = () => {
                         p.remove();
-                        showAnswer(await post('/approvals/' + call.id, {approve}));
+                        post('/approvals/' + call.id, {approve});
                     };
                     p.append(button);
                 }
@@ -80,13 +90,13 @@
         };
         model.onchange = showTools;
         showTools();
-        showAnswer({text: null, waiting: @json($waiting)});
-        document.getElementById('say').onsubmit = async (event) => {
+        showWaiting(@json($waiting));
+        document.getElementById('say').onsubmit = (event) => {
             event.preventDefault();
             const message = event.target.message.value;
             event.target.reset();
             show('user', message);
-            showAnswer(await post('/chat', {model: model.value, message}));
+            post('/chat', {model: model.value, message});
         };
     </script>
 </body>

@@ -5,9 +5,11 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Chat;
 
 use Closure;
+use Generator;
 use Iterator;
 use Pillion\ChatAnswer;
 use Pillion\ChatEvent;
+use Pillion\ChatStream;
 use Pillion\ToolAwareChat;
 use SensitiveParameterValue;
 
@@ -32,8 +34,9 @@ final class Chat
      *
      * @param string|list<array<string, mixed>>|null $message what the user says, or messages in the shapes
      *        of OpenAI's chat completions; null goes on where the chat was, after a decision or a failure
-     * @param ?string              $state   that of a former answer: keep it where users cannot change it
-     * @param array<string, mixed> $context `user`, `channel`, and what else tools should know
+     * @param ?string $state that of a former answer: keep it where users cannot change it
+     * @param array{user?: string, channel?: string, denied?: list<string>, approval_wait?: int|float, ...} $context
+     *        what tools should know; `denied` gives up calls that wait, by the ids of their approvals
      *
      * @throws \Pillion\Exception\PillionException as {@see ToolAwareChat::send()}
      */
@@ -46,9 +49,9 @@ final class Chat
      * As {@see send()}, with what happens as it comes. `getReturn()` of the iterator is the answer.
      *
      * @param string|list<array<string, mixed>>|null $message
-     * @param array<string, mixed>                   $context
+     * @param array{user?: string, channel?: string, denied?: list<string>, approval_wait?: int|float, ...} $context
      *
-     * @return Iterator<int, ChatEvent>
+     * @return ChatStream|Generator<int, ChatEvent, mixed, ChatAnswer>
      *
      * @throws \Pillion\Exception\PillionException as {@see ToolAwareChat::stream()}
      */

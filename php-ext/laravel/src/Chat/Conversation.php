@@ -155,6 +155,12 @@ final class Conversation
         return $kept;
     }
 
+    /** @internal Whether it has been answered because the model may call no more tools. */
+    public function isAtItsLimit(): bool
+    {
+        return $this->text !== null && $this->rounds >= $this->maxRounds;
+    }
+
     /** How often the model called tools since the user spoke. */
     public function rounds(): int
     {

@@ -39,7 +39,7 @@ final class FakeChat
         if ($messages === [] && $state === null) {
             throw new InvalidInputException('A chat begins with a message; null goes on with the chat of $state');
         }
-        $conversation = $state === null ? new Conversation('openai', $messages) : unserialize(base64_decode($state));
+        $conversation = $state === null ? $this->tools->conversation($messages, 'openai') : unserialize(base64_decode($state));
         assert($conversation instanceof Conversation);
         foreach ($state === null ? [] : $messages as $next) {
             $conversation->say($next);
@@ -68,6 +68,7 @@ final class FakeChat
             state: base64_encode(serialize($conversation)),
             model: $this->model,
             finishReason: $failure === null && $waiting === [] ? 'stop' : null,
+            limitReached: $failure === null && $conversation->isAtItsLimit() ? 'tool_rounds' : null,
             toolCalls: array_map(self::call(...), $conversation->ran()),
             approvals: array_map(self::approval(...), array_keys($waiting), $waiting),
             error: $failure?->getMessage(),
@@ -121,8 +122,10 @@ final class FakeChat
         return ['id' => $id, 'call' => $call->id, 'tool' => $call->name, 'arguments' => self::arguments($call)];
     }
 
-    private static function arguments(ToolCall $call): mixed
+    /** @return array<array-key, mixed>|string text where that is no JSON of an object or list */
+    private static function arguments(ToolCall $call): array|string
     {
-        return is_string($call->arguments) ? json_decode($call->arguments, true) ?? $call->arguments : $call->arguments;
+        $said = is_string($call->arguments) ? json_decode($call->arguments, true) : null;
+        return is_array($said) ? $said : $call->arguments;
     }
 }

@@ -105,10 +105,11 @@ final class ModelTools implements Countable
      * A conversation in which the model may call its tools.
      *
      * @param list<array<string, mixed>> $messages in the provider's format
+     * @param ?string                    $provider null for that of the model
      */
-    public function conversation(array $messages): Conversation
+    public function conversation(array $messages, ?string $provider = null): Conversation
     {
-        return new Conversation($this->provider(), $messages, $this->maxRounds);
+        return new Conversation($provider ?? $this->provider(), $messages, $this->maxRounds);
     }
 
     public function __serialize(): array

@@ -98,7 +98,7 @@ async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
     let results = results(state.messages());
     assert!(results[0].contains("was denied"), "{results:?}");
     let denied = bench.events.iter().any(|event| match event {
-        ChatEvent::ToolFinished(result) => result.error_code == Some(ErrorCode::Denied),
+        ChatEvent::ToolFinished(ended) => ended.result.error_code == Some(ErrorCode::Denied),
         _ => false,
     });
     assert!(denied);

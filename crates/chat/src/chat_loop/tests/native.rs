@@ -11,7 +11,7 @@ use pillion_testkit::LlmAnswer;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo};
-use crate::{ChatEnd, ChatEvent, ChatLimits, ChatState, NativeServer, ToolRunner};
+use crate::{ChatEnd, ChatEvent, ChatLimits, ChatState, EndedCall, NativeServer, ToolRunner};
 
 /// Runs what the bench's executor runs, and lets the provider call what `permits` lets run.
 struct Permitting {
@@ -98,7 +98,7 @@ fn called(name: &str, output: &str) -> Value {
 fn heard(bench: &Bench) -> Vec<String> {
     let ends = bench.events.iter().filter_map(|event| match event {
         ChatEvent::ToolStarted(call) => Some(format!("{} begins", call.name)),
-        ChatEvent::ToolFinished(result) => {
+        ChatEvent::ToolFinished(EndedCall { result, .. }) => {
             Some(format!("{}: {}", result.tool_name, result.content()))
         }
         ChatEvent::ToolWaiting(waiting) => Some(format!("{} waits", waiting.call.name)),
@@ -223,7 +223,7 @@ async fn g3_a_call_of_the_providers_waits_for_its_approval_and_goes_on_elsewhere
         let results = bodies[1]["input"].to_string();
         assert!(results.contains("function_call_output"), "{results}");
         let is_denied = bench.events.iter().any(|event| match event {
-            ChatEvent::ToolFinished(result) => result.error_code == Some(ErrorCode::Denied),
+            ChatEvent::ToolFinished(ended) => ended.result.error_code == Some(ErrorCode::Denied),
             _ => false,
         });
         assert_eq!(is_denied, !approved);

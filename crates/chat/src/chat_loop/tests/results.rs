@@ -2,7 +2,7 @@ use pillion_testkit::LlmAnswer;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo, results};
-use crate::{ChatEvent, Delta, Usage};
+use crate::{ChatEvent, ChatLimits, Delta, Usage};
 
 #[tokio::test]
 async fn h5_an_answer_keeps_its_calls_and_each_has_its_result_in_order() {
@@ -39,7 +39,7 @@ async fn h5_an_answer_keeps_its_calls_and_each_has_its_result_in_order() {
         .events
         .iter()
         .filter_map(|event| match event {
-            ChatEvent::ToolFinished(result) => Some(result.tool_name.as_str()),
+            ChatEvent::ToolFinished(ended) => Some(ended.call.name.as_str()),
             _ => None,
         })
         .collect();
@@ -84,6 +84,35 @@ async fn h2_a_tool_that_the_model_does_not_see_is_not_run() {
     );
     assert_eq!(bench.tools.echoed(), 0);
     assert!(bench.statuses().is_empty());
+}
+
+#[tokio::test]
+async fn h5_a_call_that_did_not_run_is_told_with_what_the_model_sent() {
+    let calls = LlmAnswer::call("echo", &json!({"text": "a"}))
+        .and_call("nonesuch", "{\"why\": \"not\"}")
+        .and_call("echo", "{\"text\": \"cut")
+        .and_call("echo", "{\"text\": \"one too many\"}");
+    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")])
+        .await
+        .under(ChatLimits {
+            max_calls_per_answer: 3,
+            ..ChatLimits::default()
+        });
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    let ended = bench.events.iter().filter_map(|event| match event {
+        ChatEvent::ToolFinished(ended) => Some((ended.call.id.as_str(), ended.given())),
+        _ => None,
+    });
+    let mut ended: Vec<_> = ended.collect();
+    ended.sort_by_key(|(id, _)| *id);
+    let expected = [
+        ("call_1", json!({"text": "a"})),
+        ("call_2", json!({"why": "not"})),
+        ("call_3", json!("{\"text\": \"cut")),
+        ("call_4", json!({"text": "one too many"})),
+    ];
+    assert_eq!(ended, expected);
 }
 
 #[tokio::test]

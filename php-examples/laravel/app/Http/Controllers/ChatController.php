@@ -4,29 +4,30 @@ declare(strict_types=1);
 
 namespace App\Http\Controllers;
 
-use App\Chat\LanguageModel;
 use App\Chat\Visitor;
+use App\Chat\VisitorsChat;
 use Illuminate\Contracts\View\View;
 use Illuminate\Http\JsonResponse;
 use Illuminate\Http\Request;
+use Pillion\ChatEvent;
 use Pillion\Exception\NotFoundException;
-use Pillion\Laravel\Chat\Conversation;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Models\ModelDirectory;
+use Symfony\Component\HttpFoundation\StreamedResponse;
 
 class ChatController
 {
-    public function __construct(private readonly LanguageModel $llm, private readonly ModelDirectory $models)
+    public function __construct(private readonly ModelDirectory $models)
     {
     }
 
     public function show(): View
     {
-        $kept = $this->conversation((string) session('model'));
+        $chat = VisitorsChat::of((string) Visitor::id());
         return view('chat', [
             'models' => $this->models->names(),
-            'model' => session('model'),
-            'waiting' => $kept === null ? [] : self::waiting($kept),
+            'model' => $chat?->model,
+            'waiting' => $chat?->waiting() ?? [],
         ]);
     }
 
@@ -36,32 +37,26 @@ class ChatController
         return response()->json(Pillion::forModel($this->model($request->query('model')))->names());
     }
 
-    /** The user says something. */
-    public function say(Request $request): JsonResponse
+    /** The visitor says something. */
+    public function say(Request $request): JsonResponse|StreamedResponse
     {
-        $model = $this->model($request->input('model'));
-        $message = ['role' => 'user', 'content' => (string) $request->input('message')];
-        $conversation = $this->conversation($model);
-        if ($conversation !== null && self::isDecided($conversation)) {
-            $this->run($model, $conversation);
-        }
-        if ($conversation !== null && self::waiting($conversation) !== []) {
-            return response()->json(['error' => 'Approve or deny the call first.'], 409);
-        }
-        // An approval that has lapsed counts as denied.
-        $conversation = $conversation?->abandon()->say($message) ?? Pillion::forModel($model)->conversation([$message]);
-        return $this->goOn($model, $conversation);
+        $message = $request->input('message');
+        abort_unless(is_string($message) && $message !== '', 422, 'There is no message.');
+        $chat = VisitorsChat::with((string) Visitor::id(), $this->model($request->input('model')));
+        $chat->goOnWithWhatIsDecided();
+        return $chat->waiting() === []
+            ? self::events($chat, $message)
+            : response()->json(['error' => 'Approve or deny the call first.'], 409);
     }
 
-    /** The user allows a call, or does not. */
-    public function decide(Request $request, string $id): JsonResponse
+    /** The visitor allows a call, or does not. */
+    public function decide(Request $request, string $id): JsonResponse|StreamedResponse
     {
-        $model = (string) session('model');
-        $conversation = $this->conversation($model);
+        $chat = VisitorsChat::of((string) Visitor::id());
         $approval = Pillion::approvals()->find($id);
-        if ($approval === null && isset($conversation?->waitingFor()[$id])) {
+        if ($approval === null && $chat?->waitsFor($id)) {
             // It has lapsed, which counts as denied.
-            return $this->goOn($model, $conversation->abandon());
+            return self::events($chat, null);
         }
         // Whoever made the call decides on it, and nobody else.
         if ($approval === null || $approval->user !== Visitor::id()) {
@@ -74,32 +69,37 @@ class ChatController
         } catch (NotFoundException) {
             return response()->json(['error' => 'That has been decided.'], 409);
         }
-        return $conversation === null ? response()->json([]) : $this->goOn($model, $conversation);
+        return $chat?->waitsFor($id) ? self::events($chat, null) : response()->json([]);
     }
 
-    private function goOn(string $model, Conversation $conversation): JsonResponse
+    /** What happens in the chat, as server-sent events. */
+    private static function events(VisitorsChat $chat, ?string $message): StreamedResponse
     {
-        $this->run($model, $conversation);
-        return response()->json([
-            'text' => $conversation->text(),
-            'waiting' => self::waiting($conversation),
-            'messages' => $conversation->messages(),
-        ]);
+        return response()->stream(function () use ($chat, $message): void {
+            // Whoever leaves the page finds the chat as it is then when they come back.
+            ignore_user_abort(true);
+            foreach ($chat->stream($message) as $event) {
+                echo "event: $event->type\ndata: ", json_encode(self::shown($chat, $event), JSON_INVALID_UTF8_SUBSTITUTE), "\n\n";
+                ob_get_level() > 0 && ob_flush();
+                flush();
+            }
+        }, headers: ['Content-Type' => 'text/event-stream', 'Cache-Control' => 'no-cache', 'X-Accel-Buffering' => 'no']);
     }
 
-    private function run(string $model, Conversation $conversation): void
+    /** @return array<string, mixed> */
+    private static function shown(VisitorsChat $chat, ChatEvent $event): array
     {
-        // What the provider calls it.
-        $upstream = config('pillion.models')[$model]['upstream'] ?? $model;
-        try {
-            $conversation->run(
-                Pillion::forModel($model),
-                fn (array $messages, array $tools) => $this->llm->complete($upstream, $messages, $tools),
-            );
-        } finally {
-            // Also when the model has failed: a tool that has run must not run again.
-            session(['model' => $model, 'conversation' => base64_encode(serialize($conversation))]);
+        if ($event->answer === null) {
+            return $event->data;
         }
+        return [
+            'status' => $event->answer->status,
+            'text' => $event->answer->text,
+            'limit' => $event->answer->limitReached,
+            // Why is for the log, not for visitors.
+            'error' => $event->answer->status === 'failed' ? 'The model cannot answer at the moment.' : null,
+            'waiting' => $chat->waiting(),
+        ];
     }
 
     /** One of the configured models: who asks for another would choose what it may do. */
@@ -107,31 +107,5 @@ class ChatController
     {
         abort_unless(is_string($name) && in_array($name, $this->models->names(), true), 422, 'There is no such model.');
         return $name;
-    }
-
-    /** @return list<array{id: string, tool: string, arguments: mixed}> the calls that can be decided on */
-    private static function waiting(Conversation $conversation): array
-    {
-        $waiting = [];
-        foreach ($conversation->waitingFor() as $id => $call) {
-            if (Pillion::approvals()->find($id)?->isPending()) {
-                $waiting[] = ['id' => $id, 'tool' => $call->name, 'arguments' => $call->arguments];
-            }
-        }
-        return $waiting;
-    }
-
-    /** Whether somebody has decided elsewhere, in the console for example. */
-    private static function isDecided(Conversation $conversation): bool
-    {
-        $approvals = array_map(fn (string $id) => Pillion::approvals()->find($id), array_keys($conversation->waitingFor()));
-        return $approvals !== [] && !in_array(null, $approvals, true) && self::waiting($conversation) === [];
-    }
-
-    /** The conversation of this session, if it is one with that model. */
-    private function conversation(string $model): ?Conversation
-    {
-        $kept = session('conversation');
-        return $kept === null || session('model') !== $model ? null : unserialize(base64_decode($kept));
     }
 }

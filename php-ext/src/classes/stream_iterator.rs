@@ -1,0 +1,116 @@
+//! The methods of `Iterator` that [`ChatStream`](super::chat_stream) and
+//! [`ToolStream`](super::tool_stream) share: what comes is told once, as by a generator.
+
+use std::cell::Cell;
+
+use ext_php_rs::flags::PropertyFlags;
+use ext_php_rs::types::Zval;
+
+use crate::zend::{
+    Call, Class, Failure, Method, Object, Outcome, Property, State, Type, bool_of, int_of,
+    iterator, state_of,
+};
+
+/// The property with the current item, which is null at the end.
+const CURRENT: &str = "current";
+
+/// A state of objects that are streams.
+pub(super) trait StreamState: State {
+    /// The class's name without its namespace, for messages.
+    const SHORT_NAME: &'static str;
+
+    /// Where it stands.
+    fn position(&self) -> &Position;
+
+    /// Says whether the next item may be waited for now; nothing has changed yet.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_advance(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Waits for the next item and gives it to [`set_current`], or for the end.
+    ///
+    /// # Errors
+    /// What the stream fails with.
+    fn advance(&self, this: Object<'_>) -> Result<(), Failure>;
+}
+
+/// Which item is the current one, from 0; none before the first was asked for.
+#[derive(Default)]
+pub(super) struct Position(Cell<Option<i64>>);
+
+/// What makes a class of streams an `Iterator` of these items.
+pub(super) fn with_iteration<S: StreamState>(class: Class, item: Type) -> Class {
+    let current_item = Property::new(PropertyFlags::Private, CURRENT, item, Zval::new());
+    class
+        .implements(iterator())
+        .property(current_item)
+        .method(Method::new("current", current::<S>).returns(item))
+        .method(Method::new("key", key::<S>).returns(Type::INT))
+        .method(Method::new("next", next::<S>).returns(Type::VOID))
+        .method(Method::new("rewind", rewind::<S>).returns(Type::VOID))
+        .method(Method::new("valid", valid::<S>).returns(Type::BOOL))
+}
+
+/// Makes an item the current one; null is none.
+pub(super) fn set_current<S: StreamState>(this: Object<'_>, item: Zval) {
+    this.set(S::class().get(), CURRENT, item);
+}
+
+/// Goes on to the next item, or to the end.
+///
+/// # Errors
+/// As [`StreamState::may_advance`] and [`StreamState::advance`].
+pub(super) fn advance<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
+    let stream = state_of::<S>(this)?;
+    stream.may_advance()?;
+    set_current::<S>(this, Zval::new());
+    let Position(position) = stream.position();
+    position.set(Some(position.get().map_or(0, |position| position + 1)));
+    stream.advance(this)
+}
+
+fn begin<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
+    match state_of::<S>(this)?.position().0.get() {
+        None => advance::<S>(this),
+        Some(_) => Ok(()),
+    }
+}
+
+fn current<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+    begin::<S>(call.this())?;
+    call.this().get(S::class().get(), CURRENT)
+}
+
+fn key<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+    begin::<S>(call.this())?;
+    let Position(position) = state_of::<S>(call.this())?.position();
+    Ok(int_of(position.get().unwrap_or_default()))
+}
+
+fn next<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+    begin::<S>(call.this())?;
+    advance::<S>(call.this())?;
+    Ok(Zval::new())
+}
+
+/// What has been told is not kept: there is no way back.
+fn rewind<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+    let Position(position) = state_of::<S>(call.this())?.position();
+    if position.get().is_some_and(|position| position > 0) {
+        return Err(Failure::error(format!(
+            "A {} cannot be rewound",
+            S::SHORT_NAME
+        )));
+    }
+    begin::<S>(call.this())?;
+    Ok(Zval::new())
+}
+
+fn valid<S: StreamState>(call: &mut Call<'_>) -> Outcome {
+    begin::<S>(call.this())?;
+    let current = call.this().get(S::class().get(), CURRENT)?;
+    Ok(bool_of(!current.is_null()))
+}
