@@ -14,8 +14,8 @@ use pillion_testkit::{FakeLlm, LlmAnswer};
 use serde_json::{Value, json};
 
 use crate::chat;
-use crate::http::{get, post};
-use crate::program::{Daemon, eventually};
+use crate::http::{get, post, send};
+use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::reload::reload;
 use crate::routes::mcp::{Session, Stream, ask, stateless};
 
@@ -404,4 +404,192 @@ async fn n2_the_pack_comes_and_goes_with_reloads_and_its_model_with_it() {
     assert!(!daemon.log().contains("takes effect at the next start"));
     reload(&daemon, ENABLED);
     assert_eq!(read(&daemon, "scene://cave")["messages"], 1);
+}
+
+/// What `pillion packs` says.
+fn packs(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
+    let socket = daemon.socket.to_str().unwrap();
+    run(&[&["packs", "--socket", socket], arguments].concat(), &[])
+}
+
+#[test]
+fn d10_d11_an_operator_sees_and_removes_what_is_kept_over_rest() {
+    let mut daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 3\n"), &[]);
+    execute(&daemon, "save_character", json!({"name": "Aria"}));
+    let odd = "H\u{f6}hle 7/b?%41";
+    for scene in ["cave", "hall", odd, "cave"] {
+        say(&daemon, scene, "Hello");
+    }
+    let listed = get(&daemon.socket, "/api/v1/packs").json();
+    let pack = &listed["packs"][0];
+    assert_eq!(pack["name"], "tabletop", "{listed}");
+    assert_eq!(pack["tools"].as_array().unwrap().len(), 5);
+    assert_eq!(pack["resources"][1], "scene://{id}");
+    assert_eq!(pack["streams"], json!(["orchestrator", "app"]));
+    let keeps = json!([
+        {"kind": "scenes", "number": 3, "most": 3},
+        {"kind": "characters", "number": 1, "most": 500},
+    ]);
+    assert_eq!(pack["keeps"], keeps);
+
+    let scenes = "/api/v1/packs/tabletop/scenes";
+    let page = get(&daemon.socket, &format!("{scenes}?limit=2")).json();
+    assert_eq!(page["kept"][0]["name"], odd, "{page}");
+    assert_eq!(page["kept"][1]["name"], "cave");
+    assert_eq!(page["kept"][1]["facts"]["messages"], 2);
+    let state = read(&daemon, "scene://cave");
+    let told = &page["kept"][1]["facts"]["last_message_at"];
+    assert_eq!(*told, state["last_message_at"]);
+    assert_eq!(page["next"], "cave");
+    let last = get(&daemon.socket, &format!("{scenes}?limit=2&after=cave")).json();
+    assert_eq!(last["kept"][0]["name"], "hall", "{last}");
+    assert_eq!(last.get("next"), None);
+    let whole = get(&daemon.socket, &format!("{scenes}?limit=3")).json();
+    assert_eq!(whole.get("next"), None, "{whole}");
+
+    let remove = |path: &str| send(&daemon.socket, "DELETE", path, "", b"");
+    let uri = "H%C3%B6hle%207%2Fb%3F%2541";
+    let removed = remove(&format!("{scenes}/{uri}"));
+    assert_eq!(removed.status, 200);
+    assert_eq!(removed.json(), json!({"success": true, "removed": odd}));
+    for gone in [
+        &format!("{scenes}/{uri}"),
+        "/api/v1/packs/tabletop/characters/cave",
+        "/api/v1/packs/tabletop/dragons/cave",
+        "/api/v1/packs/other/scenes/cave",
+        "/api/v1/packs/tabletop/scenes/%ff",
+    ] {
+        let refused = remove(gone);
+        assert_eq!(refused.status, 404, "{gone}");
+        assert_eq!(refused.json()["error_code"], "not_found", "{gone}");
+    }
+    assert_eq!(remove(scenes).status, 405);
+    for nowhere in ["tabletop/dragons", "other/scenes"] {
+        let path = format!("/api/v1/packs/{nowhere}");
+        assert_eq!(get(&daemon.socket, &path).status, 404);
+    }
+    let bad = get(&daemon.socket, &format!("{scenes}?limit=0"));
+    assert_eq!(bad.status, 400);
+    let unread = ask(
+        &daemon.socket,
+        "resources/read",
+        json!({"uri": format!("transcript://scene/{uri}")}),
+    );
+    assert_eq!(unread["error"]["code"], -32602, "{unread}");
+    // There is room again; and what is gone is gone for good.
+    say(&daemon, "attic", "Hello");
+    daemon.kill();
+    let daemon = daemon.again();
+    let names = get(&daemon.socket, scenes).json();
+    let names: Vec<_> = names["kept"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|scene| scene["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["attic", "cave", "hall"]);
+}
+
+#[test]
+fn d10_d11_an_operator_sees_and_removes_what_is_kept_on_the_command_line() {
+    let daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 2\n"), &[]);
+    let character = json!({"name": "Aria Stone", "description": "A thief"});
+    execute(&daemon, "save_character", character);
+    for scene in ["cave", "H\u{f6}hle 7/b"] {
+        say(&daemon, scene, "Hello");
+    }
+    let one_more = json!({"scene_id": "attic", "author": "Aria", "message": "Hello"});
+    let path = "/api/v1/tools/execute/append_transcript";
+    let refused = post(&daemon.socket, path, one_more.to_string()).json();
+    assert_eq!(refused["result"]["success"], false, "{refused}");
+
+    let list = stdout(&packs(&daemon, &["list"]));
+    assert!(list.contains("scenes 2/2, characters 1/500"), "{list}");
+    let json: Value = serde_json::from_str(&stdout(&packs(&daemon, &["list", "--json"]))).unwrap();
+    assert_eq!(json["packs"][0]["keeps"][0]["number"], 2);
+    let page = packs(&daemon, &["show", "tabletop", "scenes", "--limit", "1"]);
+    assert!(
+        stdout(&page).contains("H\u{f6}hle 7/b  messages=1  last_message_at=2"),
+        "{page:?}"
+    );
+    assert!(
+        stderr(&page).contains("--after 'H\u{f6}hle 7/b'"),
+        "{page:?}"
+    );
+    let after = ["show", "tabletop", "scenes", "--after", "H\u{f6}hle 7/b"];
+    let page = packs(&daemon, &after);
+    assert!(
+        stdout(&page).contains("cave") && stderr(&page).is_empty(),
+        "{page:?}"
+    );
+    let characters = stdout(&packs(&daemon, &["show", "tabletop", "characters"]));
+    assert!(
+        characters.contains("Aria Stone  description=A thief"),
+        "{characters}"
+    );
+
+    let scene = ["remove", "tabletop", "scenes", "H\u{f6}hle 7/b"];
+    let removed = packs(&daemon, &scene);
+    assert_eq!(
+        stdout(&removed).trim(),
+        "H\u{f6}hle 7/b: removed from tabletop scenes"
+    );
+    let again = packs(&daemon, &scene);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        stderr(&again).contains("keeps nothing of that name"),
+        "{again:?}"
+    );
+    let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
+    let removed: Value = serde_json::from_str(&stdout(&packs(&daemon, &character))).unwrap();
+    assert_eq!(removed, json!({"success": true, "removed": "Aria Stone"}));
+    say(&daemon, "attic", "There is room");
+    eventually("who removed what is in the log", || {
+        let log = daemon.log();
+        let mut lines = log.lines();
+        lines.any(|line| {
+            line.contains("What a pack kept is removed")
+                && line.contains("\"client\":\"uid:")
+                && line.contains("Aria Stone")
+        })
+    });
+}
+
+#[test]
+fn k1_subscribers_hear_of_a_removed_scene_in_both_eras() {
+    let daemon = enabled();
+    let cave = "transcript://scene/cave";
+    say(&daemon, "cave", "Hello");
+    let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
+    let mut pushed = session.listen();
+    session.ask("resources/subscribe", json!({"uri": cave}));
+    let wanted = json!({"notifications": {
+        "resourceSubscriptions": [cave], "resourcesListChanged": true,
+    }});
+    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let mut heard = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    assert!(heard.next().is_some());
+    let removed = packs(&daemon, &["remove", "tabletop", "scenes", "cave"]);
+    assert!(removed.status.success(), "{removed:?}");
+    for stream in [&mut heard, &mut pushed] {
+        let (mut is_updated, mut is_listed_anew) = (false, false);
+        while !(is_updated && is_listed_anew) {
+            let notice = stream.next().unwrap();
+            is_updated |= notice["method"] == "notifications/resources/updated"
+                && notice["params"]["uri"] == cave;
+            is_listed_anew |= notice["method"] == "notifications/resources/list_changed";
+        }
+    }
+    let list = ask(&daemon.socket, "resources/list", json!({})).to_string();
+    assert!(!list.contains(cave), "{list}");
+}
+
+#[test]
+fn n2_without_a_pack_there_is_nothing_that_one_keeps() {
+    let daemon = Daemon::start();
+    let listed = get(&daemon.socket, "/api/v1/packs/").json();
+    assert_eq!(listed, json!({"success": true, "packs": []}));
+    let refused = packs(&daemon, &["show", "tabletop", "scenes"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("not_found"), "{refused:?}");
 }

@@ -16,9 +16,12 @@ const RUNNER: &str = "runner-runner-runner-1";
 const HERS: &str = "hers-hers-hers-hers-1";
 const APP: &str = "application-application-1";
 const FEW: &str = "few-few-few-few-few-1";
+const ADMIN: &str = "admin-admin-admin-ad-1";
+const OTHER_ADMIN: &str = "other-other-other-ot-1";
 
 /// A daemon that listens on a free port of this machine, with a token to read and one to run, one
-/// that is alice's, one of an application that has any user, and one that has a few tools.
+/// that is alice's, one of an application that has any user, one that has a few tools, and two that
+/// may change everything, of which one has a single tool.
 struct Server {
     daemon: Daemon,
     address: SocketAddr,
@@ -30,7 +33,8 @@ impl Server {
         let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
         let tokens = format!(
             "watch read {READER}; ci execute {RUNNER}; hers execute {HERS} user=alice; \
-             app execute {APP} any-user; few execute {FEW} tools=calc*,get_time,far_r*"
+             app execute {APP} any-user; few execute {FEW} tools=calc*,get_time,far_r*; \
+             admin admin {ADMIN}; other admin {OTHER_ADMIN} tools=calculator"
         );
         let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
         Self { daemon, address }

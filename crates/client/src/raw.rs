@@ -1,3 +1,4 @@
+mod packs;
 mod servers;
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};

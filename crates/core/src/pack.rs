@@ -3,7 +3,8 @@
 //!
 //! A [`Pack`] says what it has; [`Packs`] puts that of several together, for whoever offers it. The
 //! sidecar runs a pack's tools like any other, serves its resources as those of its MCP server,
-//! tells subscribers what has changed, and sends its streams as server-sent events.
+//! tells subscribers what has changed, and sends its streams as server-sent events. Its operator
+//! sees what the pack keeps, and removes it.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -47,6 +48,7 @@
 
 mod changes;
 mod counters;
+mod keeping;
 mod packs;
 mod resource;
 mod stream;
@@ -55,7 +57,8 @@ use std::sync::Arc;
 
 pub use changes::{ChangeListener, ResourceChange, ResourceChanges};
 pub use counters::Counters;
-pub use packs::{PackError, Packs};
+pub use keeping::{Keeping, Kept};
+pub use packs::{PackContents, PackError, Packs};
 pub use resource::{
     Reader, Resource, ResourceBody, ResourceContents, ResourceError, ResourceProvider,
     ResourceTemplate, without_query,
@@ -88,5 +91,10 @@ pub trait Pack: Send + Sync {
     /// What it counts, for statistics.
     fn counters(&self) -> Option<Arc<Counters>> {
         None
+    }
+
+    /// What it keeps, by kind, for the operator.
+    fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
+        Vec::new()
     }
 }

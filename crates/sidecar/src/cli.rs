@@ -18,6 +18,7 @@ mod mcp;
 mod mcp_stdio;
 mod models;
 mod operator;
+mod packs;
 mod pins;
 mod providers;
 mod report;
@@ -75,6 +76,8 @@ enum Command {
     Approvals(approvals::Approvals),
     /// Shows what happens in a running sidecar, as it happens
     Events(events::Events),
+    /// Shows the packs and what they keep, and removes that
+    Packs(packs::Packs),
     /// Shows which tools of MCP servers have changed, and accepts them
     Pins(pins::Pins),
     /// Shows, adds, changes and removes the MCP servers of a running sidecar
@@ -146,6 +149,7 @@ pub fn run() -> ExitCode {
         Command::Calls(calls) => calls.apply(),
         Command::Approvals(approvals) => approvals.apply(),
         Command::Events(events) => events.apply(),
+        Command::Packs(packs) => packs.apply(),
         Command::Pins(pins) => pins.apply(),
         Command::Servers(servers) => servers.apply(),
         Command::Auth(auth) => auth.apply(),

@@ -16,6 +16,7 @@ mod messages;
 mod metrics;
 mod models;
 mod openapi;
+mod packs;
 mod page;
 mod parameters;
 mod pins;
@@ -41,7 +42,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post, put};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use pillion_core::store::Store;
 use pillion_wire::route;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -78,6 +79,8 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let result = format!("{}{{id}}", route::RESULTS);
     let approval = format!("{}{{id}}", route::APPROVALS);
     let stream = format!("{}{{name}}", route::STREAMS);
+    let kind = format!("{}{{pack}}/{{kind}}", route::PACKS);
+    let kept = format!("{kind}/{{name}}");
     let pin = format!("{}{{server}}/{{tool}}", route::PINS);
     let accept = format!("{pin}/accept");
     let chat = format!("{}{{id}}", route::CHAT);
@@ -130,6 +133,9 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
         (route::EVENTS, get(events::events)),
         (route::STREAMS, get(streams::list)),
         (&stream, get(streams::listen)),
+        (route::PACKS, get(packs::list)),
+        (&kind, get(packs::kept)),
+        (&kept, delete(packs::remove)),
         (route::PINS, get(pins::list)),
         (&pin, get(pins::show)),
         (&accept, post(pins::accept)),

@@ -3,7 +3,7 @@ use pillion_core::store::{
     LogBounds, LogEntry, LogSummary, PackStore, PageRequest, StoreError, Timestamp,
 };
 
-use crate::database::{Row, Value, unreadable};
+use crate::database::{Row, Transaction, Value, unreadable};
 use crate::sql_store::SqlStore;
 
 /// The longest name of a pack, a document or a log, in bytes.
@@ -21,16 +21,21 @@ impl PackStore for SqlStore {
         check_names([pack, name])?;
         let mut transaction = self.database.begin().await?;
         let values = || vec![pack.into(), name.into(), json.into()];
-        let sql = "INSERT INTO pack_documents (pack, name, json) VALUES ($1, $2, $3) \
-                   ON CONFLICT (pack, name) DO NOTHING";
-        let is_new = transaction.write(sql, values()).await? == 1;
-        if is_new {
-            let sql = "SELECT COUNT(*) AS number FROM pack_documents WHERE pack = $1";
-            let rows = transaction.read(sql, vec![pack.into()]).await?;
-            check_room(&rows, most, "documents")?;
-        } else {
+        // A document may come or go between the two statements: then it is tried again.
+        let is_new = loop {
             let sql = "UPDATE pack_documents SET json = $3 WHERE pack = $1 AND name = $2";
-            transaction.write(sql, values()).await?;
+            if transaction.write(sql, values()).await? == 1 {
+                break false;
+            }
+            let sql = "INSERT INTO pack_documents (pack, name, json) VALUES ($1, $2, $3) \
+                       ON CONFLICT (pack, name) DO NOTHING";
+            if transaction.write(sql, values()).await? == 1 {
+                break true;
+            }
+        };
+        if is_new && let Some(most) = most {
+            let sql = "SELECT COUNT(*) AS number FROM pack_documents WHERE pack = $1";
+            check_room(&mut transaction, pack, sql, most, "documents").await?;
         }
         transaction.commit().await?;
         Ok(is_new)
@@ -43,12 +48,14 @@ impl PackStore for SqlStore {
         row.map(|row| row.text("json")).transpose()
     }
 
-    async fn remove_document(&self, pack: &str, name: &str) -> Result<(), StoreError> {
+    async fn remove_document(&self, pack: &str, name: &str) -> Result<bool, StoreError> {
         let sql = "DELETE FROM pack_documents WHERE pack = $1 AND name = $2";
-        self.database
-            .write(sql, vec![pack.into(), name.into()])
-            .await?;
-        Ok(())
+        let values = vec![pack.into(), name.into()];
+        Ok(self.database.write(sql, values).await? == 1)
+    }
+
+    async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+        self.count_of("pack_documents", pack, prefix).await
     }
 
     async fn documents(
@@ -61,10 +68,7 @@ impl PackStore for SqlStore {
         let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
         let mut sql = "SELECT name, json FROM pack_documents WHERE pack = $1".to_owned();
         sql += &beginning_with(prefix, &mut values);
-        if let Some(after) = after {
-            values.push(after.into());
-            sql += &format!(" AND name > ${}", values.len());
-        }
+        sql += &behind(after, &mut values);
         sql += " ORDER BY name LIMIT $2";
         let rows = self.database.read(&sql, values).await?;
         rows.iter()
@@ -92,10 +96,11 @@ impl PackStore for SqlStore {
         let rows = transaction.read(sql, vec![pack.into(), log.into()]).await?;
         let row = rows.first().ok_or_else(|| unreadable("latest"))?;
         let number = row.integer("latest")?;
-        if number == 1 {
+        if number == 1
+            && let Some(most) = bounds.most_logs
+        {
             let sql = "SELECT COUNT(*) AS number FROM pack_logs WHERE pack = $1";
-            let rows = transaction.read(sql, vec![pack.into()]).await?;
-            check_room(&rows, bounds.most_logs, "logs")?;
+            check_room(&mut transaction, pack, sql, most, "logs").await?;
         }
         if let Some(most) = bounds.most_entries {
             let sql = "DELETE FROM pack_log_entries WHERE pack = $1 AND log = $2 AND number <= $3";
@@ -144,14 +149,60 @@ impl PackStore for SqlStore {
     ) -> Result<Vec<LogSummary>, StoreError> {
         let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
         let condition = beginning_with(prefix, &mut values);
+        self.summaries(&condition, "latest_at DESC, name", values)
+            .await
+    }
+
+    async fn logs_by_name(
+        &self,
+        pack: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<LogSummary>, StoreError> {
+        let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
+        let mut condition = beginning_with(prefix, &mut values);
+        condition += &behind(after, &mut values);
+        self.summaries(&condition, "name", values).await
+    }
+
+    async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+        self.count_of("pack_logs", pack, prefix).await
+    }
+
+    async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError> {
+        let mut transaction = self.database.begin().await?;
+        let values = || vec![pack.into(), log.into()];
+        // Whoever adds an entry has the log's row, or waits for it: so there is nobody who does
+        // between here and the end. Without a row there are no entries; one that begins the log
+        // meanwhile is let be.
+        let sql = "DELETE FROM pack_logs WHERE pack = $1 AND name = $2";
+        let is_there = transaction.write(sql, values()).await? == 1;
+        if is_there {
+            let sql = "DELETE FROM pack_log_entries WHERE pack = $1 AND log = $2";
+            transaction.write(sql, values()).await?;
+        }
+        transaction.commit().await?;
+        Ok(is_there)
+    }
+}
+
+impl SqlStore {
+    /// Logs of the pack that is the first value, in that order, as many as the second says.
+    async fn summaries(
+        &self,
+        condition: &str,
+        order: &str,
+        values: Vec<Value>,
+    ) -> Result<Vec<LogSummary>, StoreError> {
         let sql = format!(
             "SELECT latest_logs.name AS name, entries.number AS number, entries.at AS at, \
              entries.json AS json \
              FROM (SELECT name, latest, latest_at FROM pack_logs WHERE pack = $1{condition} \
-             ORDER BY latest_at DESC, name LIMIT $2) AS latest_logs \
+             ORDER BY {order} LIMIT $2) AS latest_logs \
              JOIN pack_log_entries AS entries ON entries.pack = $1 \
              AND entries.log = latest_logs.name AND entries.number = latest_logs.latest \
-             ORDER BY latest_logs.latest_at DESC, latest_logs.name"
+             ORDER BY {order}"
         );
         let rows = self.database.read(&sql, values).await?;
         rows.iter()
@@ -164,16 +215,12 @@ impl PackStore for SqlStore {
             .collect()
     }
 
-    async fn remove_log(&self, pack: &str, log: &str) -> Result<(), StoreError> {
-        let mut transaction = self.database.begin().await?;
-        for sql in [
-            "DELETE FROM pack_logs WHERE pack = $1 AND name = $2",
-            "DELETE FROM pack_log_entries WHERE pack = $1 AND log = $2",
-        ] {
-            let values = vec![pack.into(), log.into()];
-            transaction.write(sql, values).await?;
-        }
-        transaction.commit().await
+    async fn count_of(&self, table: &str, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+        let mut values: Vec<Value> = vec![pack.into()];
+        let condition = beginning_with(prefix, &mut values);
+        let sql = format!("SELECT COUNT(*) AS number FROM {table} WHERE pack = $1{condition}");
+        let row = self.database.read_one(&sql, values).await?;
+        row.ok_or_else(|| unreadable("number"))?.count("number")
     }
 }
 
@@ -187,14 +234,24 @@ fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
 }
 
 /// There are no more of something than there may be, with the one that has just been added: without
-/// a commit it is taken back.
-fn check_room(rows: &[Row], most: Option<u32>, what: &str) -> Result<(), StoreError> {
+/// a commit it is taken back. Whoever adds one waits here for the others, lest two of them do not
+/// see each other's.
+async fn check_room(
+    transaction: &mut Transaction,
+    pack: &str,
+    sql: &str,
+    most: u32,
+    what: &str,
+) -> Result<(), StoreError> {
+    let name = format!("pack {what} {pack}");
+    transaction.lock_name(&name).await?;
+    let rows = transaction.read(sql, vec![pack.into()]).await?;
     let row = rows.first().ok_or_else(|| unreadable("number"))?;
-    match (most, row.count("number")?) {
-        (Some(most), there) if there > u64::from(most) => Err(StoreError::full(format!(
+    match row.count("number")? > u64::from(most) {
+        true => Err(StoreError::full(format!(
             "there are {most} {what} of the pack already"
         ))),
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 
@@ -211,6 +268,15 @@ fn beginning_with(prefix: &str, values: &mut Vec<Value>) -> String {
     values.push(prefix.into());
     // A number in the text, since Postgres takes no BIGINT here.
     format!(" AND substr(name, 1, {letters}) = ${}", values.len())
+}
+
+/// A condition for names that come after that one, if there is one.
+fn behind(after: Option<&str>, values: &mut Vec<Value>) -> String {
+    let Some(after) = after else {
+        return String::new();
+    };
+    values.push(after.into());
+    format!(" AND name > ${}", values.len())
 }
 
 fn entry(row: &Row) -> Result<LogEntry, StoreError> {

@@ -22,7 +22,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 36] = cases![
+pub const CASES: [(&str, Case); 40] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -56,6 +56,10 @@ pub const CASES: [(&str, Case); 36] = cases![
     others::h4_a_chat_is_somebodys_for_a_while,
     packs::documents_of_packs_are_kept_apart,
     packs::packs_keep_no_more_than_they_say,
+    packs::packs_keep_no_more_than_they_say_however_many_come_at_once,
+    packs::what_packs_keep_is_counted_and_listed_by_name,
+    packs::a_log_that_grows_while_it_is_removed_is_whole_or_gone,
+    packs::a_document_that_is_put_while_it_is_removed_is_there_or_gone,
     packs::k1_a_log_of_a_pack_gives_its_last_entries,
     packs::k1_logs_are_listed_with_their_latest_entries,
     secrets::secrets_are_replaced_all_or_none,

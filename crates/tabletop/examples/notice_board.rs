@@ -1,4 +1,5 @@
-//! A whole pack of its own: a notice board with a tool, a resource, a stream and a counter.
+//! A whole pack of its own: a notice board with a tool, a resource, a stream and a counter, which an
+//! operator can clear.
 //!
 //! `cargo run --package pillion-tabletop --example notice_board`
 
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::pack::{
-    ChangeListener, Counters, EventStream, Heard, Pack, Packs, Reader, Resource, ResourceChange,
-    ResourceChanges, ResourceContents, ResourceError, ResourceProvider,
+    ChangeListener, Counters, EventStream, Heard, Keeping, Kept, Pack, Packs, Reader, Resource,
+    ResourceChange, ResourceChanges, ResourceContents, ResourceError, ResourceProvider,
 };
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::{LogBounds, PackStore, StoreError, Timestamp};
@@ -86,6 +87,39 @@ impl ResourceProvider for BoardResource {
     }
 }
 
+/// The board as something that is kept: for its operator, who sees how much is on it and clears it.
+struct KeptBoard(Arc<Board>);
+
+#[async_trait]
+impl Keeping for KeptBoard {
+    fn kind(&self) -> &str {
+        "boards"
+    }
+
+    fn most(&self) -> Option<u32> {
+        Some(1)
+    }
+
+    async fn count(&self) -> Result<u64, StoreError> {
+        self.0.store.count_logs(NAME, "").await
+    }
+
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError> {
+        let boards = self.0.store.logs_by_name(NAME, "", after, limit).await?;
+        let boards = boards.into_iter();
+        let kept = boards.map(|board| Kept::new(board.log).with("posted", board.latest.number));
+        Ok(kept.collect())
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        let was_there = self.0.store.remove_log(NAME, name).await?;
+        if was_there {
+            self.0.changes.updated(URI);
+        }
+        Ok(was_there)
+    }
+}
+
 /// The pack.
 struct Notices {
     board: Arc<Board>,
@@ -145,6 +179,10 @@ impl Pack for Notices {
     fn counters(&self) -> Option<Arc<Counters>> {
         Some(Arc::clone(&self.board.counters))
     }
+
+    fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
+        vec![Arc::new(KeptBoard(Arc::clone(&self.board)))]
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -174,6 +212,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let contents = provider.read(URI, reader).await?;
     assert!(format!("{contents:?}").contains("Rats"));
+    let boards = packs.get(NAME).and_then(|pack| pack.keeping("boards"));
+    let boards = boards.ok_or("no boards")?;
+    for board in boards.list(None, 10).await? {
+        println!("{}: {:?}", board.name, board.facts);
+        assert!(boards.remove(&board.name).await?);
+    }
+    assert_eq!(boards.count().await?, 0);
     for (pack, counters) in packs.counters() {
         println!("{pack}: {:?}", counters.beginning_with("notice."));
     }

@@ -11,6 +11,7 @@
 mod arguments;
 mod check;
 mod dice;
+mod keeping;
 mod orchestrator;
 mod resources;
 mod scenes;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::LanguageModel;
-use pillion_core::pack::{Counters, EventStream, Pack, ResourceProvider};
+use pillion_core::pack::{Counters, EventStream, Keeping, Pack, ResourceProvider};
 use pillion_core::store::PackStore;
 use pillion_core::tool::Tool;
 
@@ -47,7 +48,7 @@ pub struct TabletopOptions {
     pub model_timeout: Duration,
     /// The messages of a scene that are kept: the oldest make way for new ones.
     pub max_messages: u32,
-    /// The scenes that there may be: no other begins (`denied`).
+    /// The scenes that there may be: no other begins (`denied`) until one is removed.
     pub max_scenes: u32,
     /// The characters that there may be, [`MOST_CHARACTERS`] at most: no other comes to the table
     /// (`denied`).
@@ -125,5 +126,9 @@ impl Pack for Tabletop {
 
     fn counters(&self) -> Option<Arc<Counters>> {
         Some(Arc::clone(self.telling.counters()))
+    }
+
+    fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
+        keeping::all(&self.scenes, &self.orchestrator)
     }
 }

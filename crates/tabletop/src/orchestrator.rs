@@ -101,6 +101,12 @@ impl Orchestrator {
         *self.settings.write() = settings;
     }
 
+    /// Nothing that was accepted in this scene, or is under way there, is the answer to an action
+    /// that comes from now on.
+    pub(crate) fn forget(&self, scene: &str) {
+        self.recent.forget(scene);
+    }
+
     /// Runs an action, unless the same was accepted in this scene in the last 30 seconds or is
     /// under way: then it is that one's answer, and the second value is true.
     pub(crate) async fn run(

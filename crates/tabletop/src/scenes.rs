@@ -2,8 +2,11 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use pillion_core::store::{LogBounds, LogEntry, PackStore, StoreError, Timestamp};
+use pillion_core::store::{
+    LogBounds, LogEntry, LogSummary, PackStore, PageRequest, StoreError, Timestamp,
+};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::telling::Telling;
 use crate::{Tabletop, TabletopOptions};
@@ -35,8 +38,8 @@ pub(crate) struct Scenes {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     max_messages: u32,
-    max_scenes: u32,
-    max_characters: u32,
+    pub(crate) max_scenes: u32,
+    pub(crate) max_characters: u32,
 }
 
 impl Room {
@@ -84,10 +87,15 @@ impl Scenes {
         *self.room.write() = room;
     }
 
+    /// How much room there is now.
+    pub(crate) fn room(&self) -> Room {
+        *self.room.read()
+    }
+
     /// Writes a line into a scene's transcript; with the first one a scene begins.
     pub(crate) async fn append(&self, scene: &str, line: Line) -> Result<Message, StoreError> {
         let (log, json) = (log_of(scene), written(&line)?);
-        let room = *self.room.read();
+        let room = self.room();
         let bounds = LogBounds {
             most_entries: Some(room.max_messages),
             most_logs: Some(room.max_scenes),
@@ -99,13 +107,23 @@ impl Scenes {
         let entry = entry.await;
         let entry = entry.map_err(|error| full(error, "scenes", room.max_scenes))?;
         let message = read(&entry)?;
+        self.tell_of(scene, message.number == 1);
+        Ok(message)
+    }
+
+    /// Removes a scene with its transcript; whether there was one. Nobody is told of it yet.
+    pub(crate) async fn remove(&self, scene: &str) -> Result<bool, StoreError> {
+        self.store.remove_log(Tabletop::NAME, &log_of(scene)).await
+    }
+
+    /// Tells that a scene is no longer as it was, which may be that it is there or is not.
+    pub(crate) fn tell_of(&self, scene: &str, comes_or_goes: bool) {
         let changes = &self.telling.changes;
         changes.updated(transcript_uri(scene));
         changes.updated(scene_uri(scene));
-        if message.number == 1 {
+        if comes_or_goes {
             changes.list_changed();
         }
-        Ok(message)
     }
 
     /// The last messages of a scene, oldest first; none where there is no such scene.
@@ -118,21 +136,58 @@ impl Scenes {
     /// The scenes in which something was said last, each with that.
     pub(crate) async fn latest(&self, limit: u32) -> Result<Vec<(String, Message)>, StoreError> {
         let logs = self.store.logs(Tabletop::NAME, LOGS, limit).await?;
-        let scenes = logs.into_iter().map(|log| {
-            let scene = log.log.strip_prefix(LOGS).unwrap_or_default().to_owned();
-            Ok((scene, read(&log.latest)?))
-        });
+        let scenes = logs.iter();
+        let scenes = scenes.map(|log| Ok((scene_of(log), read(&log.latest)?)));
         scenes.collect()
+    }
+
+    /// Scenes behind the one of that name, in the order of their names, each with the entry that
+    /// was added last, which need not be readable.
+    pub(crate) async fn by_name(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<(String, LogEntry)>, StoreError> {
+        let after = after.map(log_of);
+        let logs = self
+            .store
+            .logs_by_name(Tabletop::NAME, LOGS, after.as_deref(), limit);
+        let logs = logs.await?.into_iter();
+        Ok(logs.map(|log| (scene_of(&log), log.latest)).collect())
+    }
+
+    /// How many scenes there are.
+    pub(crate) async fn count(&self) -> Result<u64, StoreError> {
+        self.store.count_logs(Tabletop::NAME, LOGS).await
     }
 
     /// The names of the characters, in their order in the store.
     pub(crate) async fn characters(&self) -> Result<Vec<String>, StoreError> {
-        let documents =
-            self.store
-                .documents(Tabletop::NAME, CHARACTERS, None, crate::MOST_CHARACTERS);
-        let names = documents.await?.into_iter();
-        let names = names.filter_map(|(name, _)| Some(name.strip_prefix(CHARACTERS)?.to_owned()));
-        Ok(names.collect())
+        let characters = self
+            .characters_by_name(None, crate::MOST_CHARACTERS)
+            .await?;
+        Ok(characters.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Characters behind the one of that name, in the order of their names, each with its document.
+    pub(crate) async fn characters_by_name(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let after = after.map(document_of);
+        let documents = self
+            .store
+            .documents(Tabletop::NAME, CHARACTERS, after.as_deref(), limit);
+        let characters = documents.await?.into_iter();
+        let characters = characters
+            .filter_map(|(name, json)| Some((name.strip_prefix(CHARACTERS)?.to_owned(), json)));
+        Ok(characters.collect())
+    }
+
+    /// How many characters there are.
+    pub(crate) async fn count_characters(&self) -> Result<u64, StoreError> {
+        self.store.count_documents(Tabletop::NAME, CHARACTERS).await
     }
 
     /// Puts a character at the table; whether it is new there.
@@ -141,14 +196,45 @@ impl Scenes {
         name: &str,
         description: &str,
     ) -> Result<bool, StoreError> {
-        let document = format!("{CHARACTERS}{name}");
-        let json = serde_json::json!({"name": name, "description": description}).to_string();
-        let most = self.room.read().max_characters;
+        let document = document_of(name);
+        let json = json!({"name": name, "description": description}).to_string();
+        let most = self.room().max_characters;
         let saved = self
             .store
             .put_document(Tabletop::NAME, &document, &json, Some(most));
         let saved = saved.await;
-        saved.map_err(|error| full(error, "characters", most))
+        let is_new = saved.map_err(|error| full(error, "characters", most))?;
+        if is_new {
+            self.tell_of_characters().await;
+        }
+        Ok(is_new)
+    }
+
+    /// Removes a character; whether there was one.
+    pub(crate) async fn remove_character(&self, name: &str) -> Result<bool, StoreError> {
+        let document = document_of(name);
+        let removed = self
+            .store
+            .remove_document(Tabletop::NAME, &document)
+            .await?;
+        if removed {
+            self.tell_of_characters().await;
+        }
+        Ok(removed)
+    }
+
+    /// Tells that other characters are at the table, which stands in the state of every scene.
+    async fn tell_of_characters(&self) {
+        let changes = &self.telling.changes;
+        if !changes.is_heard() {
+            return;
+        }
+        match self.by_name(None, PageRequest::LARGEST).await {
+            Ok(scenes) => scenes
+                .iter()
+                .for_each(|(scene, _)| changes.updated(scene_uri(scene))),
+            Err(error) => tracing::warn!(%error, "Nobody is told of a character"),
+        }
     }
 }
 
@@ -164,6 +250,15 @@ fn full(error: StoreError, what: &str, most: u32) -> StoreError {
 
 fn log_of(scene: &str) -> String {
     format!("{LOGS}{scene}")
+}
+
+fn document_of(character: &str) -> String {
+    format!("{CHARACTERS}{character}")
+}
+
+/// The scene whose log it is.
+fn scene_of(log: &LogSummary) -> String {
+    log.log.strip_prefix(LOGS).unwrap_or_default().to_owned()
 }
 
 fn written(line: &Line) -> Result<String, StoreError> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{ModelError, ModelErrorKind};
-use pillion_core::pack::{Heard, ResourceChange};
+use pillion_core::pack::{Heard, Keeping, ResourceChange};
 use pillion_core::store::PackStore;
 use pillion_core::tool::ErrorCode;
 use pillion_tabletop::TabletopOptions;
@@ -600,4 +600,94 @@ async fn d10_d11_a_table_keeps_no_more_than_there_is_room_for() {
     assert_eq!(refused.error_code, Some(ErrorCode::Denied));
     let changed = json!({"name": "Aria", "description": "A thief"});
     assert_eq!(table.data("save_character", changed).await["is_new"], false);
+}
+
+#[tokio::test]
+async fn d10_d11_what_is_kept_is_listed_page_by_page_and_makes_room_when_it_is_removed() {
+    let options = TabletopOptions {
+        max_scenes: 3,
+        max_characters: 2,
+        ..TabletopOptions::default()
+    };
+    let table = Table::of(None, options).await;
+    let odd = "H\u{f6}hle 7/b";
+    for scene in ["hall", odd, "cave", "cave"] {
+        table.say(scene, "Aria", "Hello").await;
+    }
+    let scenes = table.keeping("scenes");
+    assert_eq!((scenes.count().await.unwrap(), scenes.most()), (3, Some(3)));
+    let names = async |kept: &dyn Keeping, after: Option<&str>, limit| {
+        let list = kept.list(after, limit).await.unwrap().into_iter();
+        list.map(|kept| kept.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(scenes, None, 2).await, [odd, "cave"]);
+    assert_eq!(names(scenes, Some("cave"), 2).await, ["hall"]);
+    let cave = scenes.list(Some(odd), 1).await.unwrap().remove(0);
+    assert_eq!(cave.facts["messages"], 2);
+    let state = table.read("scene://cave").await;
+    assert_eq!(cave.facts["last_message_at"], state["last_message_at"]);
+
+    assert!(scenes.remove(odd).await.unwrap());
+    assert!(!scenes.remove(odd).await.unwrap());
+    assert!(!scenes.remove("no such scene").await.unwrap());
+    let uri = "transcript://scene/H%C3%B6hle%207%2Fb";
+    assert_eq!(table.try_read(uri).await, Err(ErrorCode::NotFound));
+    // There is room for another, or for the same anew.
+    assert_eq!(table.say(odd, "Aria", "Again").await["message_id"], "1");
+    assert_eq!(names(scenes, None, 9).await, [odd, "cave", "hall"]);
+
+    for (name, description) in [("Bo", "A bard"), ("Aria", "")] {
+        let character = json!({"name": name, "description": description});
+        table.data("save_character", character).await;
+    }
+    let characters = table.keeping("characters");
+    let room = (characters.count().await.unwrap(), characters.most());
+    assert_eq!(room, (2, Some(2)));
+    let bo = characters.list(Some("Aria"), 9).await.unwrap().remove(0);
+    assert_eq!(
+        (bo.name.as_str(), &bo.facts["description"]),
+        ("Bo", &json!("A bard"))
+    );
+    assert!(characters.remove("Bo").await.unwrap());
+    assert!(!characters.remove("Bo").await.unwrap());
+    table.data("save_character", json!({"name": "Zoe"})).await;
+    assert_eq!(names(characters, None, 9).await, ["Aria", "Zoe"]);
+}
+
+#[tokio::test]
+async fn k1_removals_are_told() {
+    let table = Table::without_model().await;
+    table.say("cave", "Aria", "Hello").await;
+    let provider = table.packs.provider_of("scene://cave").unwrap();
+    let mut changes = provider.changes().unwrap();
+    table.data("save_character", json!({"name": "Bo"})).await;
+    assert!(!table.keeping("scenes").remove("hall").await.unwrap());
+    assert!(table.keeping("characters").remove("Bo").await.unwrap());
+    assert!(table.keeping("scenes").remove("cave").await.unwrap());
+    let updated = |uri: &str| ResourceChange::Updated(uri.to_owned());
+    for change in [
+        updated("scene://cave"),
+        updated("scene://cave"),
+        updated("transcript://scene/cave"),
+        updated("scene://cave"),
+        ResourceChange::ListChanged,
+    ] {
+        assert_eq!(changes.next().await, Some(change));
+    }
+}
+
+#[tokio::test]
+async fn d9_a_removed_scene_knows_nothing_of_what_was_accepted_there() {
+    let model = Scripted::new([
+        Ok(proposal(12, "DEX", "r", "The first")),
+        Ok(proposal(12, "DEX", "r", "The second")),
+    ]);
+    let table = Table::with(&model).await;
+    table.say("cave", "Aria", "Hello").await;
+    let action = || json!({"scene_id": "cave", "player_msg": "go"});
+    table.data("orchestrate_action", action()).await;
+    assert!(table.keeping("scenes").remove("cave").await.unwrap());
+    let second = table.data("orchestrate_action", action()).await;
+    assert_eq!(second["narration"], "The second");
+    assert!(!model.told(1).contains("Hello"), "{}", model.told(1));
 }

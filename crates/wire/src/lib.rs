@@ -33,6 +33,7 @@ mod execution;
 mod failure;
 mod health;
 mod listing;
+mod packs;
 mod pins;
 mod resources;
 pub mod route;
@@ -59,6 +60,7 @@ pub use health::Health;
 pub use listing::{
     FaultyTool, Parameter, SchemaList, ToolAnswer, ToolList, ToolSummary, UnavailableServer,
 };
+pub use packs::{KeptEntry, KeptKind, KeptList, KeptRemoved, PackEntry, PackList};
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 pub use resources::{ResourceAnswer, ResourceList};
 pub use servers::{

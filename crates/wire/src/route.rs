@@ -66,6 +66,11 @@ pub const EVENTS: &str = "/api/v1/events";
 /// that one, as server-sent events.
 pub const STREAMS: &str = "/api/v1/streams/";
 
+/// `GET`: the packs and how much each keeps, as a [`PackList`](crate::PackList). With a pack's name
+/// and a kind appended: what it keeps of that, as a [`KeptList`](crate::KeptList); with a name
+/// (percent-encoded) after them, `DELETE`: that is removed.
+pub const PACKS: &str = "/api/v1/packs/";
+
 /// `GET`: what the tools of MCP servers are accepted to be, as a [`PinList`](crate::PinList).
 /// With a server's label and a tool's name there appended: that one and what is otherwise, as a
 /// [`PinAnswer`](crate::PinAnswer); with `/accept` after it, `POST`: what is otherwise is accepted.

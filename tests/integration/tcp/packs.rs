@@ -2,7 +2,7 @@ use std::io::{BufRead, BufReader, Write};
 
 use serde_json::{Value, json};
 
-use super::{FEW, HERS, READER, RUNNER, Server};
+use super::{ADMIN, FEW, HERS, OTHER_ADMIN, READER, RUNNER, Server};
 use crate::http;
 use crate::routes::mcp::stateless;
 
@@ -104,4 +104,34 @@ fn l3_a_token_that_may_use_no_tool_of_a_pack_has_none_of_its_resources_and_strea
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
     let (status, _, body) = server.authorized(FEW, STREAM, "");
     assert_eq!(status, 404, "{body}");
+}
+
+#[test]
+fn l3_what_a_pack_keeps_is_for_admins_who_may_use_one_of_its_tools() {
+    let server = server();
+    let say = json!({"scene_id": "cave", "author": "Bo", "message": "Hi"}).to_string();
+    let appended = "POST /api/v1/tools/execute/append_transcript";
+    assert_eq!(server.authorized(RUNNER, appended, &say).0, 200);
+    for (token, is_there) in [(READER, true), (FEW, false), (OTHER_ADMIN, false)] {
+        let (status, _, body) = server.authorized(token, "GET /api/v1/packs", "");
+        assert_eq!(
+            (status, body.contains("tabletop")),
+            (200, is_there),
+            "{body}"
+        );
+    }
+    let list = "GET /api/v1/packs/tabletop/scenes";
+    let remove = "DELETE /api/v1/packs/tabletop/scenes/cave";
+    for request in [list, remove] {
+        assert_eq!(server.send(request, "host: localhost\r\n", "").0, 401);
+        for token in [READER, RUNNER, HERS] {
+            assert_eq!(server.authorized(token, request, "").0, 403, "{request}");
+        }
+        assert_eq!(server.authorized(OTHER_ADMIN, request, "").0, 404);
+    }
+    let (status, _, body) = server.authorized(ADMIN, list, "");
+    assert_eq!(status, 200);
+    assert!(body.contains("cave"), "{body}");
+    assert_eq!(server.authorized(ADMIN, remove, "").0, 200);
+    assert_eq!(server.authorized(ADMIN, remove, "").0, 404);
 }

@@ -41,6 +41,12 @@ impl ResourceChanges {
         self.tell(|| ResourceChange::ListChanged);
     }
 
+    /// Whether anybody listens: what is costly to find out needs no telling otherwise.
+    #[must_use]
+    pub fn is_heard(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     /// Listens from now on.
     #[must_use]
     pub fn listen(&self) -> ChangeListener {
@@ -48,7 +54,7 @@ impl ResourceChanges {
     }
 
     fn tell(&self, change: impl FnOnce() -> ResourceChange) {
-        if self.0.receiver_count() > 0 {
+        if self.is_heard() {
             // The last may have gone meanwhile.
             let _ = self.0.send(change());
         }
@@ -75,7 +81,9 @@ mod tests {
     async fn who_does_not_keep_up_is_told_so_and_goes_on() {
         let changes = ResourceChanges::default();
         changes.updated("a://before");
+        assert!(!changes.is_heard());
         let mut listener = changes.listen();
+        assert!(changes.is_heard());
         for number in 0..=MOST_WAITING {
             changes.updated(format!("a://{number}"));
         }

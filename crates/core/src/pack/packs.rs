@@ -2,21 +2,24 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Counters, EventStream, Pack, Reader, Resource, ResourceProvider, ResourceTemplate};
+use super::{
+    Counters, EventStream, Keeping, Pack, Reader, Resource, ResourceProvider, ResourceTemplate,
+};
 use crate::registry::{RegistryError, ToolRegistry};
 use crate::tool::{Tool, ToolName};
 
 /// What several packs have, together. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Packs(Vec<Arc<Member>>);
+pub struct Packs(Vec<Arc<PackContents>>);
 
-/// What one pack has.
-struct Member {
+/// What one pack has, as it was when it was added.
+pub struct PackContents {
     name: String,
     tools: Vec<ToolName>,
     providers: Vec<Arc<dyn ResourceProvider>>,
     streams: Vec<Arc<EventStream>>,
     counters: Option<Arc<Counters>>,
+    keeps: Vec<Arc<dyn Keeping>>,
 }
 
 /// Why a pack is not added.
@@ -46,6 +49,55 @@ pub enum PackError {
         /// The stream.
         stream: String,
     },
+    /// What it keeps has the name of something else that it keeps, or one that is none.
+    #[error("The pack '{pack}': '{kind}' is no name for what it keeps, or there twice")]
+    BadKind {
+        /// The pack.
+        pack: String,
+        /// The kind.
+        kind: String,
+    },
+}
+
+impl PackContents {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of its tools.
+    #[must_use]
+    pub fn tools(&self) -> &[ToolName] {
+        &self.tools
+    }
+
+    /// Its kinds of resources.
+    #[must_use]
+    pub fn templates(&self) -> Vec<ResourceTemplate> {
+        let providers = self.providers.iter();
+        providers
+            .flat_map(|provider| provider.templates())
+            .collect()
+    }
+
+    /// Its event streams.
+    #[must_use]
+    pub fn streams(&self) -> &[Arc<EventStream>] {
+        &self.streams
+    }
+
+    /// What it keeps, by kind.
+    #[must_use]
+    pub fn keeps(&self) -> &[Arc<dyn Keeping>] {
+        &self.keeps
+    }
+
+    /// What it keeps of that kind.
+    #[must_use]
+    pub fn keeping(&self, kind: &str) -> Option<&Arc<dyn Keeping>> {
+        self.keeps.iter().find(|keeping| keeping.kind() == kind)
+    }
 }
 
 impl Packs {
@@ -88,16 +140,21 @@ impl Packs {
             let stream = stream.name().to_owned();
             return Err(PackError::StreamTaken { pack: name, stream });
         }
+        let keeps = pack.keeps();
+        if let Some(kind) = bad_kind(&keeps) {
+            return Err(PackError::BadKind { pack: name, kind });
+        }
         let tools = pack.tools();
         let mut providers = pack.resources();
         providers.extend(streams.iter().map(|stream| Arc::clone(stream) as _));
         let names = tools.iter().map(|tool| tool.definition().name().clone());
-        self.0.push(Arc::new(Member {
+        self.0.push(Arc::new(PackContents {
             name,
             tools: names.collect(),
             providers,
             streams,
             counters: pack.counters(),
+            keeps,
         }));
         Ok(tools)
     }
@@ -112,9 +169,20 @@ impl Packs {
         Self(members.cloned().collect())
     }
 
+    /// Each, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = &PackContents> {
+        self.0.iter().map(|member| &**member)
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&PackContents> {
+        self.iter().find(|member| member.name == name)
+    }
+
     /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|member| member.name.as_str())
+        self.iter().map(PackContents::name)
     }
 
     /// Whatever has resources.
@@ -143,9 +211,7 @@ impl Packs {
     /// Every kind of resources.
     #[must_use]
     pub fn templates(&self) -> Vec<ResourceTemplate> {
-        self.providers()
-            .flat_map(|provider| provider.templates())
-            .collect()
+        self.iter().flat_map(PackContents::templates).collect()
     }
 
     /// Every stream, in the order in which they came.
@@ -169,10 +235,26 @@ impl Packs {
     }
 }
 
+impl fmt::Debug for PackContents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PackContents")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Packs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.names()).finish()
     }
+}
+
+/// The first kind whose name is none, or that of one before it.
+fn bad_kind(keeps: &[Arc<dyn Keeping>]) -> Option<String> {
+    let mut kinds = HashSet::new();
+    let mut all = keeps.iter().map(|keeping| keeping.kind());
+    let bad = all.find(|kind| !is_name(kind) || !kinds.insert(*kind));
+    bad.map(str::to_owned)
 }
 
 fn is_name(name: &str) -> bool {
@@ -184,12 +266,37 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pack::Kept;
+    use crate::store::StoreError;
     use crate::tool::{FnTool, ToolDefinition, ToolOutput};
+    use async_trait::async_trait;
 
     struct Named {
         name: &'static str,
         tools: Vec<&'static str>,
         stream: &'static str,
+        kinds: Vec<&'static str>,
+    }
+
+    struct Kind(&'static str);
+
+    #[async_trait]
+    impl Keeping for Kind {
+        fn kind(&self) -> &str {
+            self.0
+        }
+
+        async fn count(&self) -> Result<u64, StoreError> {
+            Ok(0)
+        }
+
+        async fn list(&self, _after: Option<&str>, _limit: u32) -> Result<Vec<Kept>, StoreError> {
+            Ok(Vec::new())
+        }
+
+        async fn remove(&self, _name: &str) -> Result<bool, StoreError> {
+            Ok(false)
+        }
     }
 
     impl Pack for Named {
@@ -210,6 +317,11 @@ mod tests {
             let uri = format!("events://{}", self.stream);
             vec![Arc::new(EventStream::new(self.stream, uri, "d"))]
         }
+
+        fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
+            let kinds = self.kinds.iter();
+            kinds.map(|&kind| Arc::new(Kind(kind)) as _).collect()
+        }
     }
 
     #[test]
@@ -220,6 +332,7 @@ mod tests {
             name,
             tools: tools.to_vec(),
             stream,
+            kinds: vec!["scenes"],
         };
         packs.add(&pack("a", &["one"], "s"), &registry).unwrap();
         let mut refused = |pack: Named| {
@@ -235,7 +348,21 @@ mod tests {
         assert_eq!(error, "The pack 'b': Tool 'one' already registered");
         let error = refused(pack("B b", &["two"], "t"));
         assert!(error.starts_with("'B b' is no name"), "{error}");
+        for kinds in [vec!["scenes", "scenes"], vec!["a/b"]] {
+            let error = refused(Named {
+                kinds,
+                ..pack("b", &["two"], "t")
+            });
+            assert!(error.contains("no name for what it keeps"), "{error}");
+        }
         packs.add(&pack("b", &["two"], "t"), &registry).unwrap();
+        let kinds = |pack: &str| packs.get(pack).map(|pack| pack.keeps().len());
+        assert_eq!(
+            [kinds("a"), kinds("b"), kinds("c")],
+            [Some(1), Some(1), None]
+        );
+        let pack = packs.get("b").unwrap();
+        assert!(pack.keeping("scenes").is_some() && pack.keeping("other").is_none());
         assert_eq!(packs.streams().count(), 2);
         assert!(packs.provider_of("events://t?x=1").is_some());
         assert!(packs.provider_of("events://u").is_none());
@@ -258,6 +385,7 @@ mod tests {
                 name,
                 tools,
                 stream,
+                kinds: Vec::new(),
             });
             assert_eq!(tools.unwrap().is_empty(), name == "c");
         }

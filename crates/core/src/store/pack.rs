@@ -27,7 +27,7 @@ pub struct LogSummary {
 pub struct LogBounds {
     /// The entries of one log: the oldest make way for new ones.
     pub most_entries: Option<u32>,
-    /// The logs of the pack: another one does not begin.
+    /// The logs of the pack: another one does not begin, however many would at once.
     pub most_logs: Option<u32>,
 }
 
@@ -37,7 +37,7 @@ pub struct LogBounds {
 #[async_trait]
 pub trait PackStore: Send + Sync {
     /// Puts a document in the place of the one before; whether there was none. There are no more
-    /// of the pack than `most`, if that is said.
+    /// of the pack than `most`, if that is said, however many are put at once.
     ///
     /// # Errors
     /// `invalid` for a name that is too long, `full` for a new document where there are so many.
@@ -55,11 +55,18 @@ pub trait PackStore: Send + Sync {
     /// Only those of the store itself.
     async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError>;
 
-    /// Removes a document; having none is no error.
+    /// Removes a document; whether there was one. A document that is put at the same time is
+    /// there afterwards, or came before.
     ///
     /// # Errors
     /// Only those of the store itself.
-    async fn remove_document(&self, pack: &str, name: &str) -> Result<(), StoreError>;
+    async fn remove_document(&self, pack: &str, name: &str) -> Result<bool, StoreError>;
+
+    /// How many documents there are whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64, StoreError>;
 
     /// Documents whose names begin with `prefix`, name and JSON, by name, after the name `after`:
     /// at most `limit`, and no more than 1,000.
@@ -113,9 +120,29 @@ pub trait PackStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<LogSummary>, StoreError>;
 
-    /// Removes a log with all its entries; having none is no error.
+    /// The logs whose names begin with `prefix`, each with its newest entry, by name, after the
+    /// name `after`: at most `limit`, and no more than 1,000.
     ///
     /// # Errors
     /// Only those of the store itself.
-    async fn remove_log(&self, pack: &str, log: &str) -> Result<(), StoreError>;
+    async fn logs_by_name(
+        &self,
+        pack: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<LogSummary>, StoreError>;
+
+    /// How many logs there are whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64, StoreError>;
+
+    /// Removes a log with all its entries; whether there was one. An entry that is added at the
+    /// same time goes with it, or begins the log anew, with number 1.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError>;
 }

@@ -56,7 +56,8 @@ impl Scope {
         let reads_resource =
             path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
         let is_of_users = path.starts_with("/api/v1/servers/") && path.contains("/credentials");
-        if is_of_users {
+        let is_kept = path.starts_with("/api/v1/packs/");
+        if is_of_users || is_kept {
             Self::Admin
         } else if calls_tools || chats || reads_resource {
             Self::Execute
@@ -223,6 +224,9 @@ mod tests {
         assert_eq!(needed(Method::POST, approve), Scope::Approve);
         assert_eq!(needed(Method::GET, "/api/v1/approvals/1"), Scope::Read);
         assert_eq!(needed(Method::DELETE, "/api/v1/tools/x"), Scope::Admin);
+        assert_eq!(needed(Method::GET, "/api/v1/packs/"), Scope::Read);
+        let scenes = "/api/v1/packs/tabletop/scenes";
+        assert_eq!(needed(Method::GET, scenes), Scope::Admin);
     }
 
     #[test]

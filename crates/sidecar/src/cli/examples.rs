@@ -159,6 +159,31 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "packs",
+        &[
+            "pillion packs list",
+            "pillion packs remove tabletop scenes cave",
+        ],
+    ),
+    (
+        "packs list",
+        &["pillion packs list", "pillion packs list --json"],
+    ),
+    (
+        "packs show",
+        &[
+            "pillion packs show tabletop scenes",
+            "pillion packs show tabletop characters --after Bo --limit 100 --json",
+        ],
+    ),
+    (
+        "packs remove",
+        &[
+            "pillion packs remove tabletop scenes cave",
+            "pillion packs remove tabletop characters 'Aria Stone'",
+        ],
+    ),
+    (
         "pins",
         &[
             "pillion pins list --changed",

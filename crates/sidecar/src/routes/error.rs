@@ -88,6 +88,10 @@ pub(super) enum RequestError {
     Chat(#[from] ChatRefusal),
     #[error("There is no pin of such a tool")]
     UnknownPin,
+    #[error("There is no such pack, or it keeps nothing of that kind")]
+    UnknownKind,
+    #[error("The pack keeps nothing of that name")]
+    NotKept,
     #[error("There is no event stream of that name")]
     UnknownStream,
     #[error("{why}")]
@@ -169,6 +173,8 @@ impl RequestError {
             | Self::UnknownProvider
             | Self::NoToolKey
             | Self::UnknownStream
+            | Self::UnknownKind
+            | Self::NotKept
             | Self::UnknownResult => (StatusCode::NOT_FOUND, NotFound),
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, InvalidInput),
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),

@@ -9,8 +9,8 @@ use utoipa::openapi::{Content, Object, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::{
-    approvals, chat, completions, events, health, messages, metrics, models, pins, providers,
-    ready, results, servers, status, streams, tool_calls, tool_keys, tools, workers,
+    approvals, chat, completions, events, health, messages, metrics, models, packs, pins,
+    providers, ready, results, servers, status, streams, tool_calls, tool_keys, tools, workers,
 };
 use crate::problem::Problem;
 
@@ -57,6 +57,9 @@ use crate::problem::Problem;
         events::events,
         streams::list,
         streams::listen,
+        packs::list,
+        packs::kept,
+        packs::remove,
         pins::list,
         pins::show,
         pins::accept,
@@ -92,6 +95,7 @@ use crate::problem::Problem;
         (name = "tools", description = "Listing and running tools"),
         (name = "tool-calls", description = "What was called, and how it went"),
         (name = "approvals", description = "Calls that somebody has to approve"),
+        (name = "packs", description = "What packs have, and what they keep"),
         (name = "pins", description = "What the tools of MCP servers are accepted to be"),
         (name = "chat", description = "Chats with language models that use the tools"),
         (name = "models", description = "The language models"),

@@ -62,6 +62,18 @@ impl Transaction {
         }
     }
 
+    /// Keeps everybody else who asks for the same name waiting until the end; SQLite has begun
+    /// like that. What they have committed before is seen by the next statement.
+    pub(crate) async fn lock_name(&mut self, name: &str) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(_) => {
+                let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+                self.write(sql, vec![name.into()]).await.map(drop)
+            }
+        }
+    }
+
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(inner) => inner.commit().await,

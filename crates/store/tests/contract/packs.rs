@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_core::store::{LogBounds, Store, StoreErrorKind};
+use pillion_core::store::{LogBounds, Store, StoreError, StoreErrorKind};
 use tokio::task::JoinSet;
 
 use super::at;
@@ -25,8 +25,8 @@ pub async fn documents_of_packs_are_kept_apart(store: Arc<dyn Store>) {
     assert_eq!(names("x/\u{e4}", None, 9).await, ["x/\u{e4}"]);
     assert_eq!(names("", None, 9).await.len(), 6);
     assert!(names("x%", None, 9).await.is_empty());
-    store.remove_document("a", "x/1").await.unwrap();
-    store.remove_document("a", "x/1").await.unwrap();
+    assert!(store.remove_document("a", "x/1").await.unwrap());
+    assert!(!store.remove_document("a", "x/1").await.unwrap());
     assert_eq!(store.document("a", "x/1").await.unwrap(), None);
     assert!(store.document("b", "x/1").await.unwrap().is_some());
     let long = "x".repeat(513);
@@ -78,7 +78,8 @@ pub async fn k1_a_log_of_a_pack_gives_its_last_entries(store: Arc<dyn Store>) {
         .unwrap();
     let newest = store.last_entries("a", "l", None, 1).await.unwrap();
     assert_eq!(newest, [added]);
-    store.remove_log("a", "l").await.unwrap();
+    assert!(store.remove_log("a", "l").await.unwrap());
+    assert!(!store.remove_log("a", "l").await.unwrap());
     assert!(last(None, 5).await.is_empty());
     let again = store
         .append_entry("a", "l", "1", at(1), LogBounds::default())
@@ -146,4 +147,123 @@ pub async fn packs_keep_no_more_than_they_say(store: Arc<dyn Store>) {
     store.remove_log("p", "l").await.unwrap();
     let added = store.append_entry("p", "m", "1", at(9), bounds).await;
     assert_eq!(added.unwrap().number, 1);
+}
+
+pub async fn packs_keep_no_more_than_they_say_however_many_come_at_once(store: Arc<dyn Store>) {
+    for round in 0..5 {
+        let pack = format!("p{round}");
+        let (mut logs, mut documents) = (JoinSet::new(), JoinSet::new());
+        for number in 0..8 {
+            let name = number.to_string();
+            let bounds = LogBounds {
+                most_entries: None,
+                most_logs: Some(3),
+            };
+            let (kept, pack_of, log) = (Arc::clone(&store), pack.clone(), name.clone());
+            logs.spawn(async move { kept.append_entry(&pack_of, &log, "1", at(1), bounds).await });
+            let (kept, pack_of) = (Arc::clone(&store), pack.clone());
+            documents.spawn(async move { kept.put_document(&pack_of, &name, "1", Some(3)).await });
+        }
+        let logs = logs.join_all().await.into_iter().map(Result::err);
+        let documents = documents.join_all().await.into_iter().map(Result::err);
+        for outcomes in [logs.collect::<Vec<_>>(), documents.collect()] {
+            let refusals: Vec<_> = outcomes.into_iter().flatten().collect();
+            assert_eq!(refusals.len(), 5, "{refusals:?}");
+            let is_full = |it: &StoreError| it.kind() == StoreErrorKind::Full;
+            assert!(refusals.iter().all(is_full), "{refusals:?}");
+        }
+        assert_eq!(store.count_logs(&pack, "").await.unwrap(), 3);
+        assert_eq!(store.count_documents(&pack, "").await.unwrap(), 3);
+    }
+}
+
+pub async fn what_packs_keep_is_counted_and_listed_by_name(store: Arc<dyn Store>) {
+    for (pack, name) in [
+        ("p", "s/b"),
+        ("p", "s/a"),
+        ("p", "s/c"),
+        ("p", "t/a"),
+        ("q", "s/d"),
+    ] {
+        let append = store.append_entry(pack, name, "1", at(1), LogBounds::default());
+        append.await.unwrap();
+        store.put_document(pack, name, "1", None).await.unwrap();
+    }
+    let again = store.append_entry("p", "s/a", "2", at(9), LogBounds::default());
+    let newest = again.await.unwrap();
+    for (prefix, number) in [("s/", 3), ("", 4), ("S/", 0)] {
+        assert_eq!(store.count_logs("p", prefix).await.unwrap(), number);
+        assert_eq!(store.count_documents("p", prefix).await.unwrap(), number);
+    }
+    let names = async |after: Option<&str>, limit| {
+        let logs = store.logs_by_name("p", "s/", after, limit).await.unwrap();
+        logs.into_iter().map(|log| log.log).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None, 9).await, ["s/a", "s/b", "s/c"]);
+    assert_eq!(names(None, 2).await, ["s/a", "s/b"]);
+    // Whether or not there still is one of that name.
+    store.remove_log("p", "s/b").await.unwrap();
+    assert_eq!(names(Some("s/b"), 2).await, ["s/c"]);
+    assert!(names(Some("s/c"), 2).await.is_empty());
+    let first = store.logs_by_name("p", "", None, 1).await.unwrap();
+    assert_eq!(first[0].latest, newest);
+    assert_eq!(store.count_logs("p", "s/").await.unwrap(), 2);
+}
+
+/// How often two do something at the same time.
+const OFTEN: i64 = 40;
+
+pub async fn a_log_that_grows_while_it_is_removed_is_whole_or_gone(store: Arc<dyn Store>) {
+    let growing = Arc::clone(&store);
+    let growing = tokio::spawn(async move {
+        let mut beginnings = 0;
+        for number in 0..OFTEN {
+            let added = growing.append_entry("p", "l", "1", at(number), LogBounds::default());
+            beginnings += u64::from(added.await.unwrap().number == 1);
+        }
+        beginnings
+    });
+    let removing = Arc::clone(&store);
+    let removing = tokio::spawn(async move {
+        let mut endings = 0;
+        for _ in 0..OFTEN {
+            endings += u64::from(removing.remove_log("p", "l").await.unwrap());
+        }
+        endings
+    });
+    let (beginnings, endings) = (growing.await.unwrap(), removing.await.unwrap());
+    let is_there = store.count_logs("p", "").await.unwrap();
+    // Each that ended had begun, and none ended by halves.
+    assert_eq!(beginnings, endings + is_there);
+    let bounds = LogBounds::default();
+    let newest = store.append_entry("p", "l", "2", at(99), bounds).await;
+    let newest = newest.unwrap().number;
+    let kept = store.last_entries("p", "l", None, 999).await.unwrap();
+    let numbers: Vec<_> = kept.iter().map(|entry| entry.number).collect();
+    assert_eq!(numbers, (1..=newest).collect::<Vec<_>>());
+    assert_eq!(newest == 1, is_there == 0);
+}
+
+pub async fn a_document_that_is_put_while_it_is_removed_is_there_or_gone(store: Arc<dyn Store>) {
+    let putting = Arc::clone(&store);
+    let putting = tokio::spawn(async move {
+        let mut beginnings = 0;
+        for _ in 0..OFTEN {
+            let put = putting.put_document("p", "d", "1", Some(1)).await;
+            beginnings += u64::from(put.unwrap());
+        }
+        beginnings
+    });
+    let removing = Arc::clone(&store);
+    let removing = tokio::spawn(async move {
+        let mut endings = 0;
+        for _ in 0..OFTEN {
+            endings += u64::from(removing.remove_document("p", "d").await.unwrap());
+        }
+        endings
+    });
+    let (beginnings, endings) = (putting.await.unwrap(), removing.await.unwrap());
+    let is_there = store.count_documents("p", "").await.unwrap();
+    // None was said to be put that was not.
+    assert_eq!(beginnings, endings + is_there);
 }

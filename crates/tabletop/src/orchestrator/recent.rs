@@ -57,13 +57,25 @@ impl Recent {
         let outcome = run().await;
         *place = Some(outcome.clone());
         let mut state = self.0.lock();
-        state.running.remove(&key);
-        if let Ok(answer) = &outcome
-            && answer.is_accepted
-        {
-            state.keep(key, Arc::clone(answer));
+        let known = state.running.get(&key);
+        // Otherwise its scene was forgotten meanwhile.
+        if known.is_some_and(|known| Arc::ptr_eq(known, &running)) {
+            state.running.remove(&key);
+            if let Ok(answer) = &outcome
+                && answer.is_accepted
+            {
+                state.keep(key, Arc::clone(answer));
+            }
         }
         (outcome, false)
+    }
+
+    /// Forgets what was accepted in this scene, and what is under way there: whoever waits for it
+    /// gets it, and nobody else does.
+    pub(super) fn forget(&self, scene: &str) {
+        let mut state = self.0.lock();
+        state.accepted.retain(|(of, _), _| of != scene);
+        state.running.retain(|(of, _), _| of != scene);
     }
 }
 
@@ -210,6 +222,29 @@ mod tests {
         let mut third = Box::pin(table.run(key("other"), answer(false)));
         assert!(futures_poll(&mut third).await.is_some());
         assert!(table.recent.0.lock().running.is_empty());
+    }
+
+    #[tokio::test]
+    async fn d9_what_a_removed_scene_had_is_no_answer_any_more() {
+        let table = Table::default();
+        let elsewhere = ("hall".to_owned(), "go".to_owned());
+        table.run(elsewhere.clone(), answer(true)).await.0.unwrap();
+        table.run(key("stay"), answer(true)).await.0.unwrap();
+        let mut under_way = Box::pin(table.wait(answer(true)));
+        let mut waiting = Box::pin(table.wait(answer(true)));
+        assert!(futures_poll(&mut under_way).await.is_none());
+        assert!(futures_poll(&mut waiting).await.is_none());
+        table.recent.forget("cave");
+        assert!(table.run(elsewhere, answer(true)).await.1);
+        assert!(!table.run(key("stay"), answer(true)).await.1);
+        // Who has waited gets it; who comes later does not.
+        let later = table.run(key("go"), answer(false)).await;
+        assert!(!later.1);
+        table.go.notify_one();
+        let (first, second) = (under_way.await, waiting.await);
+        assert_eq!([first.1, second.1], [false, true]);
+        assert!(!table.run(key("go"), answer(true)).await.1);
+        assert!(table.run(key("go"), answer(true)).await.1);
     }
 
     /// Polls once.

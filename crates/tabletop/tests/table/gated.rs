@@ -30,8 +30,12 @@ impl PackStore for Gated {
         self.store.document(pack, name).await
     }
 
-    async fn remove_document(&self, pack: &str, name: &str) -> Result<(), StoreError> {
+    async fn remove_document(&self, pack: &str, name: &str) -> Result<bool, StoreError> {
         self.store.remove_document(pack, name).await
+    }
+
+    async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+        self.store.count_documents(pack, prefix).await
     }
 
     async fn documents(
@@ -77,7 +81,21 @@ impl PackStore for Gated {
         self.store.logs(pack, prefix, limit).await
     }
 
-    async fn remove_log(&self, pack: &str, log: &str) -> Result<(), StoreError> {
+    async fn logs_by_name(
+        &self,
+        pack: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<LogSummary>, StoreError> {
+        self.store.logs_by_name(pack, prefix, after, limit).await
+    }
+
+    async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+        self.store.count_logs(pack, prefix).await
+    }
+
+    async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError> {
         self.store.remove_log(pack, log).await
     }
 }

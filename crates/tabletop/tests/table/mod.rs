@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillion_chat::{Answer, Conversation, Delta, Finish, LanguageModel, ModelError, Turn, Usage};
 use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::pack::{Packs, Reader, Resource, ResourceBody};
+use pillion_core::pack::{Keeping, Packs, Reader, Resource, ResourceBody};
 use pillion_core::provider::Provider;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::PackStore;
@@ -193,6 +193,12 @@ impl Table {
 
     pub async fn read(&self, uri: &str) -> Value {
         self.try_read(uri).await.unwrap()
+    }
+
+    /// What the pack keeps of that kind.
+    pub fn keeping(&self, kind: &str) -> &dyn Keeping {
+        let pack = self.packs.get("tabletop").unwrap();
+        &**pack.keeping(kind).unwrap()
     }
 
     pub async fn list(&self) -> Vec<Resource> {

@@ -1,0 +1,47 @@
+use percent_encoding::utf8_percent_encode;
+use pillion_wire::route;
+
+use super::{Raw, SEGMENT, body_of, with_query};
+use crate::{Caller, ClientError};
+
+/// The packs of the sidecar, and what they keep.
+impl Raw<'_> {
+    /// `GET /api/v1/packs/`, as a [`PackList`](pillion_wire::PackList).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `unavailable` where the sidecar's store is.
+    pub fn packs(&self) -> Result<Vec<u8>, ClientError> {
+        self.get(route::PACKS)
+    }
+
+    /// `GET /api/v1/packs/{pack}/{kind}` with this query, as a [`KeptList`](pillion_wire::KeptList).
+    ///
+    /// # Errors
+    /// [`ClientError`]: `not_found` where there is no such pack, or it keeps nothing of that kind.
+    pub fn kept(
+        &self,
+        pack: &str,
+        kind: &str,
+        query: &[(&str, String)],
+    ) -> Result<Vec<u8>, ClientError> {
+        self.get(&with_query(&path_of(pack, kind), query))
+    }
+
+    /// `DELETE /api/v1/packs/{pack}/{kind}/{name}`, as a
+    /// [`KeptRemoved`](pillion_wire::KeptRemoved).
+    ///
+    /// # Errors
+    /// As for [`kept`](Self::kept); `not_found` also where there is nothing of that name.
+    pub fn remove_kept(&self, pack: &str, kind: &str, name: &str) -> Result<Vec<u8>, ClientError> {
+        let name = utf8_percent_encode(name, SEGMENT);
+        let path = format!("{}/{name}", path_of(pack, kind));
+        let caller = Caller::default();
+        let (status, body) = self.client.send_as("DELETE", &path, None, &caller)?;
+        body_of(status, body)
+    }
+}
+
+fn path_of(pack: &str, kind: &str) -> String {
+    let encode = |name| utf8_percent_encode(name, SEGMENT);
+    format!("{}{}/{}", route::PACKS, encode(pack), encode(kind))
+}

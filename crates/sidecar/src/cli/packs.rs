@@ -1,0 +1,162 @@
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use pillion_client::Client;
+use pillion_wire::{KeptEntry, KeptList, PackEntry, PackList};
+use serde_json::Value;
+
+use super::table::table;
+use super::{CliError, SocketOption, decode, print};
+use crate::pins::visible;
+
+/// `pillion packs`
+#[derive(Debug, Args)]
+pub(super) struct Packs {
+    #[command(flatten)]
+    socket: SocketOption,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the packs, with what each has and how much it keeps
+    List(List),
+    /// Lists what a pack keeps of one kind, such as scenes
+    Show(Show),
+    /// Removes something that a pack keeps
+    Remove(Remove),
+}
+
+/// `pillion packs list`
+#[derive(Debug, Args)]
+struct List {
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which things.
+#[derive(Debug, Args)]
+struct OfKind {
+    /// The pack's name
+    pack: String,
+    /// What it keeps, as `pillion packs list` names it
+    kind: String,
+}
+
+/// `pillion packs show`
+#[derive(Debug, Args)]
+struct Show {
+    #[command(flatten)]
+    of: OfKind,
+    /// At most so many
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Those behind this name
+    #[arg(long, value_name = "NAME")]
+    after: Option<String>,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `pillion packs remove`
+#[derive(Debug, Args)]
+struct Remove {
+    #[command(flatten)]
+    of: OfKind,
+    /// Its name
+    name: String,
+    /// Print the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Packs {
+    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        let client = self.socket.client(Duration::from_secs(30));
+        match self.command {
+            Command::List(list) => list.apply(&client),
+            Command::Show(show) => show.apply(&client),
+            Command::Remove(remove) => remove.apply(&client),
+        }
+    }
+}
+
+impl List {
+    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let body = client.raw().packs()?;
+        if self.json {
+            print(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let list: PackList = decode(&body)?;
+        let rows: Vec<_> = list.packs.iter().map(row_of_pack).collect();
+        let heads = ["PACK", "KEEPS", "TOOLS", "RESOURCES", "STREAMS"];
+        print(&table(&heads, &rows))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Show {
+    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let mut query = vec![("limit", self.limit.to_string())];
+        query.extend(self.after.map(|after| ("after", after)));
+        let OfKind { pack, kind } = self.of;
+        let body = client.raw().kept(&pack, &kind, &query)?;
+        if self.json {
+            print(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let list: KeptList = decode(&body)?;
+        let rows: Vec<_> = list.kept.iter().map(row_of_kept).collect();
+        print(&table(&["NAME", "FACTS"], &rows))?;
+        if let Some(next) = list.next {
+            super::complain(&format!("there are more: --after '{}'", visible(&next)));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Remove {
+    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+        let OfKind { pack, kind } = self.of;
+        let body = client.raw().remove_kept(&pack, &kind, &self.name)?;
+        if self.json {
+            print(&String::from_utf8_lossy(&body))?;
+        } else {
+            print(&format!(
+                "{}: removed from {pack} {kind}",
+                visible(&self.name)
+            ))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row_of_pack(pack: &PackEntry) -> [String; 5] {
+    let keeps = pack.keeps.iter().map(|kept| match kept.most {
+        Some(most) => format!("{} {}/{most}", kept.kind, kept.number),
+        None => format!("{} {}", kept.kind, kept.number),
+    });
+    [
+        pack.name.clone(),
+        keeps.collect::<Vec<_>>().join(", "),
+        pack.tools.join(", "),
+        pack.resources.join(", "),
+        pack.streams.join(", "),
+    ]
+}
+
+fn row_of_kept(kept: &KeptEntry) -> [String; 2] {
+    let facts = kept.facts.iter().map(|(fact, value)| {
+        let value = match value {
+            Value::String(text) => visible(text),
+            other => other.to_string(),
+        };
+        format!("{fact}={value}")
+    });
+    [visible(&kept.name), facts.collect::<Vec<_>>().join("  ")]
+}

@@ -1,0 +1,95 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillion_core::pack::{Keeping, Kept};
+use pillion_core::store::StoreError;
+use serde_json::Value;
+
+use crate::orchestrator::Orchestrator;
+use crate::scenes::{Scenes, moment};
+
+/// The scenes, with what is known of each: `messages`, as many as were ever said, and
+/// `last_message_at`.
+pub(crate) struct KeptScenes {
+    scenes: Arc<Scenes>,
+    orchestrator: Arc<Orchestrator>,
+}
+
+/// The characters, with the `description` of each.
+pub(crate) struct KeptCharacters(Arc<Scenes>);
+
+/// All that the pack keeps.
+pub(crate) fn all(scenes: &Arc<Scenes>, orchestrator: &Arc<Orchestrator>) -> Vec<Arc<dyn Keeping>> {
+    let kept_scenes = KeptScenes {
+        scenes: Arc::clone(scenes),
+        orchestrator: Arc::clone(orchestrator),
+    };
+    vec![
+        Arc::new(kept_scenes),
+        Arc::new(KeptCharacters(Arc::clone(scenes))),
+    ]
+}
+
+#[async_trait]
+impl Keeping for KeptScenes {
+    fn kind(&self) -> &str {
+        "scenes"
+    }
+
+    fn most(&self) -> Option<u32> {
+        Some(self.scenes.room().max_scenes)
+    }
+
+    async fn count(&self) -> Result<u64, StoreError> {
+        self.scenes.count().await
+    }
+
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError> {
+        let scenes = self.scenes.by_name(after, limit).await?.into_iter();
+        let kept = scenes.map(|(scene, latest)| {
+            Kept::new(scene)
+                .with("messages", latest.number)
+                .with("last_message_at", moment(latest.at))
+        });
+        Ok(kept.collect())
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        let was_there = self.scenes.remove(name).await?;
+        if was_there {
+            self.orchestrator.forget(name);
+            self.scenes.tell_of(name, true);
+        }
+        Ok(was_there)
+    }
+}
+
+#[async_trait]
+impl Keeping for KeptCharacters {
+    fn kind(&self) -> &str {
+        "characters"
+    }
+
+    fn most(&self) -> Option<u32> {
+        Some(self.0.room().max_characters)
+    }
+
+    async fn count(&self) -> Result<u64, StoreError> {
+        self.0.count_characters().await
+    }
+
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError> {
+        let characters = self.0.characters_by_name(after, limit).await?.into_iter();
+        let kept = characters.map(|(name, json)| {
+            // One that cannot be read can be removed all the same.
+            let mut character: Value = serde_json::from_str(&json).unwrap_or_default();
+            let description = character.get_mut("description").map(Value::take);
+            Kept::new(name).with("description", description.unwrap_or_default())
+        });
+        Ok(kept.collect())
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        self.0.remove_character(name).await
+    }
+}
