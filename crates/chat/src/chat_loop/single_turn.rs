@@ -10,7 +10,7 @@ use crate::{ChatError, ChatListener, ChatState, Finish};
 pub struct SingleTurn {
     /// Its words, if any.
     pub text: String,
-    /// The calls that it makes, in their order.
+    /// The calls that it makes, in their order; the first alone where they are to come one at a time.
     pub calls: Vec<ToolCall>,
     /// Why it ended.
     pub finish: Finish,
@@ -32,7 +32,11 @@ impl ChatLoop {
         let deadline = Instant::now() + self.limits.timeout;
         let answer = self.ask(state, &self.tools, deadline, listener).await?;
         let provider = state.provider();
-        let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let mut calls =
+            parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        if self.options.one_call_at_a_time {
+            calls.truncate(1);
+        }
         let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
         if calls.is_empty() && text.is_empty() {
             says_something(provider, &answer.finish)?;

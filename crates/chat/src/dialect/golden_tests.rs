@@ -95,6 +95,7 @@ impl Case {
         let options = &said["options"];
         let options = TurnOptions {
             tool_choice: None,
+            one_call_at_a_time: options["one_call_at_a_time"] == true,
             temperature: options["temperature"].as_f64(),
             top_p: options["top_p"].as_f64(),
             max_output_tokens: options["max_output_tokens"].as_u64(),
