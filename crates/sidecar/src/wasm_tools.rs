@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::config::WasmToolsSection;
-use crate::events::{Bus, Event};
+use crate::events::{Bus, ToolChanges};
 use crate::mcp_server::McpServer;
 
 /// How often the folder is looked at.
@@ -88,7 +88,7 @@ impl WasmTools {
     /// Has the registry offer what is in the folder.
     fn apply(&self, folder: &WasmFolder) {
         let mut state = self.state.lock();
-        let (mut added, mut changed, mut removed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut changes = ToolChanges::default();
         let mut faults: Vec<_> = folder.faults().into_iter().map(faulty).collect();
         let tools = folder.tools();
         let before = std::mem::take(&mut state.offered);
@@ -96,7 +96,7 @@ impl WasmTools {
             let is_there = tools.iter().any(|now| now.definition().name() == name);
             if !is_there && self.is_registered(tool) {
                 self.registry.unregister(name.as_str());
-                removed.push(name.to_string());
+                changes.removed.push(name.to_string());
             }
         }
         for tool in tools {
@@ -109,11 +109,11 @@ impl WasmTools {
                 Some(_) => self
                     .registry
                     .replace(Arc::<WasmTool>::clone(&tool))
-                    .map(|_| changed.push(name.to_string())),
+                    .map(|_| changes.changed.push(name.to_string())),
                 None => self
                     .registry
                     .register(Arc::<WasmTool>::clone(&tool))
-                    .map(|()| added.push(name.to_string())),
+                    .map(|()| changes.added.push(name.to_string())),
             };
             match registered {
                 Ok(()) => drop(state.offered.insert(name, tool)),
@@ -139,17 +139,12 @@ impl WasmTools {
         }
         state.faults = faults;
         drop(state);
-        if added.is_empty() && changed.is_empty() && removed.is_empty() {
+        if changes.is_empty() {
             return;
         }
-        tracing::info!(?added, ?changed, ?removed, "The folder of tools has others");
+        tracing::info!(?changes, "The folder of tools has others");
         self.mcp.tools_changed();
-        self.events.tell(&Event::ToolsChanged {
-            server: None,
-            added,
-            removed,
-            changed,
-        });
+        changes.tell(None, &self.registry, &self.events);
     }
 
     /// Whether the registry has this one under its name, and no other.

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::config::WorkersSection;
-use crate::events::{Bus, Event};
+use crate::events::{Bus, ToolChanges};
 use crate::mcp_server::McpServer;
 pub(crate) use process::ended;
 pub(crate) use registration::{Registration, RegistrationError};
@@ -42,14 +42,6 @@ pub(crate) struct Workers {
     section: RwLock<WorkersSection>,
     state: Mutex<State>,
     this: Weak<Self>,
-}
-
-/// The names of tools that came, went, or say something else than before.
-#[derive(Debug, Default)]
-struct Changes {
-    added: Vec<String>,
-    removed: Vec<String>,
-    changed: Vec<String>,
 }
 
 /// A worker as others see it.
@@ -134,7 +126,7 @@ impl Workers {
         let (inbox, calls) = mpsc::unbounded_channel();
         state.last_id += 1;
         let id = state.last_id;
-        let mut changes = Changes::default();
+        let mut changes = ToolChanges::default();
         let mut own = HashMap::new();
         for tool in tools {
             tool.belongs_to(&self.this);
@@ -165,26 +157,15 @@ impl Workers {
     }
 
     /// Tells whoever listens that there are other tools than before, if there are.
-    fn tell(&self, changes: Changes) {
-        let Changes {
-            added,
-            removed,
-            changed,
-        } = changes;
-        if added.is_empty() && removed.is_empty() && changed.is_empty() {
-            return;
+    fn tell(&self, changes: ToolChanges) {
+        if !changes.is_empty() {
+            self.mcp.tools_changed();
+            changes.tell(None, &self.registry, &self.events);
         }
-        self.mcp.tools_changed();
-        self.events.tell(&Event::ToolsChanged {
-            server: None,
-            added,
-            removed,
-            changed,
-        });
     }
 
     /// Lets a tool be called, in the place of one of the same name that says something else.
-    fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut Changes) {
+    fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut ToolChanges) {
         let offered = state.tools.get_mut(tool.name());
         if offered
             .as_ref()
@@ -282,7 +263,7 @@ impl Workers {
             calls = worker.calls,
             "A worker is gone"
         );
-        let mut changes = Changes::default();
+        let mut changes = ToolChanges::default();
         let mut orphans = Vec::new();
         for name in worker.tools.keys() {
             let Some(offered) = state.tools.get(name) else {
@@ -344,12 +325,9 @@ impl Workers {
         let names = withdrawn
             .iter()
             .map(|it: &Offered| it.tool.name().to_string());
-        // A tool of the configuration may have waited for the name.
-        let (changed, removed) = names.partition(|name| self.registry.is_taken(name));
-        self.tell(Changes {
-            removed,
-            changed,
-            ..Changes::default()
+        self.tell(ToolChanges {
+            removed: names.collect(),
+            ..ToolChanges::default()
         });
         for Offered { tool, waiting } in withdrawn {
             tracing::warn!(tool.name = %tool.name(), "The last worker of a tool is gone, and the tool with it");
