@@ -1,8 +1,3 @@
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "what json! makes is handed over"
-)]
-
 mod approvals;
 mod bench;
 mod cache;
@@ -162,9 +157,7 @@ async fn p_as_many_outer_calls_as_there_are_places_do_not_wait_for_each_other() 
     let executor = bench.executor();
     let calls = (0..8).map(|_| {
         let executor = executor.clone();
-        async move {
-            call(&executor, "outer", json!({}), &CallContext::default()).await
-        }
+        async move { call(&executor, "outer", json!({}), &CallContext::default()).await }
     });
     for result in join_all(calls).await {
         assert!(result.success, "{result:?}");
@@ -193,7 +186,10 @@ async fn p_a_step_runs_in_the_callers_name() {
     let bench = Bench::new();
     bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
     let result = bench.run("ask", json!({})).await;
-    assert_eq!(result.result, json!({"user": "alice", "call": "c/me"}));
+    assert_eq!(
+        result.result,
+        json!({"user": "alice", "call": "c/me", "is_vouched": false})
+    );
 }
 
 #[tokio::test]
@@ -211,9 +207,7 @@ async fn l3_a_composed_tool_gives_nobody_a_tool_that_they_may_not_use() {
         may_use: Some(ToolFilter::new("not who", |name, _| name != "who")),
         ..CallContext::for_user("alice")
     };
-    let run = async |name: &str| {
-        call(&executor, name, json!({}), &few).await
-    };
+    let run = async |name: &str| call(&executor, name, json!({}), &few).await;
     let refused = run("asks").await;
     assert_eq!(
         refused.error.as_deref(),

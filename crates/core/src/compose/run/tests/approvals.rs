@@ -150,7 +150,13 @@ async fn g3_the_time_that_a_person_takes_for_a_step_is_not_the_outer_calls() {
     let registry = Arc::clone(&bench.registry);
     let executor = Executor::with_hooks(registry, bench.config.clone(), hooks);
     let run = async |ms: u64| {
-        call(&executor, "outer", json!({"ms": ms}), &CallContext::default()).await
+        call(
+            &executor,
+            "outer",
+            json!({"ms": ms}),
+            &CallContext::default(),
+        )
+        .await
     };
     let result = run(900).await;
     assert!(result.success, "{result:?}");
@@ -169,9 +175,7 @@ async fn l3_kept_steps_are_for_those_alone_who_may_use_the_same_tools() {
         json!({"steps": [{"name": "me", "tool": "who"}, {"name": "gone", "tool": "delete"}]}),
     );
     let executor = bench.executor();
-    let run = async |context: &CallContext| {
-        call(&executor, "tidy", json!({}), context).await
-    };
+    let run = async |context: &CallContext| call(&executor, "tidy", json!({}), context).await;
     let stopped = run(&alice_with(&["tidy", "who", "delete"])).await;
     assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
     let id = stopped.metadata["approval_id"].as_str().unwrap();

@@ -73,7 +73,9 @@ impl Bench {
             Err(ToolFailure::new(ErrorCode::NotFound, "No such city"))
         });
         bench.add("who", |_, context: CallContext| async move {
-            let who = json!({"user": context.user, "call": context.call_id});
+            let is_vouched = context.vouched_user().is_some();
+            let who =
+                json!({"user": context.user, "call": context.call_id, "is_vouched": is_vouched});
             Ok(ToolOutput::value(who))
         });
         bench
@@ -129,7 +131,10 @@ impl Bench {
             per_minute: Some(per_minute),
             ..RateWindows::default()
         };
-        self.config.rate_limits.tools.insert(name.to_owned(), windows);
+        self.config
+            .rate_limits
+            .tools
+            .insert(name.to_owned(), windows);
     }
 
     pub(super) fn began(&self) -> usize {

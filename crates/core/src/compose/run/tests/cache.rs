@@ -37,9 +37,7 @@ async fn h2_l3_a_kept_result_is_for_those_alone_who_may_use_the_same_tools() {
     bench.keep("ask", CacheScope::Private);
     bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
     let executor = bench.executor();
-    let run = async |context: &CallContext| {
-        call(&executor, "ask", json!({}), context).await
-    };
+    let run = async |context: &CallContext| call(&executor, "ask", json!({}), context).await;
     let many = alice_with(&["ask", "who"]);
     assert!(run(&many).await.success);
     let refused = run(&alice_with(&["ask"])).await;
@@ -69,4 +67,24 @@ async fn p_another_declaration_of_a_composed_tool_has_none_of_the_kept_results()
     bench.registry.unregister("ask");
     bench.compose("ask", json!({"steps": [echo("a", json!({"n": 2}))]}));
     assert_eq!(run().await.data, Some(json!({"n": 2})));
+}
+
+/// As a sandboxed tool may, which is told.
+#[tokio::test]
+async fn l1_a_kept_result_tells_whether_its_user_was_vouched_for() {
+    for (kept, asked) in [("who", "who"), ("who", "ask"), ("ask", "ask")] {
+        let mut bench = Bench::new();
+        bench.keep(kept, CacheScope::Private);
+        bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
+        let executor = bench.executor();
+        for (is_user_vouched, hits) in [(true, 0), (false, 0), (true, 1), (false, 2)] {
+            let context = CallContext {
+                is_user_vouched,
+                ..CallContext::for_user("alice")
+            };
+            let result = call(&executor, asked, json!({}), &context).await;
+            assert_eq!(result.result["is_vouched"], json!(is_user_vouched));
+            assert_eq!(executor.cache_counts().hits, hits, "{kept}, {asked}");
+        }
+    }
 }
