@@ -123,6 +123,9 @@ pub enum Delta {
         /// The next piece of its arguments.
         arguments: String,
     },
+    /// What has come of a tool that the provider calls by itself: a body with that alone, which
+    /// [`pillion_core::provider::native_calls`] reads. The whole answer has it as well.
+    Native(Value),
 }
 
 /// A model's whole answer to a turn.

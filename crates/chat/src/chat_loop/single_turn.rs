@@ -2,6 +2,7 @@ use pillion_core::provider::{assistant_text, parse_tool_calls};
 use pillion_core::tool::ToolCall;
 use tokio::time::Instant;
 
+use super::native::Told;
 use super::{ChatLoop, malformed, says_something};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
@@ -30,7 +31,9 @@ impl ChatLoop {
     ) -> Result<SingleTurn, ChatError> {
         self.check_provider(state)?;
         let deadline = Instant::now() + self.limits.timeout;
-        let answer = self.ask(state, &self.tools, deadline, listener).await?;
+        let told = &mut Told::default();
+        let answer = self.ask(state, &self.tools, deadline, told, listener);
+        let answer = answer.await?;
         let provider = state.provider();
         let mut calls =
             parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;

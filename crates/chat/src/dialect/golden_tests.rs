@@ -213,6 +213,7 @@ fn written(delta: &Delta) -> Value {
     match delta {
         Delta::Text(text) => json!({"text": text}),
         Delta::Thought(text) => json!({"thought": text}),
+        Delta::Native(body) => json!({ "native": body }),
         Delta::ToolCall {
             index,
             id,
