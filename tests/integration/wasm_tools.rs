@@ -87,6 +87,21 @@ fn toml(folder: &Path, more: &str) -> String {
 }
 
 #[test]
+fn p_components_that_are_late_are_offered_when_they_are_compiled() {
+    let files = ["wasm-examples/text_facts", "tests/wasm/probe"].map(wasm_component);
+    let [Some(facts), Some(probe)] = files else {
+        return;
+    };
+    let host = Host::start(
+        &[("text_facts.wasm", &facts), ("probe.wasm", &probe)],
+        "[wasm_tools.limits]\ncompile_timeout_ms = 1",
+    );
+    patiently("nothing is wrong", || host.faults().is_null());
+    let counted = host.execute("text_facts", &json!({"text": "To be"}));
+    assert_eq!(counted["data"]["words"], 2, "{counted}");
+}
+
+#[test]
 fn p_a_component_in_the_folder_is_a_tool_of_every_door() {
     let Some(file) = wasm_component("wasm-examples/text_facts") else {
         return;

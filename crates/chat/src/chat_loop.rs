@@ -26,7 +26,7 @@ use crate::{
 };
 
 pub use native::NativeServer;
-use native::NativeServers;
+use native::{NativeServers, Told};
 
 /// The words of the original for either limit (requirement H6).
 const LIMIT_REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
@@ -214,7 +214,9 @@ impl ChatLoop {
         if limit_reached.is_some() {
             listener.hear(ChatEvent::Status(LIMIT_REACHED.to_owned()));
         }
-        let answer = self.ask(state, tools, deadline, listener).await?;
+        let mut told = Told::default();
+        let answer = self.ask(state, tools, deadline, &mut told, listener);
+        let answer = answer.await?;
         let provider = state.provider();
         let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
         let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
@@ -222,7 +224,7 @@ impl ChatLoop {
             assistant_messages(provider, &answer.body).map_err(|error| malformed(&error))?;
         let mut native = self.native.read(provider, &answer.body);
         let native = native.as_mut().map_err(|error| malformed(error))?;
-        native::tell(native, listener);
+        told.tell(native, listener);
         state.tool_calls += native.ended.len();
         let asked = match self.native.is_empty() {
             true => Vec::new(),

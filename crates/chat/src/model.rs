@@ -79,6 +79,10 @@ pub struct TurnOptions {
     /// Whether it has to call a tool. Counts where the turn has tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
+    /// Whether it is to make one call at most in an answer. Google's API cannot be told, and not every
+    /// model does as it is told: several calls of one answer run one after the other then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub one_call_at_a_time: bool,
     /// Members of the request's body that go to the provider as they are, in its own words.
     /// They stand in for what is said above.
     pub extra: Map<String, Value>,
@@ -119,6 +123,9 @@ pub enum Delta {
         /// The next piece of its arguments.
         arguments: String,
     },
+    /// What has come of a tool that the provider calls by itself: a body with that alone, which
+    /// [`pillion_core::provider::native_calls`] reads. The whole answer has it as well.
+    Native(Value),
 }
 
 /// A model's whole answer to a turn.

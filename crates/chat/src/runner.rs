@@ -16,7 +16,8 @@ pub trait ToolRunner: Send + Sync {
     /// How many calls may run side by side.
     fn at_once(&self) -> NonZeroUsize;
 
-    /// Runs one call. Dropping the future cancels it. A result of
+    /// Runs one call. Dropping the future cancels it, which the chat does when its time is over; a
+    /// runner whose calls run where nobody can stop them drops what comes of them. A result of
     /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) holds the chat, and the
     /// same call comes again when the chat goes on.
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult;

@@ -57,7 +57,7 @@ impl ChatEvent {
                     "total_output_tokens": total.output_tokens,
                 }),
             ),
-            Self::Delta(Delta::ToolCall { .. }) | Self::Done(_) => return None,
+            Self::Delta(Delta::ToolCall { .. } | Delta::Native(_)) | Self::Done(_) => return None,
         })
     }
 }

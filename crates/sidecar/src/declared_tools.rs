@@ -6,7 +6,6 @@ mod keeper;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use pillion_core::compose::{ComposedTool, StepKeeper};
@@ -14,7 +13,7 @@ use pillion_core::registry::{Placed, RegisteredTool, ToolRegistry};
 use pillion_core::tool::Tool;
 
 use crate::config::DeclaredTools;
-use crate::events::{Bus, Event};
+use crate::events::{Bus, ToolChanges};
 pub(crate) use keeper::Keeper;
 
 /// Those that are in the registry, or stand by there while others have their names.
@@ -44,8 +43,12 @@ impl Registered {
         registry: &ToolRegistry,
         events: Option<&Bus>,
     ) -> Self {
-        let offered = |tool: &Arc<RegisteredTool>| tool.is_offered().then(|| name_of(tool));
-        let (mut added, mut changed) = (Vec::new(), Vec::new());
+        // Those that are offered, and do not stand by.
+        let held = |tools: &[Arc<RegisteredTool>]| -> Vec<Arc<RegisteredTool>> {
+            let tools = tools.iter().filter(|tool| is_held_by(tool, registry));
+            tools.cloned().collect()
+        };
+        let before = held(&self.0);
         let mut now = Vec::new();
         for tool in without_doubles(tools) {
             let name = tool.definition().name().clone();
@@ -59,40 +62,46 @@ impl Registered {
                     continue;
                 }
             };
-            let before = put.before.as_ref().filter(|before| before.is_offered());
-            match (put.outcome, before) {
-                (Placed::StandsBy, _) => tracing::warn!(
+            if put.outcome == Placed::StandsBy {
+                tracing::warn!(
                     tool.name = %name,
                     "The name {name} belongs to another tool, which stays; that of the \
                      configuration is offered when it is gone"
-                ),
-                (_, Some(before)) if put.entry.is_offered() => {
-                    if !is_same(before, &put.entry) {
-                        changed.push(name.to_string());
-                    }
-                }
-                _ => added.extend(offered(&put.entry)),
+                );
             }
             now.push(put.entry);
         }
-        let gone = self.0.iter().filter(|before| registry.withdraw(before));
-        let mut removed: Vec<String> = gone.filter_map(offered).collect();
-        // One that is offered no longer has been replaced as well.
-        let unoffered = now.iter().filter(|tool| !tool.is_offered());
-        let unoffered: HashSet<_> = unoffered.map(name_of).collect();
-        let before = self.0.iter().filter_map(offered);
-        removed.extend(before.filter(|name| unoffered.contains(name)));
-        let is_same = added.is_empty() && changed.is_empty() && removed.is_empty();
-        if let Some(events) = events.filter(|_| !is_same) {
-            events.tell(&Event::ToolsChanged {
-                server: None,
-                added,
-                removed,
-                changed,
-            });
+        for tool in &self.0 {
+            registry.withdraw(tool);
+        }
+        if let Some(events) = events {
+            changes(&before, &held(&now)).tell(None, registry, events);
         }
         Self(now)
     }
+}
+
+/// What is told of the tools that are offered now in the place of those before.
+fn changes(before: &[Arc<RegisteredTool>], now: &[Arc<RegisteredTool>]) -> ToolChanges {
+    let mut changes = ToolChanges::default();
+    for tool in now {
+        match before.iter().find(|other| other.name() == tool.name()) {
+            None => changes.added.push(name_of(tool)),
+            Some(other) if !is_same(other, tool) => changes.changed.push(name_of(tool)),
+            Some(_) => {}
+        }
+    }
+    let gone = before
+        .iter()
+        .filter(|tool| now.iter().all(|other| other.name() != tool.name()));
+    changes.removed.extend(gone.map(name_of));
+    changes
+}
+
+/// Whether a tool is offered under its name.
+fn is_held_by(tool: &Arc<RegisteredTool>, registry: &ToolRegistry) -> bool {
+    let holder = registry.get(tool.name().as_str());
+    tool.is_offered() && holder.is_some_and(|holder| Arc::ptr_eq(&holder, tool))
 }
 
 fn name_of(tool: &Arc<RegisteredTool>) -> String {

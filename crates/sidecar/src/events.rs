@@ -7,6 +7,7 @@
 
 mod event;
 mod listener;
+mod tool_changes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use uuid::Uuid;
 
 pub(crate) use event::{CallPlace, Event};
 pub(crate) use listener::{Hearing, Listener, Types};
+pub(crate) use tool_changes::ToolChanges;
 
 /// Events that are kept.
 const MOST_EVENTS: usize = 4_096;

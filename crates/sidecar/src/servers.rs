@@ -8,44 +8,39 @@
 mod catalog;
 mod definition;
 mod error;
+mod server;
 mod tokens;
 mod trial;
 mod user_credentials;
 mod users;
+mod vault;
 mod view;
+mod watching;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 use pillion_core::mcp::TokenKey;
-use pillion_core::store::{SecretKind, ServerRecord, Store};
-use pillion_store::{MasterKey, Vault};
+use pillion_core::store::{ServerRecord, Store};
+use pillion_store::MasterKey;
 use pillion_wire::ServerTrial;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::access::Access;
 use crate::app::App;
 use crate::config::{Config, McpServerSection};
-use crate::connections::Connections;
 use crate::live::{Live, WeakLive};
-use crate::upstream::SWEEP_EVERY;
 pub(crate) use catalog::{Catalog, How, Known, Who};
 pub(crate) use definition::place_of_url;
 pub(crate) use error::ServerError;
+pub(crate) use server::Server;
 pub(crate) use tokens::Account;
 pub(crate) use user_credentials::{UserCredential, UserCredentials, identity_of};
+pub(crate) use vault::{next_key_file, open_vault};
 pub(crate) use view::file_id;
-
-/// A server, wherever it comes from.
-#[derive(Clone)]
-pub(crate) enum Server {
-    OfFile(Box<McpServerSection>),
-    /// With why it is set aside, if it is.
-    OfStore(Arc<Known>, Option<String>),
-}
+use watching::{note_connections, sweep_users};
 
 /// All servers, and how they change.
 pub(crate) struct Servers {
@@ -409,94 +404,8 @@ impl Servers {
     }
 }
 
-impl Server {
-    fn id(&self) -> String {
-        match self {
-            Self::OfFile(section) => view::file_id(section.label()),
-            Self::OfStore(known, _) => known.record.id.clone(),
-        }
-    }
-
-    /// What its tokens of OAuth are good for, if it has some.
-    fn account(&self) -> Option<Account> {
-        match self {
-            Self::OfFile(section) => Account::of(&section.server),
-            Self::OfStore(known, _) => Account::of(&known.section.as_ref().ok()?.server),
-        }
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::OfFile(section) => section.label(),
-            Self::OfStore(known, _) => &known.record.name,
-        }
-    }
-}
-
 impl std::fmt::Debug for Servers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Servers").finish_non_exhaustive()
-    }
-}
-
-/// Where the next key is while the vault gets another one: beside the key, with `.new` at the
-/// end of its name.
-pub(crate) fn next_key_file(file: &std::path::Path) -> std::path::PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
-}
-
-/// The vault, if the configuration has a key.
-pub(crate) async fn open_vault(
-    store: &Arc<dyn Store>,
-    config: &Config,
-) -> Result<Option<Arc<Vault>>, ServerError> {
-    match config.vault.key()? {
-        None => Ok(None),
-        Some(key) => {
-            let vault = Vault::open(Arc::clone(store) as _, key).await?;
-            // Reading them all is how one that the key does not open is found at start.
-            vault.ids(SecretKind::Credential).await?;
-            Ok(Some(Arc::new(vault)))
-        }
-    }
-}
-
-/// Ends connections of users that are of no use any more, for as long as the state lives.
-async fn sweep_users(live: WeakLive) {
-    loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
-        let Some(live) = live.upgrade() else {
-            return;
-        };
-        let app = live.app();
-        app.upstreams().sweep_users().await;
-    }
-}
-
-/// Writes down when servers answered (F3).
-async fn note_connections(servers: std::sync::Weak<Servers>, connections: Connections) {
-    let mut answers = connections.subscribe();
-    drop(connections);
-    loop {
-        let connected = match answers.recv().await {
-            Ok(connected) => connected,
-            Err(RecvError::Lagged(_)) => continue,
-            Err(RecvError::Closed) => return,
-        };
-        let Some(servers) = servers.upgrade() else {
-            return;
-        };
-        let known = servers.known();
-        let known = known.iter().find(|it| it.record.name == connected.server);
-        if let Some(known) = known
-            && let Err(error) = servers
-                .store
-                .server_connected(&known.record.id, connected.at)
-                .await
-        {
-            tracing::debug!(%error, "Cannot note when a server answered");
-        }
     }
 }

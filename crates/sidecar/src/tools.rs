@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use pillion_builtins::{GetWeather, WebSearch};
+use pillion_builtins::{GetWeather, SearchSettings, WeatherSettings, WebSearch};
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::{Tool, ToolName};
 use secrecy::SecretString;
 
-use crate::config::{BuiltinTools, Config};
+use crate::config::{BuiltinTools, Config, ServiceKey};
 use crate::servers::UserCredentials;
 use crate::tool_keys::KeyedTool;
 
@@ -44,41 +44,46 @@ pub(crate) fn configured(
         web_search,
         keys,
     } = config.builtins.clone();
-    let keyed =
-        |name: &str, make: Box<dyn Fn(Option<SecretString>) -> Arc<dyn Tool> + Send + Sync>| {
-            let key = keys.iter().find(|key| key.tool == name && key.is_in_vault);
-            match key {
-                None => make(None),
-                Some(key) => {
-                    let make = move |key| make(Some(key));
-                    Arc::new(KeyedTool::new(*key, vault.clone(), make)) as Arc<dyn Tool>
-                }
-            }
-        };
+    let key_of = |tool: &str| {
+        let key = keys.iter().find(|key| key.tool == tool && key.is_in_vault);
+        key.map(|key| (*key, vault.clone()))
+    };
     let weather = get_weather.map(|settings| {
-        let make = move |key| {
-            let settings = settings.clone();
-            Arc::new(GetWeather::new(&match key {
-                Some(key) => settings.with_key(key),
-                None => settings,
-            })) as Arc<dyn Tool>
-        };
-        keyed("get_weather", Box::new(make))
+        let key = key_of("get_weather");
+        keyed(key, settings, WeatherSettings::with_key, GetWeather::new)
     });
     let search = web_search.map(|settings| {
-        let make = move |key| {
-            let settings = settings.clone();
-            Arc::new(WebSearch::new(&match key {
-                Some(key) => settings.with_key(key),
-                None => settings,
-            })) as Arc<dyn Tool>
-        };
-        keyed("web_search", Box::new(make))
+        let key = key_of("web_search");
+        keyed(key, settings, SearchSettings::with_key, WebSearch::new)
     });
     let store = store.filter(|_| config.memory.enabled);
     let memory = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
     let memory = memory.into_iter().flatten();
     weather.into_iter().chain(search).chain(memory).collect()
+}
+
+/// A tool of these settings, with the key that they have; or, where that is named, with the one that
+/// the vault has whenever the tool is called.
+fn keyed<S, T>(
+    key: Option<(ServiceKey, UserCredentials)>,
+    settings: S,
+    with_key: fn(S, SecretString) -> S,
+    make: fn(&S) -> T,
+) -> Arc<dyn Tool>
+where
+    S: Clone + Send + Sync + 'static,
+    T: Tool,
+{
+    match key {
+        None => Arc::new(make(&settings)),
+        Some((key, vault)) => {
+            let make = move |key| -> Arc<dyn Tool> {
+                let settings = with_key(settings.clone(), key);
+                Arc::new(make(&settings))
+            };
+            Arc::new(KeyedTool::new(key, vault, make))
+        }
+    }
 }
 
 /// Sets the aliases of those built-in tools that there are.

@@ -2,6 +2,8 @@
 //! again and again: what is put there, replaced or removed counts without a restart, and what is
 //! wrong with a file is told of wherever tools are listed.
 
+mod works;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +11,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName};
-use pillion_wasm_tools::{DueFile, FaultCode, TakenUp, WasmFolder, WasmTool};
+use pillion_wasm_tools::{FaultCode, WasmFolder, WasmTool};
 use pillion_wire::FaultyTool;
 use tokio::sync::{oneshot, watch};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::config::WasmToolsSection;
-use crate::events::{Bus, Event};
+use crate::events::{Bus, ToolChanges};
 use crate::mcp_server::McpServer;
+use works::{Turn, Works};
 
 /// How often the folder is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -88,7 +91,7 @@ impl WasmTools {
     /// Has the registry offer what is in the folder.
     fn apply(&self, folder: &WasmFolder) {
         let mut state = self.state.lock();
-        let (mut added, mut changed, mut removed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut changes = ToolChanges::default();
         let mut faults: Vec<_> = folder.faults().into_iter().map(faulty).collect();
         let tools = folder.tools();
         let before = std::mem::take(&mut state.offered);
@@ -96,7 +99,7 @@ impl WasmTools {
             let is_there = tools.iter().any(|now| now.definition().name() == name);
             if !is_there && self.is_registered(tool) {
                 self.registry.unregister(name.as_str());
-                removed.push(name.to_string());
+                changes.removed.push(name.to_string());
             }
         }
         for tool in tools {
@@ -109,11 +112,11 @@ impl WasmTools {
                 Some(_) => self
                     .registry
                     .replace(Arc::<WasmTool>::clone(&tool))
-                    .map(|_| changed.push(name.to_string())),
+                    .map(|_| changes.changed.push(name.to_string())),
                 None => self
                     .registry
                     .register(Arc::<WasmTool>::clone(&tool))
-                    .map(|()| added.push(name.to_string())),
+                    .map(|()| changes.added.push(name.to_string())),
             };
             match registered {
                 Ok(()) => drop(state.offered.insert(name, tool)),
@@ -139,17 +142,12 @@ impl WasmTools {
         }
         state.faults = faults;
         drop(state);
-        if added.is_empty() && changed.is_empty() && removed.is_empty() {
+        if changes.is_empty() {
             return;
         }
-        tracing::info!(?added, ?changed, ?removed, "The folder of tools has others");
+        tracing::info!(?changes, "The folder of tools has others");
         self.mcp.tools_changed();
-        self.events.tell(&Event::ToolsChanged {
-            server: None,
-            added,
-            removed,
-            changed,
-        });
+        changes.tell(None, &self.registry, &self.events);
     }
 
     /// Whether the registry has this one under its name, and no other.
@@ -162,7 +160,7 @@ impl WasmTools {
 }
 
 /// Looks at the folder, for as long as there is one, whenever that is due, and has its files
-/// compiled one after the other. Compiling is waited for beside everything else: what is granted no
+/// compiled. Compiling is waited for beside everything else: what is granted no
 /// longer and what has been removed goes meanwhile.
 async fn watch_over(
     tools: std::sync::Weak<WasmTools>,
@@ -170,18 +168,18 @@ async fn watch_over(
     looked: oneshot::Sender<()>,
 ) {
     let mut folder: Option<WasmFolder> = None;
-    let mut work: Option<Work> = None;
+    let mut works = Works::default();
     let mut looked = Some(looked);
     let mut due = interval(LOOK_EVERY);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_watched = folder.is_some() || wanted.borrow().folder.is_some();
-        let mut ended = None;
+        let mut turn = None;
         tokio::select! {
             changed = wanted.changed() => if changed.is_err() {
                 return;
             },
-            taken_up = end_of(&mut work) => ended = Some(taken_up),
+            next = works.next() => turn = Some(next),
             _ = due.tick(), if is_watched => {}
         }
         let Some(tools) = tools.upgrade() else {
@@ -202,9 +200,10 @@ async fn watch_over(
                 }
             },
         };
-        match ended {
-            Some(Ok(taken_up)) => now.taken_up(taken_up),
-            Some(Err(name)) => now.lost(&name),
+        match turn {
+            Some(Turn::Ended(taken_up)) => now.taken_up(*taken_up),
+            Some(Turn::Lost(name)) => now.lost(&name),
+            Some(Turn::Late(name)) => now.late(&name),
             None => {
                 // What is granted no longer does not wait for the disk either.
                 tools.apply(&now);
@@ -212,10 +211,12 @@ async fn watch_over(
             }
         }
         tools.apply(&now);
-        if work.is_none() {
-            work = now.next_file().map(Work::begin);
+        if works.has_room()
+            && let Some(file) = now.next_file()
+        {
+            works.begin(file);
         }
-        if work.is_none()
+        if !works.is_awaited()
             && let Some(looked) = looked.take()
         {
             // Perhaps nobody waits any more.
@@ -223,36 +224,6 @@ async fn watch_over(
         }
         folder = Some(now).filter(|_| has_folder);
     }
-}
-
-/// A file that is being taken up, on a thread where that may take its time.
-struct Work {
-    name: String,
-    task: JoinHandle<TakenUp>,
-}
-
-impl Work {
-    fn begin(file: DueFile) -> Self {
-        Self {
-            name: file.name().to_owned(),
-            task: spawn_blocking(move || file.take_up()),
-        }
-    }
-}
-
-/// Waits until the file has been taken up, or for ever if there is none. The file's name if it has
-/// been lost.
-async fn end_of(work: &mut Option<Work>) -> Result<TakenUp, String> {
-    let Some(running) = work else {
-        return std::future::pending().await;
-    };
-    let ended = (&mut running.task).await;
-    let name = std::mem::take(&mut running.name);
-    *work = None;
-    ended.map_err(|error| {
-        tracing::error!(%error, tool.name = name, "Taking up a file failed unexpectedly");
-        name
-    })
 }
 
 /// Finds out which files there are, as far as that can be done; else another time.

@@ -10,24 +10,24 @@ mod connection;
 mod message;
 mod process;
 mod registration;
+mod state;
 mod tool;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use pillion_core::registry::ToolRegistry;
-use pillion_core::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput};
-use tokio::sync::{mpsc, oneshot};
+use pillion_core::tool::{ErrorCode, ToolFailure, ToolName};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::config::WorkersSection;
-use crate::events::{Bus, Event};
+use crate::events::{Bus, ToolChanges};
 use crate::mcp_server::McpServer;
-use crate::mcp_server::link::Link;
 pub(crate) use process::ended;
 pub(crate) use registration::{Registration, RegistrationError};
+use state::{Job, Offered, State, Worker};
 pub(crate) use tool::WorkerTool;
 
 /// How many calls of one tool may wait for a worker.
@@ -42,53 +42,6 @@ pub(crate) struct Workers {
     section: RwLock<WorkersSection>,
     state: Mutex<State>,
     this: Weak<Self>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// By their ids, the oldest first.
-    workers: indexmap::IndexMap<u64, Worker>,
-    tools: HashMap<ToolName, Offered>,
-    last_id: u64,
-    last_job: u64,
-}
-
-#[derive(Debug)]
-struct Worker {
-    name: String,
-    pid: Option<i32>,
-    tools: HashMap<ToolName, Arc<WorkerTool>>,
-    inbox: mpsc::UnboundedSender<(Arc<WorkerTool>, Box<Job>)>,
-    /// Since when it has nothing to do, if it has nothing to do and takes calls.
-    idle_since: Option<Instant>,
-    is_draining: bool,
-    calls: u64,
-}
-
-/// A tool in the registry.
-#[derive(Debug)]
-struct Offered {
-    tool: Arc<WorkerTool>,
-    /// With their places in the order of all calls.
-    waiting: VecDeque<(u64, Box<Job>)>,
-}
-
-/// The names of tools that came, went, or say something else than before.
-#[derive(Debug, Default)]
-struct Changes {
-    added: Vec<String>,
-    removed: Vec<String>,
-    changed: Vec<String>,
-}
-
-/// A call on its way to a worker. Nobody waits for it any more when `reply` is closed.
-#[derive(Debug)]
-struct Job {
-    arguments: JsonObject,
-    context: CallContext,
-    link: Option<Arc<Link>>,
-    timeout: Option<Duration>,
-    reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
 }
 
 /// A worker as others see it.
@@ -173,7 +126,7 @@ impl Workers {
         let (inbox, calls) = mpsc::unbounded_channel();
         state.last_id += 1;
         let id = state.last_id;
-        let mut changes = Changes::default();
+        let mut changes = ToolChanges::default();
         let mut own = HashMap::new();
         for tool in tools {
             tool.belongs_to(&self.this);
@@ -204,26 +157,15 @@ impl Workers {
     }
 
     /// Tells whoever listens that there are other tools than before, if there are.
-    fn tell(&self, changes: Changes) {
-        let Changes {
-            added,
-            removed,
-            changed,
-        } = changes;
-        if added.is_empty() && removed.is_empty() && changed.is_empty() {
-            return;
+    fn tell(&self, changes: ToolChanges) {
+        if !changes.is_empty() {
+            self.mcp.tools_changed();
+            changes.tell(None, &self.registry, &self.events);
         }
-        self.mcp.tools_changed();
-        self.events.tell(&Event::ToolsChanged {
-            server: None,
-            added,
-            removed,
-            changed,
-        });
     }
 
     /// Lets a tool be called, in the place of one of the same name that says something else.
-    fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut Changes) {
+    fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut ToolChanges) {
         let offered = state.tools.get_mut(tool.name());
         if offered
             .as_ref()
@@ -321,7 +263,7 @@ impl Workers {
             calls = worker.calls,
             "A worker is gone"
         );
-        let mut changes = Changes::default();
+        let mut changes = ToolChanges::default();
         let mut orphans = Vec::new();
         for name in worker.tools.keys() {
             let Some(offered) = state.tools.get(name) else {
@@ -383,12 +325,9 @@ impl Workers {
         let names = withdrawn
             .iter()
             .map(|it: &Offered| it.tool.name().to_string());
-        // A tool of the configuration may have waited for the name.
-        let (changed, removed) = names.partition(|name| self.registry.is_taken(name));
-        self.tell(Changes {
-            removed,
-            changed,
-            ..Changes::default()
+        self.tell(ToolChanges {
+            removed: names.collect(),
+            ..ToolChanges::default()
         });
         for Offered { tool, waiting } in withdrawn {
             tracing::warn!(tool.name = %tool.name(), "The last worker of a tool is gone, and the tool with it");
@@ -433,57 +372,6 @@ impl Workers {
 
     fn max_message_bytes(&self) -> usize {
         self.section.read().max_message_bytes.get()
-    }
-}
-
-impl State {
-    /// Gives a worker that is idle the call that has waited for longest.
-    fn feed(&mut self, id: u64) {
-        let Some(worker) = self.workers.get_mut(&id) else {
-            return;
-        };
-        if worker.idle_since.is_none() {
-            return;
-        }
-        loop {
-            let offered = self
-                .tools
-                .values_mut()
-                .filter(|offered| worker.has(&offered.tool));
-            let oldest = offered.min_by_key(|offered| {
-                offered
-                    .waiting
-                    .front()
-                    .map_or(u64::MAX, |(place, _)| *place)
-            });
-            let Some((offered, (_, job))) = oldest.and_then(|offered| {
-                let job = offered.waiting.pop_front()?;
-                Some((offered, job))
-            }) else {
-                return;
-            };
-            if !job.reply.is_closed() {
-                // Whoever asks is the one who reads.
-                drop(worker.give(&offered.tool, job));
-                return;
-            }
-        }
-    }
-}
-
-impl Worker {
-    /// Whether it has just that tool.
-    fn has(&self, tool: &WorkerTool) -> bool {
-        self.tools
-            .get(tool.name())
-            .is_some_and(|own| own.is_same(tool))
-    }
-
-    fn give(&mut self, tool: &Arc<WorkerTool>, job: Box<Job>) -> Result<(), Box<Job>> {
-        self.idle_since = None;
-        self.calls += 1;
-        let given = self.inbox.send((Arc::clone(tool), job));
-        given.map_err(|mpsc::error::SendError((_, job))| job)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Servers for the tests: fake MCP servers in every dialect, one that breaks the rules of
 //! HTTP as told, one with a certificate that is expired or that nobody trusts, and the real ones of
 //! `tests/peers`; a fake language model; a real Postgres;
-//! and WebAssembly components, built from their sources.
+//! WebAssembly components, built from their sources; and the servers of benchmarks.
 //!
-//! All but [`fake_stdio`], [`Postgres`] and [`wasm_component`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
+//! All but [`fake_stdio`], [`Postgres`], [`Twin`] and [`wasm_component`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +23,7 @@ mod postgres;
 mod recorder;
 mod reply;
 mod tls_server;
+mod twin;
 mod wasm;
 
 pub use fake_llm::{FakeLlm, LlmAnswer, LlmCall, LlmDialect, LlmFault};
@@ -37,4 +38,5 @@ pub use postgres::Postgres;
 pub use recorder::{Recorded, Recorder};
 pub use reply::Reply;
 pub use tls_server::{CertificateAuthority, TlsServer};
+pub use twin::Twin;
 pub use wasm::wasm_component;

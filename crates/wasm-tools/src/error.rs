@@ -20,6 +20,8 @@ pub enum FaultCode {
     NotWasm,
     /// It is a core module, and no component.
     CoreModule,
+    /// The component takes longer to compile than others wait.
+    TooSlow,
     /// The component is broken, or uses what is not switched on.
     InvalidComponent,
     /// The component wants from its surroundings what there is not.
@@ -63,6 +65,7 @@ impl FaultCode {
             Self::BadName => "bad_name",
             Self::NotWasm => "not_wasm",
             Self::CoreModule => "core_module",
+            Self::TooSlow => "too_slow",
             Self::InvalidComponent => "invalid_component",
             Self::UnknownImport => "unknown_import",
             Self::MissingExport => "missing_export",

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillion_core::digest::sha256_hex;
 use pillion_core::tool::ToolName;
@@ -236,6 +237,16 @@ impl WasmFolder {
         }
     }
 
+    /// Taking up the file of that name takes longer than others wait. What it comes to counts all the
+    /// same.
+    pub fn late(&mut self, name: &str) {
+        if let Some(place) = self.places.get_mut(name) {
+            let seconds = self.settings.limits.compile_timeout().as_secs_f64();
+            let what = format!("it takes longer than {seconds}s to compile");
+            place.fault = Some(WasmToolError::new(FaultCode::TooSlow, what));
+        }
+    }
+
     /// Taking up the file of that name ended without telling how.
     pub fn lost(&mut self, name: &str) {
         if let Some(place) = self.places.get_mut(name) {
@@ -297,6 +308,12 @@ impl DueFile {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How long others wait for it; then it is [late](WasmFolder::late).
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.limits.compile_timeout()
     }
 
     /// Reads it, compiles it, and asks it what it is. Blocks, and wants to be inside a runtime.

@@ -33,6 +33,7 @@ mod http;
 mod manifest;
 mod memory;
 mod permissions;
+mod quota;
 mod run;
 mod sandbox;
 mod saying;

@@ -35,6 +35,7 @@ pub(crate) struct SmallerLimits {
     max_fuel: Option<u64>,
     max_output_bytes: Option<usize>,
     max_answer_bytes: Option<usize>,
+    max_folder_bytes: Option<u64>,
 }
 
 impl Manifest {
@@ -74,7 +75,9 @@ impl SmallerLimits {
             max_fuel: less(self.max_fuel, limits.max_fuel),
             max_output_bytes: less(self.max_output_bytes, limits.max_output_bytes),
             max_answer_bytes: less(self.max_answer_bytes, limits.max_answer_bytes),
+            max_folder_bytes: less(self.max_folder_bytes, limits.max_folder_bytes),
             max_file_bytes: limits.max_file_bytes,
+            compile_timeout_ms: limits.compile_timeout_ms,
         }
     }
 }

@@ -89,10 +89,15 @@ impl Permissions {
         Err(WasmToolError::new(FaultCode::NotGranted, what))
     }
 
+    /// The folders that it may write.
+    pub(crate) fn writable(&self) -> impl Iterator<Item = &Folder> {
+        let folders = self.folders.iter();
+        folders.filter(|folder| folder.access == Access::ReadWrite)
+    }
+
     /// Whether there is anything that the tool could change.
     pub(crate) fn can_change_something(&self) -> bool {
-        let may_write = |folder: &Folder| folder.access == Access::ReadWrite;
-        !self.origins.is_empty() || self.folders.iter().any(may_write)
+        !self.origins.is_empty() || self.writable().next().is_some()
     }
 
     /// Whether it gets at anything that is not on this machine.

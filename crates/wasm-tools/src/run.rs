@@ -13,6 +13,7 @@ use crate::bindings::{Tool, ToolPre};
 use crate::host::{Door, Host};
 use crate::http::Requests;
 use crate::permissions::Permissions;
+use crate::quota;
 use crate::sandbox::chain;
 use crate::settings::Limits;
 
@@ -48,6 +49,8 @@ pub(crate) enum RunFault {
     Text,
     #[error("cannot be given {0}")]
     Folder(String),
+    #[error("is not called: more than {most} bytes are in its folder '{guest}'")]
+    Full { guest: String, most: u64 },
     #[error("failed: {0}")]
     Trap(String),
     #[error("failed unexpectedly")]
@@ -127,6 +130,22 @@ where
         limits,
     );
     let host = Host::new(limits, &terms.permissions, requests).map_err(RunFault::Folder)?;
+    let is_given_up = || token.is_cancelled();
+    for folder in terms.permissions.writable() {
+        let (guest, most) = (&folder.guest, limits.max_folder_bytes);
+        match quota::is_beyond(folder.path(), most, is_given_up) {
+            Ok(false) => {}
+            Ok(true) => {
+                let guest = guest.clone();
+                return Err(RunFault::Full { guest, most });
+            }
+            Err(error) => {
+                return Err(RunFault::Folder(format!(
+                    "the folder for '{guest}': {error}"
+                )));
+            }
+        }
+    }
     let mut store = Store::new(pre.engine(), host);
     store.limiter(|host| &mut host.memory);
     store.set_hostcall_fuel(limits.max_output_bytes);
@@ -196,6 +215,7 @@ impl RunFault {
             Self::Memory(_) => Some("memory"),
             Self::Stack => Some("stack"),
             Self::Output(_) => Some("output"),
+            Self::Full { .. } => Some("folder"),
             Self::Text | Self::Folder(_) | Self::Trap(_) | Self::Lost => None,
         }
     }
@@ -204,7 +224,7 @@ impl RunFault {
     pub(crate) fn failure(&self, name: &str) -> ToolFailure {
         let code = match self {
             Self::Time { .. } => ErrorCode::Timeout,
-            Self::Folder(_) => ErrorCode::Unavailable,
+            Self::Folder(_) | Self::Full { .. } => ErrorCode::Unavailable,
             _ => ErrorCode::InternalError,
         };
         let failure = ToolFailure::new(code, format!("Tool '{name}' {self}"));

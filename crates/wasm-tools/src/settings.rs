@@ -38,8 +38,14 @@ pub struct Limits {
     pub max_output_bytes: usize,
     /// The bytes of the answer to one of its requests. Default 1 MiB.
     pub max_answer_bytes: usize,
+    /// The bytes of each folder that it may write: while there are more, it is not called. Files
+    /// and folders count in steps of 4 KiB. Default 256 MiB.
+    pub max_folder_bytes: u64,
     /// The bytes of a file with a component. Default 32 MiB.
     pub max_file_bytes: u64,
+    /// How long other files wait while one is compiled. It goes on beside them then. Default
+    /// 60,000 ms.
+    pub compile_timeout_ms: u64,
 }
 
 /// What the operator grants one tool.
@@ -75,7 +81,9 @@ impl Default for Limits {
             max_fuel: 10_000_000_000,
             max_output_bytes: 1024 * 1024,
             max_answer_bytes: 1024 * 1024,
+            max_folder_bytes: 256 * 1024 * 1024,
             max_file_bytes: 32 * 1024 * 1024,
+            compile_timeout_ms: 60_000,
         }
     }
 }
@@ -83,6 +91,10 @@ impl Default for Limits {
 impl Limits {
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
+    }
+
+    pub(crate) fn compile_timeout(&self) -> Duration {
+        Duration::from_millis(self.compile_timeout_ms)
     }
 
     /// The first that is out of its range, and what the range is.
@@ -104,7 +116,9 @@ impl Limits {
                 1 << 31,
             ),
             ("max_answer_bytes", self.max_answer_bytes as u64, 1, 1 << 31),
+            ("max_folder_bytes", self.max_folder_bytes, 0, 1 << 62),
             ("max_file_bytes", self.max_file_bytes, 1, 1 << 30),
+            ("compile_timeout_ms", self.compile_timeout_ms, 1, DAY_MS),
         ];
         let out = in_range
             .into_iter()

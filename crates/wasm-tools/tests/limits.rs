@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::text::{ECHO, OWN, Parts, component, returns};
 use common::{Folder, call, limit_of};
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, Tool};
 use pillion_wasm_tools::WasmFolder;
 use serde_json::json;
 
@@ -338,4 +338,68 @@ async fn p_a_failure_does_not_say_any_amount() {
     folder.put("fails.wasm", component(fails));
     let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
     assert_eq!(failure.message, format!("{}...", "x".repeat(16_384)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_tool_whose_folder_is_full_is_not_called() {
+    let folder = Folder::new();
+    let (notes, texts) = (folder.beside("notes"), folder.beside("texts"));
+    let manifest = "[permissions.files]\n\"/notes\" = \"read-write\"\n\"/texts\" = \"read\"\n\
+                    [limits]\nmax_folder_bytes = 8192\n";
+    folder
+        .put("echo.wasm", component(ECHO))
+        .put("echo.toml", manifest);
+    let tool = folder.tool(&format!(
+        "[grants.echo.files]\n\"/notes\" = {{ path = \"{}\", access = \"read-write\" }}\n\
+         \"/texts\" = {{ path = \"{}\" }}",
+        notes.display(),
+        texts.display()
+    ));
+    std::fs::write(texts.join("long"), vec![0; 100_000]).unwrap();
+    std::fs::write(notes.join("a"), vec![0; 8192]).unwrap();
+    call(&tool, json!({})).await.unwrap();
+    std::fs::write(notes.join("b"), "").unwrap();
+    let (limit, failure) = limit_of(&tool).await;
+    assert_eq!(limit, "folder");
+    assert_eq!(failure.code, ErrorCode::Unavailable);
+    assert_eq!(
+        failure.message,
+        "Tool 'echo' is not called: more than 8192 bytes are in its folder '/notes'"
+    );
+    std::fs::remove_file(notes.join("b")).unwrap();
+    call(&tool, json!({})).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_a_file_that_is_late_holds_up_no_other_and_counts_when_it_is_there() {
+    let folder = Folder::new();
+    folder
+        .put("a.wasm", component(ECHO))
+        .put("b.wasm", component(ECHO));
+    let settings = folder.settings("[limits]\ncompile_timeout_ms = 1500");
+    let mut opened = WasmFolder::new(settings).unwrap();
+    let search = opened.search();
+    opened.found(search.run());
+    let late = opened.next_file().unwrap();
+    assert_eq!(late.name(), "a");
+    assert_eq!(late.patience(), Duration::from_millis(1500));
+    opened.late("a");
+    let fault = opened.faults().pop().unwrap();
+    assert_eq!(fault.error.code.as_str(), "too_slow");
+    assert_eq!(fault.error.what, "it takes longer than 1.5s to compile");
+
+    let names = |opened: &WasmFolder| {
+        let tools = opened.tools();
+        let names = tools
+            .iter()
+            .map(|tool| tool.definition().name().to_string());
+        names.collect::<Vec<_>>()
+    };
+    let other = opened.next_file().unwrap();
+    assert!(opened.next_file().is_none());
+    opened.taken_up(tokio::task::block_in_place(|| other.take_up()));
+    assert_eq!(names(&opened), ["b"]);
+    opened.taken_up(tokio::task::block_in_place(|| late.take_up()));
+    assert_eq!(names(&opened), ["a", "b"]);
+    assert!(opened.faults().is_empty());
 }

@@ -499,6 +499,53 @@ async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h4_calls_one_at_a_time_is_put_in_the_providers_words_and_held_to() {
+    let disabled = json!({"type": "auto", "disable_parallel_tool_use": true});
+    for (api, dialect, key, expected) in [
+        (
+            "openai",
+            LlmDialect::OpenAiChat,
+            "parallel_tool_calls",
+            json!(false),
+        ),
+        (
+            "openai-responses",
+            LlmDialect::OpenAiResponses,
+            "parallel_tool_calls",
+            json!(false),
+        ),
+        ("anthropic", LlmDialect::Anthropic, "tool_choice", disabled),
+        ("google", LlmDialect::Google, "toolConfig", Value::Null),
+    ] {
+        let two = LlmAnswer::call("order_pizza", &json!({"size": 3}));
+        let llm = FakeLlm::in_turn(dialect, [two.and_call("order_pizza", "{}")]).await;
+        let toml =
+            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
+        let daemon = Daemon::with_config(&toml, &[]);
+        let asked = own_tool(json!({"parallel_tool_calls": false}));
+        let answer = complete(&daemon, "", &asked).json();
+        let choice = &answer["choices"][0];
+        assert_eq!(choice["finish_reason"], "tool_calls", "{api}: {answer}");
+        let calls = choice["message"]["tool_calls"].as_array().unwrap();
+        assert_eq!(calls.len(), 1, "{api}: {answer}");
+        assert_eq!(calls[0]["function"]["arguments"], r#"{"size":3}"#, "{api}");
+        assert_eq!(llm.bodies()[0][key], expected, "{api}");
+
+        let asked = own_tool(json!({"parallel_tool_calls": false, "stream": true}));
+        let (chunks, _) = chunks(&complete(&daemon, "", &asked));
+        let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+        let mut pieces = deltas
+            .filter_map(|delta| delta["tool_calls"].as_array())
+            .flatten();
+        assert!(pieces.all(|piece| piece["index"] == 0), "{api}: {chunks:?}");
+
+        // Nothing is said of it where the client does not.
+        complete(&daemon, "", &own_tool(json!({})));
+        assert_eq!(llm.bodies()[2][key], Value::Null, "{api}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_is_shown_by_its_name() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let slashed = config(&llm, "").replace(r#"id = "bare""#, r#"id = "meta/bare/8b""#);

@@ -170,6 +170,49 @@ async fn h5_anthropics_own_models_get_what_was_said_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h4_a_message_may_want_one_call_at_a_time_of_the_sidecars_tools() {
+    let choice = json!({"type": "auto", "disable_parallel_tool_use": true});
+    for dialect in [LlmDialect::OpenAiChat, LlmDialect::Anthropic] {
+        let llm = FakeLlm::in_turn(dialect, [calculator(), LlmAnswer::text("It is 42.")]).await;
+        let (toml, key, expected) = match dialect {
+            LlmDialect::Anthropic => (anthropic(&llm), "tool_choice", choice.clone()),
+            _ => (config(&llm, ""), "parallel_tool_calls", json!(false)),
+        };
+        let daemon = Daemon::with_config(&toml, &[]);
+        let message = create(&daemon, &json!({"tool_choice": choice})).json();
+        assert_eq!(message["content"][0]["text"], "It is 42.", "{message}");
+        for asked in llm.bodies() {
+            assert_eq!(asked[key], expected);
+        }
+        let odd = json!({"tool_choice": {"type": "auto", "disable_parallel_tool_use": "yes"}});
+        assert_eq!(create(&daemon, &odd).status, 400);
+    }
+}
+
+/// The API refuses a request in a round of calls whose thoughts are missing or changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_what_an_anthropic_model_thought_stays_with_its_calls() {
+    let thought = json!({"type": "thinking", "thinking": "The tool knows.", "signature": "EqQB=="});
+    let call = || calculator().after_item(thought.clone());
+    let llm = FakeLlm::in_turn(
+        LlmDialect::Anthropic,
+        [call(), LlmAnswer::text("It is 42.")],
+    )
+    .await;
+    let daemon = Daemon::with_config(&anthropic(&llm), &[]);
+    let budget = json!({"type": "enabled", "budget_tokens": 1024});
+    let more = json!({"thinking": budget, "max_tokens": 2000});
+    let message = create(&daemon, &more).json();
+    let words = json!([{"type": "text", "text": "It is 42."}]);
+    assert_eq!(message["content"], words, "{message}");
+    let asked = &llm.bodies()[1];
+    assert_eq!(asked["thinking"], budget);
+    let content = asked["messages"][1]["content"].as_array().unwrap();
+    assert_eq!(content[0], thought);
+    assert_eq!(content[1]["type"], "tool_use", "{asked}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_anthropics_door_refuses_is_said_in_its_words() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);

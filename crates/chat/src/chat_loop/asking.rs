@@ -5,6 +5,7 @@ use pillion_core::provider::format_tools;
 use pillion_core::tool::ToolDefinition;
 use tokio::time::{Instant, timeout_at};
 
+use super::native::Told;
 use super::{ChatLoop, out_of_time, size, trim};
 use crate::state::Measured;
 use crate::{
@@ -49,18 +50,21 @@ enum Trim {
 }
 
 impl ChatLoop {
-    /// Asks the model, and counts what that costs.
+    /// Asks the model, and counts what that costs. What was told of the provider's own calls while
+    /// the answer came is put into `told`.
     pub(super) async fn ask(
         &self,
         state: &mut ChatState,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
+        told: &mut Told,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
         let tool_bytes = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
         let tool_bytes = tool_bytes.iter().map(size::bytes).sum();
         let fitted = self.fit(state, tool_bytes, Trim::AsNeeded)?;
-        let asked = self.send(state, &fitted, tools, deadline, listener).await;
+        let asked = self.send(state, &fitted, tools, deadline, told, listener);
+        let asked = asked.await;
         let (request, answer) = match asked {
             Err(ChatError::Model(error)) if error.kind == ModelErrorKind::ContextTooLong => {
                 // The provider knows better how long it is: without any old result, once more.
@@ -69,9 +73,8 @@ impl ChatLoop {
                 if shorter.saved == saved {
                     return Err(error.into());
                 }
-                let answer = self
-                    .send(state, &shorter, tools, deadline, listener)
-                    .await?;
+                let answer = self.send(state, &shorter, tools, deadline, told, listener);
+                let answer = answer.await?;
                 let request = shorter.size();
                 state.refused_tokens = Some(refused);
                 (request, answer)
@@ -93,6 +96,7 @@ impl ChatLoop {
         fitted: &Fitted<'_>,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
+        told: &mut Told,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
         if Instant::now() >= deadline {
@@ -108,7 +112,15 @@ impl ChatLoop {
             stream: self.is_streamed,
             deadline: deadline.into_std(),
         };
-        let mut hear = |delta: Delta| listener.hear(ChatEvent::Delta(delta));
+        let mut hear = |delta: Delta| match delta {
+            // One that cannot be read fails with the whole answer.
+            Delta::Native(body) => {
+                if let Ok(calls) = self.native.read(state.provider(), &body) {
+                    told.tell(&calls, listener);
+                }
+            }
+            delta => listener.hear(ChatEvent::Delta(delta)),
+        };
         let answer = timeout_at(deadline, self.model.respond(&turn, &mut hear)).await;
         let answer = answer.map_err(|_| out_of_time())?;
         Ok(answer.map_err(|error| self.native.without_tokens(error))?)

@@ -1,6 +1,7 @@
 //! MCP servers that the provider calls by itself (requirements H1 and G3).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use pillion_core::provider::{
     NativeCall, NativeCalls, NativeMcpServer, Provider, ProviderError, native_calls,
@@ -117,18 +118,33 @@ impl NativeServers {
     }
 }
 
-/// Tells of the calls that the provider has made, and of the servers that it could not reach.
-pub(super) fn tell(calls: &NativeCalls, listener: &mut dyn ChatListener) {
-    for label in &calls.unlisted {
-        let line = format!("The provider cannot list the tools of MCP server {label}");
-        listener.hear(ChatEvent::Status(line));
-    }
-    for (call, result) in &calls.ended {
-        let ended = EndedCall {
-            call: call.call.clone(),
-            result: result.clone(),
-        };
-        listener.hear(ChatEvent::ToolStarted(call.call.clone()));
-        listener.hear(ChatEvent::ToolFinished(ended));
+/// What has been told of the calls that the provider makes, so that nothing is told twice: a streamed
+/// answer says of each as it ends, and all of it once more in the end.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The ids of calls.
+    calls: HashSet<String>,
+    /// The labels of servers.
+    unlisted: HashSet<String>,
+}
+
+impl Told {
+    /// Tells of the calls that the provider has made, and of the servers that it could not reach.
+    pub(super) fn tell(&mut self, calls: &NativeCalls, listener: &mut dyn ChatListener) {
+        for label in &calls.unlisted {
+            if self.unlisted.insert(label.clone()) {
+                let line = format!("The provider cannot list the tools of MCP server {label}");
+                listener.hear(ChatEvent::Status(line));
+            }
+        }
+        for (call, result) in &calls.ended {
+            if self.calls.insert(call.call.id.clone()) {
+                listener.hear(ChatEvent::ToolStarted(call.call.clone()));
+                listener.hear(ChatEvent::ToolFinished(EndedCall {
+                    call: call.call.clone(),
+                    result: result.clone(),
+                }));
+            }
+        }
     }
 }

@@ -75,7 +75,8 @@ impl ChatLoop {
                 .is_some_and(|name| is_one(&name))
     }
 
-    /// Runs calls side by side, and notes each result as it comes.
+    /// Runs calls side by side, or in turn where they are to come one at a time, and notes each result
+    /// as it comes.
     async fn run_calls(
         &self,
         state: &mut ChatState,
@@ -104,7 +105,11 @@ impl ChatLoop {
             heard.lock().hear(ChatEvent::ToolStarted(call.clone()));
             (place, self.runner.run(call, &context).await)
         });
-        let mut ends = stream::iter(runs).buffer_unordered(self.runner.at_once().get());
+        let at_once = match self.options.one_call_at_a_time {
+            true => 1,
+            false => self.runner.at_once().get(),
+        };
+        let mut ends = stream::iter(runs).buffer_unordered(at_once);
         while let Ok(Some((place, result))) = timeout_at(deadline, ends.next()).await {
             unfinished.retain(|other| *other != place);
             round.0[place].end(result, *listener.lock());

@@ -2,6 +2,7 @@ use pillion_core::provider::{assistant_text, parse_tool_calls};
 use pillion_core::tool::ToolCall;
 use tokio::time::Instant;
 
+use super::native::Told;
 use super::{ChatLoop, malformed, says_something};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
@@ -10,7 +11,7 @@ use crate::{ChatError, ChatListener, ChatState, Finish};
 pub struct SingleTurn {
     /// Its words, if any.
     pub text: String,
-    /// The calls that it makes, in their order.
+    /// The calls that it makes, in their order; the first alone where they are to come one at a time.
     pub calls: Vec<ToolCall>,
     /// Why it ended.
     pub finish: Finish,
@@ -30,9 +31,15 @@ impl ChatLoop {
     ) -> Result<SingleTurn, ChatError> {
         self.check_provider(state)?;
         let deadline = Instant::now() + self.limits.timeout;
-        let answer = self.ask(state, &self.tools, deadline, listener).await?;
+        let told = &mut Told::default();
+        let answer = self.ask(state, &self.tools, deadline, told, listener);
+        let answer = answer.await?;
         let provider = state.provider();
-        let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let mut calls =
+            parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        if self.options.one_call_at_a_time {
+            calls.truncate(1);
+        }
         let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
         if calls.is_empty() && text.is_empty() {
             says_something(provider, &answer.finish)?;

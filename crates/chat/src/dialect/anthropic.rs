@@ -90,6 +90,9 @@ impl Dialect for Anthropic {
         if !body.contains_key("tools") {
             forbid_tools_of_history(&mut body, &turn.conversation.messages);
         }
+        if options.one_call_at_a_time {
+            want_one_call(&mut body);
+        }
         without_idle_members(&mut body, &["tool_choice"]);
         body.insert("stream".to_owned(), json!(turn.stream));
         Value::Object(body)
@@ -114,6 +117,19 @@ fn tool_choice(choice: &ToolChoice) -> Value {
         ToolChoice::None => json!({"type": "none"}),
         ToolChoice::Required => json!({"type": "any"}),
         ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+    }
+}
+
+/// Says in the choice that an answer is to have one call at most. One that forbids calls has no
+/// place for that.
+fn want_one_call(body: &mut Map<String, Value>) {
+    let choice = body
+        .entry("tool_choice")
+        .or_insert_with(|| tool_choice(&ToolChoice::Auto));
+    if let Value::Object(choice) = choice
+        && choice.get("type").is_some_and(|kind| kind != "none")
+    {
+        choice.insert("disable_parallel_tool_use".to_owned(), json!(true));
     }
 }
 

@@ -95,6 +95,7 @@ impl Case {
         let options = &said["options"];
         let options = TurnOptions {
             tool_choice: None,
+            one_call_at_a_time: options["one_call_at_a_time"] == true,
             temperature: options["temperature"].as_f64(),
             top_p: options["top_p"].as_f64(),
             max_output_tokens: options["max_output_tokens"].as_u64(),
@@ -212,6 +213,7 @@ fn written(delta: &Delta) -> Value {
     match delta {
         Delta::Text(text) => json!({"text": text}),
         Delta::Thought(text) => json!({"thought": text}),
+        Delta::Native(body) => json!({ "native": body }),
         Delta::ToolCall {
             index,
             id,

@@ -92,6 +92,9 @@ impl Dialect for OpenAiChat {
         if let Some(choice) = &options.tool_choice {
             put("tool_choice", tool_choice(choice));
         }
+        if options.one_call_at_a_time {
+            put("parallel_tool_calls", json!(false));
+        }
         if let Some(temperature) = options.temperature {
             put("temperature", json!(temperature));
         }

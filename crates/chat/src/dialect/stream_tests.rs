@@ -47,7 +47,7 @@ pub(super) fn joined(deltas: &[Delta]) -> (String, Vec<(String, String, String)>
     for delta in deltas {
         match delta {
             Delta::Text(piece) => text.push_str(piece),
-            Delta::Thought(_) => {}
+            Delta::Thought(_) | Delta::Native(_) => {}
             Delta::ToolCall {
                 index,
                 id,

@@ -18,6 +18,7 @@ use std::future::Future;
 use std::time::Instant;
 
 use pillion_core::mcp::{McpClient, ProtocolVersion, ServerConfig, TransportKind};
+use pillion_testkit::Twin;
 use raw::RawPeer;
 use serde_json::json;
 use server::{Form, ServerProcess};
@@ -37,7 +38,7 @@ const CALLERS: usize = 32;
 const CALLS_PER_ROUND: usize = 50;
 
 fn main() -> Result<(), BenchError> {
-    if std::env::args().any(|argument| argument == server::ARGUMENT) {
+    if Twin::is_me(server::ARGUMENT) {
         return server::serve();
     }
     let server = ServerProcess::start()?;

@@ -1,8 +1,6 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,10 +14,10 @@ use axum::routing::post;
 use axum::serve::ListenerExt;
 use futures_util::stream;
 use parking_lot::Mutex;
+use pillion_testkit::Twin;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::BenchError;
 
@@ -46,22 +44,11 @@ impl fmt::Display for Form {
 }
 
 /// The server, for as long as this lives.
-pub(super) struct ServerProcess {
-    child: Child,
-    port: u16,
-}
+pub(super) struct ServerProcess(Twin);
 
 impl ServerProcess {
     pub(super) fn start() -> Result<Self, BenchError> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg(ARGUMENT)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = child.stdout.take().ok_or("no stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let port = line.trim().parse()?;
-        Ok(Self { child, port })
+        Ok(Self(Twin::start(ARGUMENT)?))
     }
 
     pub(super) fn url(&self, form: Form) -> String {
@@ -69,14 +56,7 @@ impl ServerProcess {
             Form::Json => "json",
             Form::EventStream => "events",
         };
-        format!("http://127.0.0.1:{}/{path}", self.port)
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        format!("http://127.0.0.1:{}/{path}", self.0.port)
     }
 }
 
@@ -102,10 +82,7 @@ pub(super) fn serve() -> Result<(), BenchError> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let mut stdout = std::io::stdout();
-        writeln!(stdout, "{}", listener.local_addr()?.port())?;
-        stdout.flush()?;
+        let listener = Twin::listen().await?;
         let listener = listener.tap_io(|connection| {
             let _ = connection.set_nodelay(true);
         });

@@ -23,9 +23,10 @@ use kept::Kept;
 /// Whose calls get a kept result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheScope {
-    /// Those of the user whose call it came from, let in as the same principal. Calls that name
-    /// no user count as one user's, as they do for the limits. Of a tool that makes calls, those
-    /// alone besides that come from the same channel and may use the same tools.
+    /// Those of the user whose call it came from, let in as the same principal, and vouched for
+    /// just as there, which a tool may heed. Calls that name no user count as one user's, as they
+    /// do for the limits. Of a tool that makes calls, those alone besides that come from the same
+    /// channel and may use the same tools.
     #[default]
     Private,
     /// Everybody's.
@@ -126,7 +127,7 @@ impl<'a> Request<'a> {
         }
         let caller = match tool.tool().makes_calls() {
             true => context.of_nested_calls(),
-            false => json!({"principal": context.principal, "user": context.user}),
+            false => context.of_own_call(),
         };
         let may_be_kept = rule.is_some() || (config.heed_servers && tool.origin().is_mcp());
         may_be_kept.then(|| Self {

@@ -80,16 +80,22 @@ impl CallContext {
         self.user.as_deref().filter(|_| self.is_user_vouched)
     }
 
-    /// All of the caller that the calls may hang on which a tool makes in its name: two calls of
-    /// such a tool have nothing in common where this differs.
-    pub(crate) fn of_nested_calls(&self) -> Value {
+    /// Who the caller is to a tool. What a tool did for one is another's only if everybody may have it.
+    pub(crate) fn of_own_call(&self) -> Value {
         json!({
-            "channel": self.channel,
-            "may_use": self.may_use.as_ref().map(ToolFilter::fingerprint),
             "principal": self.principal,
             "user": self.user,
             "vouched": self.is_user_vouched,
         })
+    }
+
+    /// All of the caller that the calls may hang on which a tool makes in its name: two calls of
+    /// such a tool have nothing in common where this differs.
+    pub(crate) fn of_nested_calls(&self) -> Value {
+        let mut caller = self.of_own_call();
+        caller["channel"] = json!(self.channel);
+        caller["may_use"] = json!(self.may_use.as_ref().map(ToolFilter::fingerprint));
+        caller
     }
 }
 

@@ -1,6 +1,4 @@
 use std::convert::Infallible;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,12 +11,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use pillion_testkit::Twin;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::BenchError;
 
-/// The argument that makes this program the model.
+/// The argument that makes this program a language model that takes no time to think. The
+/// user's message is how often it calls a tool before it answers in words.
 pub(super) const ARGUMENT: &str = "--model";
 
 /// What the model says in the end.
@@ -29,44 +28,13 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A language model that takes no time to think, as a process, for as long as this lives. The
-/// user's message is how often it calls a tool before it answers in words.
-pub(super) struct ModelProcess {
-    child: Child,
-    pub(super) port: u16,
-}
-
-impl ModelProcess {
-    pub(super) fn start() -> Result<Self, BenchError> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg(ARGUMENT)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = child.stdout.take().ok_or("no stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let port = line.trim().parse()?;
-        Ok(Self { child, port })
-    }
-}
-
-impl Drop for ModelProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Serves until the process is killed.
 pub(super) fn serve() -> Result<(), BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let mut stdout = std::io::stdout();
-        writeln!(stdout, "{}", listener.local_addr()?.port())?;
-        stdout.flush()?;
+        let listener = Twin::listen().await?;
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;

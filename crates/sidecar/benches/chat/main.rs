@@ -19,8 +19,8 @@ use std::error::Error;
 use std::time::Instant;
 
 use gateway::Gateway;
-use llm::ModelProcess;
 use peer::Caller;
+use pillion_testkit::Twin;
 use tokio::runtime::Builder;
 
 type BenchError = Box<dyn Error + Send + Sync>;
@@ -34,7 +34,7 @@ const CHATS: usize = 20;
 const CALLS: usize = 5;
 
 fn main() -> Result<(), BenchError> {
-    if std::env::args().any(|argument| argument == llm::ARGUMENT) {
+    if Twin::is_me(llm::ARGUMENT) {
         return llm::serve();
     }
     let runtime = Builder::new_multi_thread()
@@ -42,7 +42,7 @@ fn main() -> Result<(), BenchError> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let model = ModelProcess::start()?;
+        let model = Twin::start(llm::ARGUMENT)?;
         let configuration = format!(
             "[chat]\nmax_tool_calls = 100\nmax_tool_rounds = 100\n\
              [[providers]]\nname = 'bench'\nbase_url = 'http://127.0.0.1:{}/v1'\n\

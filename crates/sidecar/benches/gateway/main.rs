@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use gateway::Gateway;
 use peer::{Caller, Way};
+use pillion_testkit::Twin;
 use server::ServerProcess;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -38,13 +39,10 @@ const TOGETHER: usize = 50;
 const STEPS: usize = 20;
 
 fn main() -> Result<(), BenchError> {
-    let arguments: Vec<String> = std::env::args().collect();
-    if arguments
-        .iter()
-        .any(|argument| argument == server::ARGUMENT)
-    {
+    if Twin::is_me(server::ARGUMENT) {
         return server::serve();
     }
+    let arguments: Vec<String> = std::env::args().collect();
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

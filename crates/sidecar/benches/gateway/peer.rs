@@ -60,7 +60,7 @@ impl Caller {
         gateway: &Gateway,
     ) -> Result<Self, BenchError> {
         let connection = match (way, server) {
-            (Way::Direct, Some(server)) => over_tcp(server.port).await?,
+            (Way::Direct, Some(server)) => over_tcp(server.port()).await?,
             (Way::Direct, None) => return Err("no server to call".into()),
             (Way::McpOverTcp, _) => over_tcp(gateway.port).await?,
             _ => over(UnixStream::connect(gateway.socket()).await?).await?,

@@ -1,7 +1,5 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -11,10 +9,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use pillion_testkit::Twin;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::net::TcpListener;
 
 use super::BenchError;
 
@@ -25,33 +23,19 @@ pub(super) const ARGUMENT: &str = "--serve";
 pub(super) const RESULT: &str = "Echo: hello";
 
 /// The server, for as long as this lives.
-pub(super) struct ServerProcess {
-    child: Child,
-    pub(super) port: u16,
-}
+pub(super) struct ServerProcess(Twin);
 
 impl ServerProcess {
     pub(super) fn start() -> Result<Self, BenchError> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg(ARGUMENT)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = child.stdout.take().ok_or("no stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let port = line.trim().parse()?;
-        Ok(Self { child, port })
+        Ok(Self(Twin::start(ARGUMENT)?))
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/mcp", self.port)
+        format!("http://127.0.0.1:{}/mcp", self.port())
     }
-}
 
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub(super) fn port(&self) -> u16 {
+        self.0.port
     }
 }
 
@@ -62,10 +46,7 @@ pub(super) fn serve() -> Result<(), BenchError> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let mut stdout = std::io::stdout();
-        writeln!(stdout, "{}", listener.local_addr()?.port())?;
-        stdout.flush()?;
+        let listener = Twin::listen().await?;
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;

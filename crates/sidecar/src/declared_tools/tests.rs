@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::events::Types;
+use crate::events::{Listener, Types};
 
 /// A tool that says `what` it is.
 fn tool(name: &str, what: &'static str) -> Arc<dyn Tool> {
@@ -146,12 +146,65 @@ async fn p_listeners_hear_what_has_changed_and_nothing_else() {
         tool("c", "1"),
         tool("d", "1"),
     ]);
+    assert_eq!(
+        told(&mut listener).await,
+        [json!(["c", "d"]), json!(["a"]), json!(["b"])]
+    );
+}
+
+/// What is heard next of tools that were added, removed and changed.
+async fn told(listener: &mut Listener) -> [Value; 3] {
     let told = String::from_utf8(listener.next().await.unwrap().to_vec()).unwrap();
     let data = told.lines().find_map(|line| line.strip_prefix("data: "));
     let told: Value = serde_json::from_str(data.unwrap()).unwrap();
+    ["added", "removed", "changed"].map(|key| told[key].clone())
+}
+
+#[tokio::test]
+async fn p_a_name_that_another_tool_takes_up_at_once_has_changed() {
+    let mut bench = Bench::default();
+    bench.reload([tool("a", "built-in"), tool("b", "built-in")]);
+    let mut listener = bench.events.listen(None, Types::default());
+    assert!(listener.next().await.is_some(), "a greeting");
+    // The built-in tool goes, and a declared one has its name.
+    bench.reload([unoffered("a"), tool("a", "composed"), tool("b", "built-in")]);
+    let (none, a) = (json!([]), json!(["a"]));
     assert_eq!(
-        [&told["added"], &told["removed"], &told["changed"]],
-        [&json!(["c", "d"]), &json!(["a"]), &json!(["b"])]
+        told(&mut listener).await,
+        [&none, &none, &a].map(Value::clone)
+    );
+
+    // Of tools that are no configuration's, such as a worker's, the same is told.
+    let registry = Arc::clone(&bench.registry);
+    registry.register(tool("c", "worker")).unwrap();
+    bench.reload([
+        tool("a", "composed"),
+        tool("b", "built-in"),
+        tool("c", "http"),
+    ]);
+    registry.unregister("c");
+    let gone = ToolChanges {
+        removed: vec!["c".to_owned()],
+        ..ToolChanges::default()
+    };
+    gone.tell(None, &registry, &bench.events);
+    assert_eq!(
+        told(&mut listener).await,
+        [none.clone(), none.clone(), json!(["c"])]
+    );
+
+    // One that stood by behind another's and is not offered any more was there for nobody.
+    registry.replace(tool("d", "worker")).unwrap();
+    bench.reload([tool("c", "http"), tool("d", "built-in")]);
+    assert_eq!(
+        told(&mut listener).await,
+        [none.clone(), json!(["a", "b"]), none.clone()]
+    );
+    bench.reload([tool("c", "http"), unoffered("d")]);
+    bench.reload([tool("c", "another")]);
+    assert_eq!(
+        told(&mut listener).await,
+        [none.clone(), none, json!(["c"])]
     );
 }
 

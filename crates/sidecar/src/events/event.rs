@@ -4,6 +4,7 @@ use pillion_core::store::{ApprovalRecord, Timestamp};
 use pillion_core::tool::{CallContext, ErrorCode, ToolOrigin};
 use serde_json::{Value, json};
 
+use super::ToolChanges;
 use crate::echo::shortened;
 use crate::moment::text_of;
 
@@ -28,12 +29,11 @@ pub(crate) enum Event<'a> {
         status: &'static str,
         error: Option<&'a str>,
     },
-    /// An MCP server offers other tools than before; without one, those who do are workers.
+    /// An MCP server offers other tools than before; without one, there are others of workers, of
+    /// the configuration or of the folder of components.
     ToolsChanged {
         server: Option<&'a str>,
-        added: Vec<String>,
-        removed: Vec<String>,
-        changed: Vec<String>,
+        changes: ToolChanges,
     },
     /// A call needs somebody's approval.
     ApprovalRequested(&'a ApprovalRecord),
@@ -150,9 +150,12 @@ impl Event<'_> {
             } => json!({"server": server, "status": status, "error": error}),
             Self::ToolsChanged {
                 server,
-                added,
-                removed,
-                changed,
+                changes:
+                    ToolChanges {
+                        added,
+                        removed,
+                        changed,
+                    },
             } => json!({
                 "server": server, "added": added, "removed": removed, "changed": changed,
             }),

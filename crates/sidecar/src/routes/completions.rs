@@ -41,16 +41,7 @@ use stream::Chunks;
     request_body(content = Completion, content_type = "application/json", example = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
         (status = 200, description = "The answer, or with `stream` a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
-        (status = 400, description = "The request cannot be read, or the provider refused it"),
-        (status = 403, description = "Calls wait for an approval, or the token is for another user"),
-        (status = 404, description = "There is no such model or chat"),
-        (status = 408, description = "The body took too long"),
-        (status = 409, description = "Another request goes on with the chat now"),
-        (status = 413, description = "The body is too long"),
-        (status = 429, description = "The provider has had too many requests, or the chat may spend no more"),
-        (status = 502, description = "The provider's answer cannot be read, or it did not take our key"),
-        (status = 503, description = "No model is configured, or its provider cannot be reached"),
-        (status = 504, description = "The model did not answer in time"),
+        door::Refusals,
     )
 )]
 pub(super) async fn complete(

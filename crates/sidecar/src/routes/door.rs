@@ -2,6 +2,7 @@
 //! and writes the answer in its own [`Shape`]; what lies between is the same for all.
 
 mod failed;
+mod refusals;
 mod words;
 
 use std::pin::pin;
@@ -24,6 +25,7 @@ use super::error::RequestError;
 use super::event_stream::{self, Outlet};
 use crate::app::App;
 use crate::chat::{Beginning, Chat, Chatter, ClientsTurn, Ended, Listener, Said};
+pub(super) use refusals::Refusals;
 pub(super) use words::{Words, in_their_words};
 
 /// Names the chat of a request that failed or waits for an approval: the same request with this

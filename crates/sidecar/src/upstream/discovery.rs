@@ -17,7 +17,7 @@ use super::offer::{Offer, RawTool};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
-use crate::events::Event;
+use crate::events::{Event, ToolChanges};
 
 /// The longest that a server which fails again and again is left alone.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -168,15 +168,12 @@ impl Upstreams {
                 );
             }
         }
-        if added.is_empty() && removed.is_empty() && changed.is_empty() {
-            return;
-        }
-        self.listeners.events.tell(&Event::ToolsChanged {
-            server: Some(&server.label),
+        let changes = ToolChanges {
             added,
             removed,
             changed,
-        });
+        };
+        changes.tell(Some(&server.label), &self.registry, &self.listeners.events);
     }
 
     fn accept(

@@ -11,7 +11,9 @@ use pillion_testkit::LlmAnswer;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo};
-use crate::{ChatEnd, ChatEvent, ChatLimits, ChatState, EndedCall, NativeServer, ToolRunner};
+use crate::{
+    ChatEnd, ChatEvent, ChatLimits, ChatState, Delta, EndedCall, NativeServer, ToolRunner,
+};
 
 /// Runs what the bench's executor runs, and lets the provider call what `permits` lets run.
 struct Permitting {
@@ -172,6 +174,36 @@ async fn h1_anthropic_calls_servers_with_its_beta() {
         requests[1].json()["messages"][1]["content"][1]["type"],
         "mcp_tool_result"
     );
+}
+
+#[tokio::test]
+async fn h6_what_the_provider_has_called_is_heard_before_the_words_that_follow() {
+    let call = json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
+        "server_name": "dmcp", "input": {}});
+    let result = json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
+        "is_error": false, "content": [{"type": "text", "text": "4"}]});
+    let words = || LlmAnswer::text("You rolled a 4.");
+    for (provider, answer) in [
+        (
+            Provider::OpenAiResponses,
+            words().after_item(called("roll", "4")),
+        ),
+        (
+            Provider::Anthropic,
+            words().after_item(call).after_item(result),
+        ),
+    ] {
+        let mut bench = bench(provider, NativeApproval::Never, [answer]).await;
+        bench.chat = bench.chat.streamed(true);
+        let mut state = bench.begin();
+        assert_eq!(bench.answer(&mut state).await, "You rolled a 4.");
+        let is_words = |event: &ChatEvent| matches!(event, ChatEvent::Delta(Delta::Text(_)));
+        let words_at = bench.events.iter().position(is_words).unwrap();
+        assert_eq!(heard(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
+        bench.events.truncate(words_at);
+        assert_eq!(heard(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
+        assert_eq!(state.tool_calls(), 1);
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use pillion_testkit::{LlmAnswer, LlmFault};
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatEvent, ChatState, Delta, Usage};
+use crate::{ChatEvent, ChatState, Delta, TurnOptions, Usage};
 
 /// Where the bodies of a provider have the conversation.
 fn messages(provider: Provider) -> &'static str {
@@ -67,5 +67,45 @@ async fn h4_a_chat_goes_on_after_an_outage_at_every_provider() {
         let mut state: ChatState = serde_json::from_str(&text).unwrap();
         assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
         assert_eq!(bench.tools.echoed(), 1, "{provider}");
+    }
+}
+
+/// Anthropic checks the signatures of what a model thought before its calls, and refuses a request where
+/// it is missing or another.
+#[tokio::test]
+async fn h5_what_anthropics_models_thought_goes_back_to_the_letter_in_each_round() {
+    let thinking = |words: &str, signature: &str| json!({"type": "thinking", "thinking": words, "signature": signature});
+    let redacted = json!({"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"});
+    let thoughts = [
+        vec![thinking("It may know.", "EqQBCgIYAhIM1g=="), redacted],
+        // Newer models keep their thoughts to themselves, and sign them all the same.
+        vec![thinking("", "EqQBCgIYAhIMzz==")],
+    ];
+    for stream in [false, true] {
+        let answers = thoughts.iter().map(|blocks| {
+            let blocks = blocks.iter().cloned();
+            blocks.fold(echo("a"), LlmAnswer::after_item)
+        });
+        let answers = answers.chain([LlmAnswer::text("Done.")]);
+        let mut bench = Bench::at(Provider::Anthropic, answers).await;
+        let budget = json!({"type": "enabled", "budget_tokens": 1024});
+        let extra = [("thinking".to_owned(), budget.clone())];
+        bench.chat = bench.chat.streamed(stream).with_options(TurnOptions {
+            extra: extra.into_iter().collect(),
+            ..TurnOptions::default()
+        });
+        let mut state = bench.begin();
+        assert_eq!(bench.answer(&mut state).await, "Done.");
+        let bodies = bench.llm.bodies();
+        for (round, body) in bodies.iter().enumerate() {
+            assert_eq!(body["thinking"], budget);
+            for (round, thoughts) in thoughts.iter().enumerate().take(round) {
+                let content = body["messages"][1 + 2 * round]["content"].as_array();
+                let content = content.unwrap();
+                assert_eq!(content[..thoughts.len()], thoughts[..], "{stream}: {body}");
+                assert_eq!(content[thoughts.len()]["type"], "tool_use");
+            }
+        }
+        assert_eq!(bodies.len(), 3);
     }
 }

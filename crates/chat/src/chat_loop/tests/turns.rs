@@ -1,8 +1,17 @@
+use pillion_core::provider::Provider;
 use pillion_testkit::LlmAnswer;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatError, ChatEvent, ChatLimits, Finish};
+use crate::{ChatError, ChatEvent, ChatLimits, Finish, TurnOptions};
+
+/// Calls that come one at a time.
+fn one_at_a_time() -> TurnOptions {
+    TurnOptions {
+        one_call_at_a_time: true,
+        ..TurnOptions::default()
+    }
+}
 
 #[tokio::test]
 async fn h5_a_single_turn_gives_its_calls_to_whoever_asked() {
@@ -42,4 +51,40 @@ async fn h4_a_single_turn_spends_no_more_than_it_may() {
         "{turn:?}"
     );
     assert!(bench.llm.bodies().is_empty());
+}
+
+#[tokio::test]
+async fn h4_calls_that_were_to_come_one_at_a_time_run_in_turn() {
+    let late = |text: &str| json!({ "text": text }).to_string();
+    let calls = LlmAnswer::default()
+        .and_call("late", &late("a"))
+        .and_call("late", &late("b"));
+    let mut bench = Bench::at(Provider::Google, [calls, LlmAnswer::text("Done.")]).await;
+    bench.chat = bench.chat.with_options(one_at_a_time());
+    let mut state = bench.begin();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let order = bench.events.iter().filter_map(|event| match event {
+        ChatEvent::ToolStarted(call) => Some(format!("begins {}", call.arguments_object()["text"])),
+        ChatEvent::ToolFinished(result) => Some(format!("ends {}", result.result)),
+        _ => None,
+    });
+    let order: Vec<_> = order.collect();
+    let expected = [
+        r#"begins "a""#,
+        r#"ends "a""#,
+        r#"begins "b""#,
+        r#"ends "b""#,
+    ];
+    assert_eq!(order, expected);
+}
+
+#[tokio::test]
+async fn h4_a_single_turn_has_one_call_where_they_are_to_come_one_at_a_time() {
+    let bench = Bench::at(Provider::Google, [echo("a").and_call("echo", "")]).await;
+    let chat = bench.chat.clone().with_options(one_at_a_time());
+    let mut state = bench.begin();
+    let turn = chat.turn(&mut state, &mut |_: ChatEvent| {}).await.unwrap();
+    assert_eq!(turn.calls.len(), 1);
+    assert_eq!(turn.calls[0].arguments_object(), json!({"text": "a"}));
+    assert_eq!(turn.finish, Finish::ToolCalls);
 }

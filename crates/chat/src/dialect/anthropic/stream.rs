@@ -1,6 +1,6 @@
 use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::super::failure::malformed;
 use super::super::{AnswerStream, event};
@@ -19,6 +19,7 @@ pub(super) struct MessageStream {
 }
 
 /// A block of the content.
+#[derive(Clone)]
 struct Block {
     value: Value,
     /// The pieces of its `input` so far.
@@ -173,8 +174,21 @@ impl MessageStream {
         Ok(())
     }
 
-    /// A call without arguments, or with those that it started with, has no pieces of them.
+    /// A call without arguments, or with those that it started with, has no pieces of them. The result
+    /// of one that Anthropic has made goes out with its call.
     fn close_block(&self, place: usize, deltas: &mut Vec<Delta>) {
+        if let Some(block) = self.blocks.get(place)
+            && block.value["type"] == "mcp_tool_result"
+        {
+            let id = &block.value["tool_use_id"];
+            let mut calls = self.blocks.iter();
+            let call =
+                calls.find(|call| call.value["type"] == "mcp_tool_use" && call.value["id"] == *id);
+            if let Some(call) = call {
+                let content = [call, block].map(|block| block.clone().into_value());
+                deltas.push(Delta::Native(json!({ "content": content })));
+            }
+        }
         if let Some(block) = self.blocks.get(place)
             && let Some(index) = block.call
             && block.input.is_empty()

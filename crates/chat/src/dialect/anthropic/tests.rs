@@ -90,6 +90,17 @@ fn h1_why_an_answer_ended_and_what_it_cost() {
     }
 }
 
+/// A turn without tools.
+fn turn<'a>(conversation: &'a Conversation, options: &'a TurnOptions) -> Turn<'a> {
+    Turn {
+        conversation,
+        tools: &[],
+        options,
+        stream: false,
+        deadline: Instant::now(),
+    }
+}
+
 #[test]
 fn h1_betas_go_in_a_header() {
     let betas = |extra: Value| {
@@ -98,13 +109,7 @@ fn h1_betas_go_in_a_header() {
             ..TurnOptions::default()
         };
         let conversation = Conversation::default();
-        let turn = Turn {
-            conversation: &conversation,
-            tools: &[],
-            options: &options,
-            stream: false,
-            deadline: Instant::now(),
-        };
+        let turn = turn(&conversation, &options);
         assert!(Anthropic.body("m", &turn).get("betas").is_none());
         let headers = Anthropic.headers_of(&turn);
         let header = headers.get("anthropic-beta")?;
@@ -123,6 +128,40 @@ fn h1_betas_go_in_a_header() {
     );
     // No header can carry it.
     assert_eq!(betas(json!({"betas": ["a\n"]})), None);
+}
+
+#[test]
+fn h4_whatever_the_choice_calls_come_one_at_a_time() {
+    let tools = json!([{"name": "ping", "input_schema": {"type": "object"}}]);
+    let choice_of = |choice: Option<ToolChoice>, extra: Value| {
+        let mut extra = extra.as_object().unwrap().clone();
+        extra.insert("tools".to_owned(), tools.clone());
+        let options = TurnOptions {
+            tool_choice: choice,
+            one_call_at_a_time: true,
+            extra,
+            ..TurnOptions::default()
+        };
+        let conversation = Conversation::default();
+        let turn = turn(&conversation, &options);
+        Anthropic.body("m", &turn)["tool_choice"].clone()
+    };
+    let alone = |kind: &str| json!({"type": kind, "disable_parallel_tool_use": true});
+    assert_eq!(choice_of(None, json!({})), alone("auto"));
+    assert_eq!(
+        choice_of(Some(ToolChoice::Required), json!({})),
+        alone("any")
+    );
+    let one = json!({"type": "tool", "name": "ping", "disable_parallel_tool_use": true});
+    let ping = ToolChoice::Tool("ping".to_owned());
+    assert_eq!(choice_of(Some(ping), json!({})), one);
+    // One that forbids calls says nothing of their number.
+    let forbidden = json!({"tool_choice": {"type": "none"}});
+    assert_eq!(choice_of(None, forbidden), json!({"type": "none"}));
+    assert_eq!(
+        choice_of(Some(ToolChoice::None), json!({})),
+        json!({"type": "none"})
+    );
 }
 
 #[test]

@@ -69,6 +69,7 @@ fn h1_a_request_has_tools_options_and_extra() {
     let conversation = dialect().conversation(&messages).unwrap();
     let options = TurnOptions {
         tool_choice: None,
+        one_call_at_a_time: false,
         temperature: Some(0.5),
         top_p: Some(0.9),
         max_output_tokens: Some(100),

@@ -52,6 +52,9 @@ impl AnswerStream for ResponseStream {
                 let item = data["item"].take();
                 self.begin(place, &item, deltas);
                 self.end(place, &item, deltas);
+                if matches!(item["type"].as_str(), Some("mcp_call" | "mcp_list_tools")) {
+                    deltas.push(Delta::Native(json!({ "output": [&item] })));
+                }
                 self.items.insert(place, item);
             }
             Some("response.completed" | "response.incomplete" | "response.failed") => {

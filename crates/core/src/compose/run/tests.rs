@@ -1,118 +1,17 @@
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "what json! makes is handed over"
-)]
+mod approvals;
+mod bench;
+mod cache;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::*;
-use crate::compose::{ComposedTool, KeptInMemory};
-use crate::executor::{
-    ApprovalFuture, ApprovalPolicy, ApprovalRequest, Approver, CacheRule, CacheScope, Decision,
-    Executor, ExecutorConfig, ExecutorHooks, RateWindows,
-};
-use crate::registry::ToolRegistry;
-use crate::tool::{FnTool, Tool, ToolDefinition, ToolFilter};
+use futures_util::future::join_all;
+use serde_json::json;
 
-/// A registry with tools to put together, and what became of them.
-struct Bench {
-    registry: Arc<ToolRegistry>,
-    /// How many calls of `echo` and `pause` began and ended.
-    began: Arc<AtomicUsize>,
-    ended: Arc<AtomicUsize>,
-    at_once: Arc<AtomicUsize>,
-    config: ExecutorConfig,
-}
-
-/// Counts when it is dropped.
-struct Counts(Arc<AtomicUsize>, Arc<AtomicUsize>);
-
-impl Drop for Counts {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        self.1.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Bench {
-    /// `echo` answers with its arguments; `pause` waits for `ms` first; `fail` fails; `who` says
-    /// on whose behalf it runs.
-    fn new() -> Self {
-        let bench = Self {
-            registry: Arc::default(),
-            began: Arc::default(),
-            ended: Arc::default(),
-            at_once: Arc::default(),
-            config: ExecutorConfig::default(),
-        };
-        for name in ["echo", "pause", "delete"] {
-            let (began, ended) = (Arc::clone(&bench.began), Arc::clone(&bench.ended));
-            let running = Arc::new(AtomicUsize::new(0));
-            let most = Arc::clone(&bench.at_once);
-            bench.add(name, move |arguments, _| {
-                began.fetch_add(1, Ordering::SeqCst);
-                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
-                most.fetch_max(now, Ordering::SeqCst);
-                let counts = Counts(Arc::clone(&ended), Arc::clone(&running));
-                async move {
-                    let _counts = counts;
-                    let pause = arguments.get("ms").and_then(Value::as_u64).unwrap_or(0);
-                    tokio::time::sleep(Duration::from_millis(pause)).await;
-                    Ok(ToolOutput::text("said").with_data(Value::Object(arguments)))
-                }
-            });
-        }
-        bench.add("fail", |_, _| async {
-            Err(ToolFailure::new(ErrorCode::NotFound, "No such city"))
-        });
-        bench.add("who", |_, context: CallContext| async move {
-            let who = json!({"user": context.user, "call": context.call_id});
-            Ok(ToolOutput::value(who))
-        });
-        bench
-    }
-
-    fn add<F, Fut>(&self, name: &str, function: F)
-    where
-        F: Fn(JsonObject, CallContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<ToolOutput, ToolFailure>> + Send + 'static,
-    {
-        let definition = ToolDefinition::builder(name, "A test");
-        let tool = FnTool::new(definition.build().unwrap(), function);
-        self.registry.register(Arc::new(tool)).unwrap();
-    }
-
-    fn compose(&self, name: &str, rest: Value) {
-        let mut declared = json!({"name": name, "description": "A test"});
-        let rest = rest.as_object().unwrap().clone();
-        declared.as_object_mut().unwrap().extend(rest);
-        let composition = Composition::parse(declared).unwrap();
-        let keeper = Arc::new(KeptInMemory::new(Duration::from_secs(60)));
-        let tool: Arc<dyn Tool> = Arc::new(ComposedTool::new(composition, keeper));
-        self.registry.register(tool).unwrap();
-    }
-
-    fn executor(&self) -> Executor {
-        Executor::new(Arc::clone(&self.registry), self.config.clone())
-    }
-
-    async fn run(&self, name: &str, arguments: Value) -> ToolResult {
-        let call = ToolCall::new("c", name, arguments);
-        let alice = CallContext::for_user("alice");
-        self.executor().execute_one(call, &alice).await
-    }
-
-    fn began(&self) -> usize {
-        self.began.load(Ordering::SeqCst)
-    }
-}
-
-fn echo(name: &str, arguments: Value) -> Value {
-    json!({"name": name, "tool": "echo", "arguments": arguments})
-}
+use crate::tool::{CallContext, ErrorCode, ToolFilter};
+use bench::{Bench, call, echo};
 
 #[tokio::test]
 async fn p_steps_run_in_order_with_what_came_before() {
@@ -258,10 +157,7 @@ async fn p_as_many_outer_calls_as_there_are_places_do_not_wait_for_each_other() 
     let executor = bench.executor();
     let calls = (0..8).map(|_| {
         let executor = executor.clone();
-        async move {
-            let call = ToolCall::new("c", "outer", json!({}));
-            executor.execute_one(call, &CallContext::default()).await
-        }
+        async move { call(&executor, "outer", json!({}), &CallContext::default()).await }
     });
     for result in join_all(calls).await {
         assert!(result.success, "{result:?}");
@@ -273,15 +169,7 @@ async fn p_as_many_outer_calls_as_there_are_places_do_not_wait_for_each_other() 
 #[tokio::test]
 async fn p_every_step_keeps_the_limits_of_its_tool() {
     let mut bench = Bench::new();
-    let twice = RateWindows {
-        per_minute: Some(2),
-        ..RateWindows::default()
-    };
-    bench
-        .config
-        .rate_limits
-        .tools
-        .insert("echo".to_owned(), twice);
+    bench.limit("echo", 2);
     bench.compose(
         "three",
         json!({"steps": [echo("a", json!({})), echo("b", json!({})), echo("c", json!({}))]}),
@@ -294,27 +182,14 @@ async fn p_every_step_keeps_the_limits_of_its_tool() {
 }
 
 #[tokio::test]
-async fn p_a_step_may_be_answered_by_a_kept_result() {
-    let mut bench = Bench::new();
-    let rule = CacheRule {
-        ttl: Duration::from_secs(60),
-        scope: CacheScope::Private,
-    };
-    bench.config.cache.tools.insert("echo".to_owned(), rule);
-    bench.compose(
-        "same",
-        json!({"steps": [echo("a", json!({"x": 1})), echo("b", json!({"x": 1}))]}),
-    );
-    assert!(bench.run("same", json!({})).await.success);
-    assert_eq!(bench.began(), 1);
-}
-
-#[tokio::test]
 async fn p_a_step_runs_in_the_callers_name() {
     let bench = Bench::new();
     bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
     let result = bench.run("ask", json!({})).await;
-    assert_eq!(result.result, json!({"user": "alice", "call": "c/me"}));
+    assert_eq!(
+        result.result,
+        json!({"user": "alice", "call": "c/me", "is_vouched": false})
+    );
 }
 
 #[tokio::test]
@@ -332,10 +207,7 @@ async fn l3_a_composed_tool_gives_nobody_a_tool_that_they_may_not_use() {
         may_use: Some(ToolFilter::new("not who", |name, _| name != "who")),
         ..CallContext::for_user("alice")
     };
-    let run = async |name: &str| {
-        let call = ToolCall::new("c", name, json!({}));
-        executor.execute_one(call, &few).await
-    };
+    let run = async |name: &str| call(&executor, name, json!({}), &few).await;
     let refused = run("asks").await;
     assert_eq!(
         refused.error.as_deref(),
@@ -383,194 +255,6 @@ async fn p_the_outer_deadline_and_whoever_gives_up_cancel_what_runs_inside() {
 }
 
 #[tokio::test]
-async fn p_after_an_approval_the_call_goes_on_and_repeats_nothing() {
-    let mut bench = Bench::new();
-    let rules = &mut bench.config.approvals;
-    rules
-        .tools
-        .insert("delete".to_owned(), ApprovalPolicy::AlwaysAsk);
-    bench.compose(
-        "tidy",
-        json!({"steps": [
-            {"parallel": [
-                echo("a", json!({"n": {"$from": "/input/n"}})),
-                {"name": "gone", "tool": "delete", "arguments": {"what": {"$from": "/input/n"}}},
-            ]},
-            echo("c", json!({"a": {"$from": "/steps/a/data/n"}, "gone": {"$from": "/steps/gone/data/what"}})),
-        ]}),
-    );
-    let executor = bench.executor();
-    let mut alice = CallContext::for_user("alice");
-    let run = async |context: &CallContext, n: u32| {
-        let call = ToolCall::new("c", "tidy", json!({"n": n}));
-        executor.execute_one(call, context).await
-    };
-    let stopped = run(&alice, 7).await;
-    assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
-    assert_eq!(
-        stopped.error.as_deref(),
-        Some("Step 'gone': The call of tool 'delete' needs approval")
-    );
-    assert_eq!(stopped.metadata["arguments"], json!({"what": 7}));
-    assert_eq!(stopped.metadata["steps_kept"], json!(true));
-    assert_eq!(bench.began(), 1);
-    // Not decided yet: it stops where it was.
-    assert_eq!(
-        run(&alice, 7).await.metadata["approval_id"],
-        stopped.metadata["approval_id"]
-    );
-    assert_eq!(bench.began(), 1);
-
-    let id = stopped.metadata["approval_id"].as_str().unwrap().to_owned();
-    alice.approved.insert(id.clone());
-    // Neither another's call nor one with other arguments goes on from there.
-    let bob = CallContext {
-        user: Some("bob".to_owned()),
-        ..alice.clone()
-    };
-    assert_eq!(
-        run(&bob, 7).await.error_code,
-        Some(ErrorCode::ApprovalRequired)
-    );
-    assert_eq!(
-        run(&alice, 8).await.error_code,
-        Some(ErrorCode::ApprovalRequired)
-    );
-    assert_eq!(bench.began(), 3);
-
-    let done = run(&alice, 7).await;
-    assert_eq!(done.data, Some(json!({"a": 7, "gone": 7})), "{done:?}");
-    assert_eq!(done.metadata["resumed"]["steps"], json!(["a"]));
-    assert_eq!(bench.began(), 5);
-    // What was kept is used up: the next one is a call of its own.
-    let again = run(&alice, 7).await;
-    assert!(again.success && !again.metadata.contains_key("resumed"));
-    assert_eq!(bench.began(), 8);
-
-    let refused = CallContext {
-        denied: [id].into(),
-        ..CallContext::for_user("alice")
-    };
-    let refused = run(&refused, 7).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::Denied));
-}
-
-#[tokio::test]
-async fn p_a_call_that_goes_on_and_is_turned_away_can_go_on_again() {
-    let mut bench = Bench::new();
-    let rules = &mut bench.config.approvals;
-    rules
-        .tools
-        .insert("delete".to_owned(), ApprovalPolicy::AlwaysAsk);
-    let once = RateWindows {
-        per_minute: Some(1),
-        ..RateWindows::default()
-    };
-    bench
-        .config
-        .rate_limits
-        .tools
-        .insert("delete".to_owned(), once);
-    bench.compose(
-        "tidy",
-        json!({"steps": [echo("a", json!({})), {"name": "gone", "tool": "delete"}]}),
-    );
-    let run = async |executor: &Executor, name: &str, context: &CallContext| {
-        let call = ToolCall::new("c", name, json!({}));
-        executor.execute_one(call, context).await
-    };
-    let executor = bench.executor();
-    let mut alice = CallContext::for_user("alice");
-    let stopped = run(&executor, "tidy", &alice).await;
-    let id = stopped.metadata["approval_id"].as_str().unwrap();
-    alice.approved.insert(id.to_owned());
-    // Somebody has used the tool up meanwhile.
-    assert!(run(&executor, "delete", &alice).await.success);
-    for _ in 0..2 {
-        let refused = run(&executor, "tidy", &alice).await;
-        assert_eq!(
-            refused.error_code,
-            Some(ErrorCode::RateLimited),
-            "{refused:?}"
-        );
-    }
-    // A minute later, as it were.
-    let done = run(&bench.executor(), "tidy", &alice).await;
-    assert_eq!(done.metadata["resumed"]["steps"], json!(["a"]), "{done:?}");
-    assert_eq!(bench.began(), 3);
-}
-
-/// Approves of everything, after so long.
-struct Slowly(Duration);
-
-impl Approver for Slowly {
-    fn decide(&self, _: ApprovalRequest) -> ApprovalFuture {
-        let pause = self.0;
-        Box::pin(async move {
-            tokio::time::sleep(pause).await;
-            Ok(Decision::Approved)
-        })
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn g3_the_time_that_a_person_takes_for_a_step_is_not_the_outer_calls() {
-    let mut bench = Bench::new();
-    let timeouts = &mut bench.config.tool_timeouts;
-    for name in ["inner", "outer"] {
-        timeouts.insert(name.to_owned(), Duration::from_secs(2));
-    }
-    let rules = &mut bench.config.approvals;
-    rules
-        .tools
-        .insert("delete".to_owned(), ApprovalPolicy::AlwaysAsk);
-    let pause = |name: &str, tool: &str| {
-        let arguments = json!({"ms": {"$from": "/input/ms"}});
-        json!({"name": name, "tool": tool, "arguments": arguments})
-    };
-    bench.compose(
-        "inner",
-        json!({"steps": [pause("a", "delete"), pause("b", "delete")]}),
-    );
-    bench.compose("outer", json!({"steps": [pause("all", "inner")]}));
-    let hooks = ExecutorHooks {
-        approver: Some(Arc::new(Slowly(Duration::from_secs(600)))),
-        ..ExecutorHooks::default()
-    };
-    let registry = Arc::clone(&bench.registry);
-    let executor = Executor::with_hooks(registry, bench.config.clone(), hooks);
-    let run = async |ms: u64| {
-        let call = ToolCall::new("c", "outer", json!({"ms": ms}));
-        executor.execute_one(call, &CallContext::default()).await
-    };
-    let result = run(900).await;
-    assert!(result.success, "{result:?}");
-    // What the tools take counts.
-    let result = run(1_100).await;
-    assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
-    assert_eq!(bench.began(), 4);
-}
-
-#[tokio::test]
-async fn l1_the_result_of_a_composed_tool_is_kept_for_its_caller_alone() {
-    let mut bench = Bench::new();
-    let rule = CacheRule {
-        ttl: Duration::from_secs(60),
-        scope: CacheScope::Public,
-    };
-    bench.config.cache.tools.insert("ask".to_owned(), rule);
-    bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
-    let executor = bench.executor();
-    for user in ["alice", "bob", "alice"] {
-        let call = ToolCall::new("c", "ask", json!({}));
-        let context = CallContext::for_user(user);
-        let result = executor.execute_one(call, &context).await;
-        assert_eq!(result.result["user"], json!(user));
-    }
-    assert_eq!(executor.cache_counts().hits, 1);
-}
-
-#[tokio::test]
 async fn p_a_tool_that_was_made_to_call_itself_ends() {
     let bench = Bench::new();
     // Whoever registers tools one by one is told of no circle.
@@ -595,91 +279,4 @@ async fn p_a_tool_that_was_made_to_call_itself_ends() {
         error.ends_with("One call makes no more than 256 others"),
         "{error}"
     );
-}
-
-/// Alice, who may use the tools of `names`.
-fn alice_with(names: &'static [&'static str]) -> CallContext {
-    let filter = ToolFilter::new(names.join(","), |name, _| names.contains(&name));
-    CallContext {
-        may_use: Some(filter),
-        ..CallContext::for_user("alice")
-    }
-}
-
-#[tokio::test]
-async fn h2_l3_a_kept_result_is_for_those_alone_who_may_use_the_same_tools() {
-    let mut bench = Bench::new();
-    let rule = CacheRule {
-        ttl: Duration::from_secs(60),
-        scope: CacheScope::Private,
-    };
-    bench.config.cache.tools.insert("ask".to_owned(), rule);
-    bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
-    let executor = bench.executor();
-    let run = async |context: &CallContext| {
-        let call = ToolCall::new("c", "ask", json!({}));
-        executor.execute_one(call, context).await
-    };
-    let many = alice_with(&["ask", "who"]);
-    assert!(run(&many).await.success);
-    let refused = run(&alice_with(&["ask"])).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::NotFound), "{refused:?}");
-    // Another filter that admits the same has the result, another channel has none.
-    assert!(run(&alice_with(&["ask", "who"])).await.success);
-    assert_eq!(executor.cache_counts().hits, 1);
-    let elsewhere = CallContext {
-        channel: Some("#other".to_owned()),
-        ..many
-    };
-    assert!(run(&elsewhere).await.success);
-    assert_eq!(executor.cache_counts().hits, 1);
-}
-
-#[tokio::test]
-async fn l3_kept_steps_are_for_those_alone_who_may_use_the_same_tools() {
-    let mut bench = Bench::new();
-    let rules = &mut bench.config.approvals;
-    rules
-        .tools
-        .insert("delete".to_owned(), ApprovalPolicy::AlwaysAsk);
-    bench.compose(
-        "tidy",
-        json!({"steps": [{"name": "me", "tool": "who"}, {"name": "gone", "tool": "delete"}]}),
-    );
-    let executor = bench.executor();
-    let run = async |context: &CallContext| {
-        let call = ToolCall::new("c", "tidy", json!({}));
-        executor.execute_one(call, context).await
-    };
-    let stopped = run(&alice_with(&["tidy", "who", "delete"])).await;
-    assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
-    let id = stopped.metadata["approval_id"].as_str().unwrap();
-    let mut few = alice_with(&["tidy", "delete"]);
-    few.approved.insert(id.to_owned());
-    let refused = run(&few).await;
-    assert_eq!(
-        refused.error.as_deref(),
-        Some("Step 'me': Unknown tool: who")
-    );
-}
-
-#[tokio::test]
-async fn p_another_declaration_of_a_composed_tool_has_none_of_the_kept_results() {
-    let mut bench = Bench::new();
-    let rule = CacheRule {
-        ttl: Duration::from_secs(60),
-        scope: CacheScope::Private,
-    };
-    bench.config.cache.tools.insert("ask".to_owned(), rule);
-    let executor = bench.executor();
-    let run = async || {
-        let call = ToolCall::new("c", "ask", json!({}));
-        let context = CallContext::for_user("alice");
-        executor.execute_one(call, &context).await
-    };
-    bench.compose("ask", json!({"steps": [echo("a", json!({"n": 1}))]}));
-    assert_eq!(run().await.data, Some(json!({"n": 1})));
-    bench.registry.unregister("ask");
-    bench.compose("ask", json!({"steps": [echo("a", json!({"n": 2}))]}));
-    assert_eq!(run().await.data, Some(json!({"n": 2})));
 }

@@ -38,6 +38,8 @@ pub(crate) struct Completion {
     /// `none` leaves the tools out.
     #[schema(value_type = Option<String>)]
     tool_choice: Option<Value>,
+    /// `false` has the model make one call at most in an answer.
+    parallel_tool_calls: Option<bool>,
     /// One answer is all there is.
     #[schema(minimum = 1, maximum = 1)]
     n: Option<u64>,
@@ -106,6 +108,8 @@ impl Completion {
         }
         if is_openai {
             extra.extend(self.rest.clone());
+            let said = self.parallel_tool_calls.map(Value::Bool);
+            extra.extend(said.map(|said| ("parallel_tool_calls".to_owned(), said)));
         } else if let Some(format) = self.rest.get("response_format")
             && !format.is_null()
             && *format != json!({"type": "text"})
@@ -123,6 +127,7 @@ impl Completion {
                 Some(Stop::Several(texts)) => texts.clone(),
             },
             tool_choice,
+            one_call_at_a_time: self.parallel_tool_calls == Some(false),
             extra,
         })
     }

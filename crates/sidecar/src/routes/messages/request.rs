@@ -39,7 +39,8 @@ pub(crate) struct Request {
     /// Tools of the client's own: the model has those alone, and its calls come back.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
-    /// `{"type": "none"}` leaves the tools out.
+    /// `{"type": "none"}` leaves the tools out; `"disable_parallel_tool_use": true` has the model make
+    /// one call at most in an answer.
     #[schema(value_type = Option<Object>)]
     tool_choice: Option<Value>,
     /// `user_id` says on whose behalf tools run.
@@ -98,7 +99,7 @@ impl Request {
             let metadata = self.metadata.clone().map(Value::Object);
             extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
             if tool_choice.is_some() {
-                // It may say more, such as that calls come one at a time.
+                // It may say more than is read here.
                 let choice = self.tool_choice.clone();
                 extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
             }
@@ -119,8 +120,22 @@ impl Request {
             max_output_tokens: self.max_tokens,
             stop: self.stop_sequences.clone().unwrap_or_default(),
             tool_choice,
+            one_call_at_a_time: self.wants_one_call()?,
             extra,
         })
+    }
+
+    /// Whether the choice says that calls come one at a time.
+    fn wants_one_call(&self) -> Result<bool, RequestError> {
+        let choice = self.tool_choice.as_ref();
+        match choice.and_then(|choice| choice.get("disable_parallel_tool_use")) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(wanted)) => Ok(*wanted),
+            Some(_) => {
+                let wanted = "one whose disable_parallel_tool_use is true or false";
+                Err(RequestError::parameter("tool_choice", wanted))
+            }
+        }
     }
 
     fn choice(&self) -> Result<Option<ToolChoice>, RequestError> {

@@ -1,0 +1,189 @@
+//! Steps that somebody has to approve.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::bench::{Bench, alice_with, call, echo};
+use crate::executor::{
+    ApprovalFuture, ApprovalRequest, Approver, Decision, Executor, ExecutorHooks,
+};
+use crate::tool::{CallContext, ErrorCode};
+
+#[tokio::test]
+async fn p_after_an_approval_the_call_goes_on_and_repeats_nothing() {
+    let mut bench = Bench::new();
+    bench.ask_before("delete");
+    bench.compose(
+        "tidy",
+        json!({"steps": [
+            {"parallel": [
+                echo("a", json!({"n": {"$from": "/input/n"}})),
+                {"name": "gone", "tool": "delete", "arguments": {"what": {"$from": "/input/n"}}},
+            ]},
+            echo("c", json!({"a": {"$from": "/steps/a/data/n"}, "gone": {"$from": "/steps/gone/data/what"}})),
+        ]}),
+    );
+    let executor = bench.executor();
+    let mut alice = CallContext::for_user("alice");
+    let run = async |context: &CallContext, n: u32| {
+        call(&executor, "tidy", json!({"n": n}), context).await
+    };
+    let stopped = run(&alice, 7).await;
+    assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
+    assert_eq!(
+        stopped.error.as_deref(),
+        Some("Step 'gone': The call of tool 'delete' needs approval")
+    );
+    assert_eq!(stopped.metadata["arguments"], json!({"what": 7}));
+    assert_eq!(stopped.metadata["steps_kept"], json!(true));
+    assert_eq!(bench.began(), 1);
+    // Not decided yet: it stops where it was.
+    assert_eq!(
+        run(&alice, 7).await.metadata["approval_id"],
+        stopped.metadata["approval_id"]
+    );
+    assert_eq!(bench.began(), 1);
+
+    let id = stopped.metadata["approval_id"].as_str().unwrap().to_owned();
+    alice.approved.insert(id.clone());
+    // Neither another's call nor one with other arguments goes on from there.
+    let bob = CallContext {
+        user: Some("bob".to_owned()),
+        ..alice.clone()
+    };
+    assert_eq!(
+        run(&bob, 7).await.error_code,
+        Some(ErrorCode::ApprovalRequired)
+    );
+    assert_eq!(
+        run(&alice, 8).await.error_code,
+        Some(ErrorCode::ApprovalRequired)
+    );
+    assert_eq!(bench.began(), 3);
+
+    let done = run(&alice, 7).await;
+    assert_eq!(done.data, Some(json!({"a": 7, "gone": 7})), "{done:?}");
+    assert_eq!(done.metadata["resumed"]["steps"], json!(["a"]));
+    assert_eq!(bench.began(), 5);
+    // What was kept is used up: the next one is a call of its own.
+    let again = run(&alice, 7).await;
+    assert!(again.success && !again.metadata.contains_key("resumed"));
+    assert_eq!(bench.began(), 8);
+
+    let refused = CallContext {
+        denied: [id].into(),
+        ..CallContext::for_user("alice")
+    };
+    let refused = run(&refused, 7).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::Denied));
+}
+
+#[tokio::test]
+async fn p_a_call_that_goes_on_and_is_turned_away_can_go_on_again() {
+    let mut bench = Bench::new();
+    bench.ask_before("delete");
+    bench.limit("delete", 1);
+    bench.compose(
+        "tidy",
+        json!({"steps": [echo("a", json!({})), {"name": "gone", "tool": "delete"}]}),
+    );
+    let run = async |executor: &Executor, name: &str, context: &CallContext| {
+        call(executor, name, json!({}), context).await
+    };
+    let executor = bench.executor();
+    let mut alice = CallContext::for_user("alice");
+    let stopped = run(&executor, "tidy", &alice).await;
+    let id = stopped.metadata["approval_id"].as_str().unwrap();
+    alice.approved.insert(id.to_owned());
+    // Somebody has used the tool up meanwhile.
+    assert!(run(&executor, "delete", &alice).await.success);
+    for _ in 0..2 {
+        let refused = run(&executor, "tidy", &alice).await;
+        assert_eq!(
+            refused.error_code,
+            Some(ErrorCode::RateLimited),
+            "{refused:?}"
+        );
+    }
+    // A minute later, as it were.
+    let done = run(&bench.executor(), "tidy", &alice).await;
+    assert_eq!(done.metadata["resumed"]["steps"], json!(["a"]), "{done:?}");
+    assert_eq!(bench.began(), 3);
+}
+
+/// Approves of everything, after so long.
+struct Slowly(Duration);
+
+impl Approver for Slowly {
+    fn decide(&self, _: ApprovalRequest) -> ApprovalFuture {
+        let pause = self.0;
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            Ok(Decision::Approved)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn g3_the_time_that_a_person_takes_for_a_step_is_not_the_outer_calls() {
+    let mut bench = Bench::new();
+    let timeouts = &mut bench.config.tool_timeouts;
+    for name in ["inner", "outer"] {
+        timeouts.insert(name.to_owned(), Duration::from_secs(2));
+    }
+    bench.ask_before("delete");
+    let pause = |name: &str, tool: &str| {
+        let arguments = json!({"ms": {"$from": "/input/ms"}});
+        json!({"name": name, "tool": tool, "arguments": arguments})
+    };
+    bench.compose(
+        "inner",
+        json!({"steps": [pause("a", "delete"), pause("b", "delete")]}),
+    );
+    bench.compose("outer", json!({"steps": [pause("all", "inner")]}));
+    let hooks = ExecutorHooks {
+        approver: Some(Arc::new(Slowly(Duration::from_secs(600)))),
+        ..ExecutorHooks::default()
+    };
+    let registry = Arc::clone(&bench.registry);
+    let executor = Executor::with_hooks(registry, bench.config.clone(), hooks);
+    let run = async |ms: u64| {
+        call(
+            &executor,
+            "outer",
+            json!({"ms": ms}),
+            &CallContext::default(),
+        )
+        .await
+    };
+    let result = run(900).await;
+    assert!(result.success, "{result:?}");
+    // What the tools take counts.
+    let result = run(1_100).await;
+    assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
+    assert_eq!(bench.began(), 4);
+}
+
+#[tokio::test]
+async fn l3_kept_steps_are_for_those_alone_who_may_use_the_same_tools() {
+    let mut bench = Bench::new();
+    bench.ask_before("delete");
+    bench.compose(
+        "tidy",
+        json!({"steps": [{"name": "me", "tool": "who"}, {"name": "gone", "tool": "delete"}]}),
+    );
+    let executor = bench.executor();
+    let run = async |context: &CallContext| call(&executor, "tidy", json!({}), context).await;
+    let stopped = run(&alice_with(&["tidy", "who", "delete"])).await;
+    assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
+    let id = stopped.metadata["approval_id"].as_str().unwrap();
+    let mut few = alice_with(&["tidy", "delete"]);
+    few.approved.insert(id.to_owned());
+    let refused = run(&few).await;
+    assert_eq!(
+        refused.error.as_deref(),
+        Some("Step 'me': Unknown tool: who")
+    );
+}

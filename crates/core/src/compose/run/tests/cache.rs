@@ -1,0 +1,90 @@
+//! Results that are kept, of composed tools and of their steps.
+
+use serde_json::json;
+
+use super::bench::{Bench, alice_with, call, echo};
+use crate::executor::CacheScope;
+use crate::tool::{CallContext, ErrorCode};
+
+#[tokio::test]
+async fn p_a_step_may_be_answered_by_a_kept_result() {
+    let mut bench = Bench::new();
+    bench.keep("echo", CacheScope::Private);
+    bench.compose(
+        "same",
+        json!({"steps": [echo("a", json!({"x": 1})), echo("b", json!({"x": 1}))]}),
+    );
+    assert!(bench.run("same", json!({})).await.success);
+    assert_eq!(bench.began(), 1);
+}
+
+#[tokio::test]
+async fn l1_the_result_of_a_composed_tool_is_kept_for_its_caller_alone() {
+    let mut bench = Bench::new();
+    bench.keep("ask", CacheScope::Public);
+    bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
+    let executor = bench.executor();
+    for user in ["alice", "bob", "alice"] {
+        let result = call(&executor, "ask", json!({}), &CallContext::for_user(user)).await;
+        assert_eq!(result.result["user"], json!(user));
+    }
+    assert_eq!(executor.cache_counts().hits, 1);
+}
+
+#[tokio::test]
+async fn h2_l3_a_kept_result_is_for_those_alone_who_may_use_the_same_tools() {
+    let mut bench = Bench::new();
+    bench.keep("ask", CacheScope::Private);
+    bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
+    let executor = bench.executor();
+    let run = async |context: &CallContext| call(&executor, "ask", json!({}), context).await;
+    let many = alice_with(&["ask", "who"]);
+    assert!(run(&many).await.success);
+    let refused = run(&alice_with(&["ask"])).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::NotFound), "{refused:?}");
+    // Another filter that admits the same has the result, another channel has none.
+    assert!(run(&alice_with(&["ask", "who"])).await.success);
+    assert_eq!(executor.cache_counts().hits, 1);
+    let elsewhere = CallContext {
+        channel: Some("#other".to_owned()),
+        ..many
+    };
+    assert!(run(&elsewhere).await.success);
+    assert_eq!(executor.cache_counts().hits, 1);
+}
+
+#[tokio::test]
+async fn p_another_declaration_of_a_composed_tool_has_none_of_the_kept_results() {
+    let mut bench = Bench::new();
+    bench.keep("ask", CacheScope::Private);
+    let executor = bench.executor();
+    let run = async || {
+        let alice = CallContext::for_user("alice");
+        call(&executor, "ask", json!({}), &alice).await
+    };
+    bench.compose("ask", json!({"steps": [echo("a", json!({"n": 1}))]}));
+    assert_eq!(run().await.data, Some(json!({"n": 1})));
+    bench.registry.unregister("ask");
+    bench.compose("ask", json!({"steps": [echo("a", json!({"n": 2}))]}));
+    assert_eq!(run().await.data, Some(json!({"n": 2})));
+}
+
+/// As a sandboxed tool may, which is told.
+#[tokio::test]
+async fn l1_a_kept_result_tells_whether_its_user_was_vouched_for() {
+    for (kept, asked) in [("who", "who"), ("who", "ask"), ("ask", "ask")] {
+        let mut bench = Bench::new();
+        bench.keep(kept, CacheScope::Private);
+        bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
+        let executor = bench.executor();
+        for (is_user_vouched, hits) in [(true, 0), (false, 0), (true, 1), (false, 2)] {
+            let context = CallContext {
+                is_user_vouched,
+                ..CallContext::for_user("alice")
+            };
+            let result = call(&executor, asked, json!({}), &context).await;
+            assert_eq!(result.result["is_vouched"], json!(is_user_vouched));
+            assert_eq!(executor.cache_counts().hits, hits, "{kept}, {asked}");
+        }
+    }
+}

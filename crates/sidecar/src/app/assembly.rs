@@ -1,0 +1,195 @@
+//! Puts a sidecar together as its configuration asks for.
+
+use std::sync::Arc;
+
+use pillion_core::compose::StepKeeper;
+use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
+use pillion_core::registry::ToolRegistry;
+use pillion_core::tool::Tool;
+use tokio::sync::watch;
+
+use super::{App, Shared};
+use crate::access::Access;
+use crate::approvals::Approvals;
+use crate::config::Config;
+use crate::declared_tools::{Keeper, Registered};
+use crate::events::Both;
+use crate::mcp_server::McpServer;
+use crate::models::Models;
+use crate::packs::Shelf;
+use crate::pins::Pins;
+use crate::process::Process;
+use crate::results::Results;
+use crate::servers::UserCredentials;
+use crate::state::State;
+use crate::telemetry::Telemetry;
+use crate::tool_keys::ToolKeys;
+use crate::tools;
+use crate::upstream::{Listeners, Upstreams};
+use crate::wasm_tools::WasmTools;
+use crate::workers::Workers;
+
+impl Config {
+    /// Puts together what the configuration asks for, over the tools of `registry`. No
+    /// I/O happens: MCP servers are asked for their tools when somebody needs them. Without
+    /// `state` nothing outlives the process, and no call is recorded.
+    ///
+    /// Its rules for those who connect are not in force: they want users looked up and tokens
+    /// read, as [`build_with`](Self::build_with) has it.
+    #[must_use]
+    pub fn build(&self, registry: Arc<ToolRegistry>, state: Option<State>) -> App {
+        self.build_with(registry, state, Access::default())
+    }
+
+    /// As [`build`](Self::build), with the rules for those who connect.
+    #[must_use]
+    pub fn build_with(
+        &self,
+        registry: Arc<ToolRegistry>,
+        state: Option<State>,
+        access: Access,
+    ) -> App {
+        self.put_together(registry, state, access, false)
+    }
+
+    /// As [`build_with`](Self::build_with), with the built-in tools and the packs that the
+    /// configuration has over what is stored.
+    #[must_use]
+    pub fn build_whole(&self, registry: Arc<ToolRegistry>, state: State, access: Access) -> App {
+        self.put_together(registry, Some(state), access, true)
+    }
+
+    fn put_together(
+        &self,
+        registry: Arc<ToolRegistry>,
+        state: Option<State>,
+        access: Access,
+        has_all_tools: bool,
+    ) -> App {
+        let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
+        process.let_in(&access.peers);
+        let results = self.results(state.as_ref());
+        let approvals = Approvals::new(self, state.as_ref(), &process);
+        let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
+        let credentials = credentials_of(state.as_ref());
+        let upstreams = Upstreams::new(
+            &self.mcp_servers,
+            self.mcp.clone(),
+            Arc::clone(&registry),
+            Listeners {
+                events: Arc::clone(&process.events),
+                connections: process.connections.clone(),
+                telemetry: process.telemetry.clone(),
+            },
+            Pins::new(state.as_ref().map(State::store)),
+            credentials.clone(),
+        );
+        process.metrics.tools.know_servers(upstreams.listings());
+        let mcp = Arc::new(McpServer::default());
+        let models = Arc::new(Models::new(self, &credentials));
+        let workers = Workers::new(
+            Arc::clone(&registry),
+            Arc::clone(&mcp),
+            Arc::clone(&process.events),
+            self.workers.clone(),
+        );
+        let wasm_tools = WasmTools::new(
+            Arc::clone(&registry),
+            Arc::clone(&mcp),
+            Arc::clone(&process.events),
+            &self.wasm_tools,
+        );
+        let keeper = self.keeper(state.as_ref());
+        let (shelf, tools) = self.tools_of(
+            &Shelf::default(),
+            &models,
+            state.as_ref().filter(|_| has_all_tools),
+            &keeper,
+        );
+        let registered = Registered::default().succeeded_by(tools, &registry, None);
+        set_aliases(&registry);
+        mcp.offer_packs(&shelf.offered);
+        let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
+        App::of(Shared {
+            executor,
+            upstreams: Arc::new(upstreams),
+            http: self.http.clone(),
+            access,
+            approvals,
+            state,
+            results,
+            mcp,
+            models,
+            tool_keys: ToolKeys::of(&self.builtins),
+            workers,
+            wasm_tools,
+            registered,
+            has_all_tools,
+            keeper,
+            shelf,
+            process,
+            used: watch::Sender::new(()),
+        })
+    }
+
+    /// The packs, and all tools that the configuration has; without `state` what it declares alone.
+    pub(super) fn tools_of(
+        &self,
+        shelf: &Shelf,
+        models: &Models,
+        state: Option<&State>,
+        keeper: &Arc<dyn StepKeeper>,
+    ) -> (Shelf, Vec<Arc<dyn Tool>>) {
+        let Some(state) = state else {
+            return (shelf.clone(), self.declared.tools(keeper));
+        };
+        let mut tools = tools::configured(self, Some(state.store()), &credentials_of(Some(state)));
+        let (shelf, of_packs) = shelf.succeeded_by(self, models, state.store());
+        tools.extend(of_packs);
+        tools.extend(self.declared.tools(keeper));
+        (shelf, tools)
+    }
+
+    pub(super) fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
+        Keeper::over(state.map(State::store), self.approvals.expires_after)
+    }
+
+    pub(super) fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
+        state?.results(self).map(Arc::new)
+    }
+
+    /// Who takes part in the calls: those who approve them, the call log, the statistics, whoever
+    /// listens; and where large results go.
+    pub(super) fn hooks(
+        &self,
+        state: Option<&State>,
+        results: Option<&Arc<Results>>,
+        process: &Process,
+        approvals: &Approvals,
+    ) -> ExecutorHooks {
+        let metrics: Arc<dyn Observer> = Arc::clone(&process.metrics.tools) as _;
+        let events: Arc<dyn Observer> = Arc::clone(&process.events) as _;
+        ExecutorHooks {
+            approver: Some(Arc::new(approvals.clone())),
+            journal: state.map(|state| state.journal(self)),
+            observer: Some(Arc::new(Both(metrics, events))),
+            tracer: process.telemetry.clone().map(|telemetry| telemetry as _),
+            spill: results.map(|results| Arc::<Results>::clone(results) as Arc<dyn Spill>),
+            ..ExecutorHooks::default()
+        }
+    }
+}
+
+pub(super) fn set_aliases(registry: &ToolRegistry) {
+    if let Err(error) = tools::alias(registry) {
+        tracing::error!(%error, "Not every built-in tool has its other names");
+    }
+}
+
+/// Where the keys are that users and providers have.
+pub(super) fn credentials_of(state: Option<&State>) -> UserCredentials {
+    let servers = state.and_then(State::servers);
+    servers.map_or_else(UserCredentials::default, |servers| {
+        servers.user_credentials().clone()
+    })
+}

@@ -1,0 +1,99 @@
+//! One state takes the place of another.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::assembly::{credentials_of, set_aliases};
+use super::{App, Shared};
+use crate::access::Access;
+use crate::approvals::Approvals;
+use crate::config::Config;
+use crate::models::Models;
+use crate::tool_keys::ToolKeys;
+
+impl App {
+    /// The state of another configuration that takes this one's place: over the same tools,
+    /// but for those of MCP servers and of the configuration that are gone or have changed; with
+    /// what the limits have counted; with the same statistics. Calls that run keep what they began
+    /// with.
+    pub async fn succeeded_by(&self, config: &Config, access: Access) -> Self {
+        self.followed_by(config, Some(access)).await
+    }
+
+    /// The same where nothing but the MCP servers has changed.
+    pub(crate) async fn with_servers_of(&self, config: &Config) -> Self {
+        self.followed_by(config, None).await
+    }
+
+    async fn followed_by(&self, config: &Config, reloaded: Option<Access>) -> Self {
+        let old = &*self.shared;
+        let upstreams = old
+            .upstreams
+            .succeeded_by(&config.mcp_servers, config.mcp.clone())
+            .await;
+        old.process.metrics.tools.know_servers(upstreams.listings());
+        old.mcp.reconfigure();
+        old.workers.reconfigure(&config.workers);
+        old.wasm_tools.reconfigure(&config.wasm_tools);
+        // What is kept in memory is kept on.
+        let keeper = match &old.state {
+            Some(state) => config.keeper(Some(state)),
+            None => Arc::clone(&old.keeper),
+        };
+        let models = Arc::new(Models::new(config, &credentials_of(old.state.as_ref())));
+        let (mut shelf, mut registered) = (old.shelf.clone(), old.registered.clone());
+        if reloaded.is_some() {
+            let state = old.state.as_ref().filter(|_| old.has_all_tools);
+            let (registry, events) = (old.executor.registry(), &old.process.events);
+            let tools;
+            (shelf, tools) = config.tools_of(&old.shelf, &models, state, &keeper);
+            registered = old.registered.succeeded_by(tools, registry, Some(events));
+            set_aliases(registry);
+        }
+        let access = reloaded.unwrap_or_else(|| old.access.clone());
+        let results = config.results(old.state.as_ref());
+        let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
+        let hooks = config.hooks(
+            old.state.as_ref(),
+            results.as_ref(),
+            &old.process,
+            &approvals,
+        );
+        Self::of(Shared {
+            executor: old.executor.reconfigured(config.executor_config(), hooks),
+            upstreams,
+            http: config.http.clone(),
+            access,
+            approvals,
+            state: old.state.clone(),
+            results,
+            mcp: Arc::clone(&old.mcp),
+            models,
+            tool_keys: ToolKeys::of(&config.builtins),
+            workers: Arc::clone(&old.workers),
+            wasm_tools: Arc::clone(&old.wasm_tools),
+            registered,
+            has_all_tools: old.has_all_tools,
+            keeper,
+            shelf,
+            process: Arc::clone(&old.process),
+            used: watch::Sender::new(()),
+        })
+    }
+
+    /// Lets go of this state, whose place `successor` has taken: once the last request is done
+    /// with it, the sessions with those MCP servers end that the successor does not have.
+    pub fn retire(self, successor: &Self) -> impl Future<Output = ()> + Send + use<> {
+        let Self { shared } = self;
+        let mut used = shared.used.subscribe();
+        let upstreams = Arc::clone(&shared.upstreams);
+        let gone = upstreams.without(&successor.shared.upstreams);
+        async move {
+            drop((shared, upstreams));
+            // Nothing is ever sent: this ends when the last holder is gone.
+            while used.changed().await.is_ok() {}
+            gone.disconnect().await;
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What goes on beside the requests, for as long as there is somebody to do it for.
+
+use std::sync::Weak;
+
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Servers;
+use crate::connections::Connections;
+use crate::live::WeakLive;
+use crate::upstream::SWEEP_EVERY;
+
+/// Ends connections of users that are of no use any more, for as long as the state lives.
+pub(super) async fn sweep_users(live: WeakLive) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let Some(live) = live.upgrade() else {
+            return;
+        };
+        let app = live.app();
+        app.upstreams().sweep_users().await;
+    }
+}
+
+/// Writes down when servers answered (F3).
+pub(super) async fn note_connections(servers: Weak<Servers>, connections: Connections) {
+    let mut answers = connections.subscribe();
+    drop(connections);
+    loop {
+        let connected = match answers.recv().await {
+            Ok(connected) => connected,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        let Some(servers) = servers.upgrade() else {
+            return;
+        };
+        let known = servers.known();
+        let known = known.iter().find(|it| it.record.name == connected.server);
+        if let Some(known) = known
+            && let Err(error) = servers
+                .store
+                .server_connected(&known.record.id, connected.at)
+                .await
+        {
+            tracing::debug!(%error, "Cannot note when a server answered");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_core::tool::{CallContext, JsonObject, ToolFailure, ToolName, ToolOutput};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::tool::WorkerTool;
+use crate::mcp_server::link::Link;
+
+/// Who is there, and which calls wait.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// By their ids, the oldest first.
+    pub(super) workers: indexmap::IndexMap<u64, Worker>,
+    pub(super) tools: HashMap<ToolName, Offered>,
+    pub(super) last_id: u64,
+    pub(super) last_job: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) name: String,
+    pub(super) pid: Option<i32>,
+    pub(super) tools: HashMap<ToolName, Arc<WorkerTool>>,
+    pub(super) inbox: mpsc::UnboundedSender<(Arc<WorkerTool>, Box<Job>)>,
+    /// Since when it has nothing to do, if it has nothing to do and takes calls.
+    pub(super) idle_since: Option<Instant>,
+    pub(super) is_draining: bool,
+    pub(super) calls: u64,
+}
+
+/// A tool in the registry.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub(super) tool: Arc<WorkerTool>,
+    /// With their places in the order of all calls.
+    pub(super) waiting: VecDeque<(u64, Box<Job>)>,
+}
+
+/// A call on its way to a worker. Nobody waits for it any more when `reply` is closed.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) arguments: JsonObject,
+    pub(super) context: CallContext,
+    pub(super) link: Option<Arc<Link>>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
+}
+
+impl State {
+    /// Gives a worker that is idle the call that has waited for longest.
+    pub(super) fn feed(&mut self, id: u64) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        if worker.idle_since.is_none() {
+            return;
+        }
+        loop {
+            let offered = self
+                .tools
+                .values_mut()
+                .filter(|offered| worker.has(&offered.tool));
+            let oldest = offered.min_by_key(|offered| {
+                offered
+                    .waiting
+                    .front()
+                    .map_or(u64::MAX, |(place, _)| *place)
+            });
+            let Some((offered, (_, job))) = oldest.and_then(|offered| {
+                let job = offered.waiting.pop_front()?;
+                Some((offered, job))
+            }) else {
+                return;
+            };
+            if !job.reply.is_closed() {
+                // Whoever asks is the one who reads.
+                drop(worker.give(&offered.tool, job));
+                return;
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Whether it has just that tool.
+    pub(super) fn has(&self, tool: &WorkerTool) -> bool {
+        self.tools
+            .get(tool.name())
+            .is_some_and(|own| own.is_same(tool))
+    }
+
+    pub(super) fn give(&mut self, tool: &Arc<WorkerTool>, job: Box<Job>) -> Result<(), Box<Job>> {
+        self.idle_since = None;
+        self.calls += 1;
+        let given = self.inbox.send((Arc::clone(tool), job));
+        given.map_err(|mpsc::error::SendError((_, job))| job)
+    }
+}
