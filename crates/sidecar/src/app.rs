@@ -171,7 +171,7 @@ impl Config {
             &keeper,
         );
         let registered = Registered::default().succeeded_by(tools, &registry, None);
-        set_aliases(&registry);
+        self.set_up_builtins(&registry);
         mcp.offer_packs(&shelf.offered);
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
@@ -212,6 +212,17 @@ impl Config {
         tools.extend(of_packs);
         tools.extend(self.declared.tools(keeper));
         (shelf, tools)
+    }
+
+    /// Gives the built-in tools in the registry their settings and other names.
+    fn set_up_builtins(&self, registry: &ToolRegistry) {
+        let zone = self.builtins.time_zone.as_deref();
+        if let Err(error) = tools::set_time_zone(registry, zone) {
+            tracing::error!(%error, "The time is told in another zone");
+        }
+        if let Err(error) = tools::alias(registry) {
+            tracing::error!(%error, "Not every built-in tool has its other names");
+        }
     }
 
     fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
@@ -287,7 +298,7 @@ impl App {
             let tools;
             (shelf, tools) = config.tools_of(&old.shelf, &models, state, &keeper);
             registered = old.registered.succeeded_by(tools, registry, Some(events));
-            set_aliases(registry);
+            config.set_up_builtins(registry);
         }
         let access = reloaded.unwrap_or_else(|| old.access.clone());
         let results = config.results(old.state.as_ref());
@@ -541,12 +552,6 @@ impl App {
     /// Ends the sessions with the MCP servers. Whether they hear of it in time is their affair.
     pub(crate) async fn disconnect(&self) {
         drop(timeout(FAREWELL, self.shared.upstreams.disconnect()).await);
-    }
-}
-
-fn set_aliases(registry: &ToolRegistry) {
-    if let Err(error) = tools::alias(registry) {
-        tracing::error!(%error, "Not every built-in tool has its other names");
     }
 }
 
