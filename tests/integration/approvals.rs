@@ -95,6 +95,28 @@ fn g3_a_call_waits_through_crashes_and_runs_once_when_it_is_approved() {
 }
 
 #[test]
+fn g3_one_users_questions_leave_room_for_those_of_others() {
+    let config = format!("{ALWAYS}max_pending = 4\n");
+    let daemon = Daemon::with_config(&config, &[]);
+    let ask = |user: &str, number: u32| {
+        let expression = format!("{number} + 1");
+        let result = calculate(&daemon.socket, user, &expression, "");
+        result["error_code"].as_str().unwrap().to_owned()
+    };
+    // Half of the room is alice's, half of what is left bob's.
+    let codes = (1..=3).map(|number| ask("alice", number));
+    let codes: Vec<_> = codes.collect();
+    let waits = "approval_required";
+    assert_eq!(codes, [waits, waits, "unavailable"]);
+    assert_eq!(ask("bob", 1), waits);
+    assert_eq!(ask("bob", 2), "unavailable");
+    assert_eq!(ask("carol", 1), waits);
+    assert_eq!(ask("dave", 1), "unavailable");
+    // What waits already is no new question.
+    assert_eq!(ask("alice", 2), waits);
+}
+
+#[test]
 fn g3_a_denial_is_told_with_its_reason_and_holds() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
@@ -346,11 +368,11 @@ fn g3_only_so_many_wait() {
     let config = format!("{ALWAYS}max_pending = 2\n");
     let daemon = Daemon::with_config(&config, &[]);
     let first = asked(&calculate(&daemon.socket, "alice", "1", ""));
-    asked(&calculate(&daemon.socket, "alice", "2", ""));
-    let result = calculate(&daemon.socket, "alice", "3", "");
+    asked(&calculate(&daemon.socket, "bob", "2", ""));
+    let result = calculate(&daemon.socket, "carol", "3", "");
     assert_eq!(result["error_code"], "unavailable", "{result}");
     assert_eq!(decide(&daemon.socket, &first, "deny").status, 200);
-    asked(&calculate(&daemon.socket, "alice", "3", ""));
+    asked(&calculate(&daemon.socket, "carol", "3", ""));
 }
 
 #[test]

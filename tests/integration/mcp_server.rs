@@ -206,6 +206,9 @@ fn answer(method: &str, params: &Value, tools: &Value) -> Value {
             "content": [{"type": "text", "text": "out of paper"}],
             "isError": true,
         }}),
+        "tools/call" if params["name"] == "refused" => {
+            json!({"error": {"code": -32600, "message": "Invalid Request"}})
+        }
         "tools/call" => json!({"result": {
             "content": [
                 {"type": "text", "text": format!("called {}", params["name"])},

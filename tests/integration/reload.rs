@@ -118,6 +118,41 @@ fn a_bad_file_is_refused_with_its_line_and_what_held_stays() {
 }
 
 #[test]
+fn d2_the_zone_of_a_call_that_names_none_can_be_set_and_changed() {
+    let zone = |zone: &str| format!("[tools.get_time]\ntimezone = \"{zone}\"\n");
+    let daemon = Daemon::with_config(&zone("Asia/Tokyo"), &[]);
+    let told = |body: &str| {
+        let answer = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", body).json();
+        answer["result"]["metadata"]["timezone"].clone()
+    };
+    assert_eq!(told("{}"), "Asia/Tokyo");
+    assert_eq!(told(r#"{"timezone": "UTC"}"#), "UTC");
+    reload(&daemon, &zone("Europe/Berlin"));
+    assert_eq!(told("{}"), "Europe/Berlin");
+    reload(&daemon, &zone("Mars/Olympus"));
+    assert_eq!(told("{}"), "Europe/Berlin");
+    reload(&daemon, "");
+    assert_eq!(told("{}"), "UTC");
+    let other = daemon.log();
+    assert!(other.contains("Unknown timezone: Mars/Olympus"), "{other}");
+}
+
+#[test]
+fn what_holds_until_the_next_start_is_said() {
+    let daemon = Daemon::start();
+    reload(&daemon, "[log]\nfilter = \"debug\"\n");
+    assert!(!daemon.log().contains("at the next start"));
+    let changed = "[chat]\nkeep_ms = 1000\n[store]\ndurability = \"power-loss\"\n\
+                   [results]\ndirectory = \"/nowhere\"\n";
+    reload(&daemon, changed);
+    let log = daemon.log();
+    for key in ["chat.keep_ms", "store", "results.directory"] {
+        let said = format!("{key} has changed; it takes effect at the next start");
+        assert!(log.contains(&said), "{key}: {log}");
+    }
+}
+
+#[test]
 fn a_changed_file_is_taken_up_without_a_signal() {
     let server = McpServer::start(echo());
     let daemon = Daemon::with_config("", &[]);

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use pillion_client::wire::Answer;
 use pillion_client::{Caller, Client};
+use pillion_testkit::{Postgres, PostgresRelay};
 use serde_json::{Value, json};
 
 use crate::mcp_server::{McpServer, Mood};
@@ -158,6 +161,67 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
         let shown = String::from_utf8(client.raw().tool_call(&id).unwrap()).unwrap();
         assert!(shown.contains("\"status\":\"success\""), "{id}: {shown}");
     }
+}
+
+#[test]
+fn f4_an_error_of_the_server_is_the_end_of_the_record() {
+    let server = McpServer::start(json!([{"name": "refused", "inputSchema": {"type": "object"}}]));
+    let config = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"",
+        server.url
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    let client = Client::builder(&daemon.socket).build();
+    let answer = client.execute("far_refused", &json!({}), &Caller::default());
+    let Ok(Answer::Ran(ran)) = answer else {
+        panic!("{answer:?}")
+    };
+    let text = "MCP Error -32600: Invalid Request";
+    assert_eq!(ran.result.error.as_deref(), Some(text));
+    let found = listed(&daemon, &["--status", "error"]);
+    let [call] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(call["error"], json!(text));
+    assert_eq!(call["serverId"], json!("far"));
+    assert_eq!(call["status"], json!("error"));
+    assert!(call["completedAt"].is_string(), "{call}");
+    assert_eq!(call.get("result").unwrap_or(&Value::Null), &Value::Null);
+}
+
+#[test]
+fn f4_while_postgres_says_nothing_calls_end_and_so_does_the_sidecar() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    drop(postgres.database("calls"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _inside = runtime.enter();
+    let relay = PostgresRelay::to(&postgres);
+    let location = relay.url("calls");
+    let mut daemon = Daemon::with_config(
+        "[store]\nstatement_timeout_ms = 1000\n",
+        &[("PILLION__STORE__LOCATION", &location)],
+    );
+    let timeout = Duration::from_secs(60);
+    let client = Client::builder(&daemon.socket).timeout(timeout).build();
+    let call = || match client.execute(
+        "calculator",
+        &json!({"expression": "6 * 7"}),
+        &Caller::default(),
+    ) {
+        Ok(Answer::Ran(ran)) => ran.result,
+        other => panic!("{other:?}"),
+    };
+    assert!(call().success);
+    relay.go_silent();
+    let refused = call();
+    assert_eq!(refused.error_code.as_deref(), Some("unavailable"));
+    relay.answer_again();
+    eventually("calls run again", || call().success);
+    relay.go_silent();
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
 }
 
 #[test]

@@ -541,6 +541,11 @@ fn what_is_no_worker_is_refused_and_changes_nothing() {
             "400",
             "cooldown",
         ),
+        (
+            json!({"name": "x", "tools": [{"name": "a", "description": "x", "cooldownSeconds": 1e19}]}),
+            "400",
+            "cooldown",
+        ),
         (json!({"name": "x"}), "400", "registration"),
         (json!(7), "400", "registration"),
     ] {

@@ -217,6 +217,8 @@ async fn d5_a_search_tells_the_model_what_it_found() {
     for (limit, most) in [(0, 1), (7, 7), (200, 20)] {
         assert_eq!(found(&executor, &alice, limit).await.len(), most);
     }
+    let by_default = call(&executor, &alice, "search_memory", json!({"query": "fact"})).await;
+    assert_eq!(by_default.result.as_str().unwrap().lines().count(), 5);
 }
 
 #[tokio::test]

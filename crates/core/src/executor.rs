@@ -278,10 +278,12 @@ impl Executor {
             let journal = hooks.journal.as_ref();
             let entry = journal.map(|journal| journal.open(tool.as_deref(), &call, context));
             let mut open = Open::new(watch, entry);
+            let most = spill::most_of_a_failure(&self.shared.config, tool.as_deref(), context);
             let mut tool_began = false;
             let outcome = self
                 .run_pipeline(tool, call, context, open.entry(), &mut tool_began)
                 .await;
+            let outcome = outcome.map_err(|failure| spill::shortened(failure, most));
             let mut result = recorder.finish(outcome);
             open.end(&mut result).await;
             if let Some(span) = span {

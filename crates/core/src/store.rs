@@ -37,7 +37,9 @@ mod settings;
 mod timestamp;
 
 pub use access_token::{AccessToken, AccessTokenStore};
-pub use approval::{ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Verdict};
+pub use approval::{
+    ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, OpenApprovals, Verdict,
+};
 pub use call::{CallStatus, CallThatRan, ProcessLife, ToolCallRecord};
 pub use call_id::{CallId, CallIdError};
 pub use call_log::CallLog;

@@ -171,8 +171,12 @@ impl Approvals {
             return Ok(record);
         }
         let now = Timestamp::now();
-        let waiting = store.count_open_approvals(now).await;
-        if waiting.map_err(failure::of_store)? >= section.max_pending.get() {
+        let user = request.context.user.as_deref();
+        let waiting = store.count_open_approvals(user, now).await;
+        let waiting = waiting.map_err(failure::of_store)?;
+        let left = section.max_pending.get().saturating_sub(waiting.all);
+        // Whoever asks for ever leaves as much room to others as they take themselves.
+        if waiting.of_user >= left {
             return Err(ToolFailure::new(
                 ErrorCode::Unavailable,
                 "Too many calls wait for approval",

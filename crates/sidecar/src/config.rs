@@ -89,6 +89,7 @@ pub use providers::ProviderSection;
 pub use results::ResultsSection;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
+pub(crate) use store::state_directory;
 pub use store::{DurabilityName, LocationText, StoreSection};
 pub use stored_servers::StoredServersSection;
 pub use tabletop::TabletopSection;

@@ -33,6 +33,7 @@ mod echo;
 mod events;
 mod handover;
 mod idempotency;
+mod instance;
 mod limits;
 pub mod live;
 mod lives;

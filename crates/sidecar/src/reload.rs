@@ -215,6 +215,12 @@ fn needing_a_restart(old: &Config, new: &Config) -> Vec<&'static str> {
             "call_log.max_age_days, .max_calls or .max_bytes",
             old.call_log.retention() != new.call_log.retention(),
         ),
+        ("chat.keep_ms", old.chat.keep != new.chat.keep),
+        ("store", old.store != new.store),
+        (
+            "results.directory",
+            old.results.directory != new.results.directory,
+        ),
         ("telemetry", old.telemetry != new.telemetry),
         ("log.format", old.log.format != new.log.format),
         ("shutdown.grace_ms", old.shutdown != new.shutdown),

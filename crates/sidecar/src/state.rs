@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::clock::ClockWatch;
 use crate::config::Config;
 use crate::idempotency::KeyLedger;
+use crate::instance;
 use crate::lives::{Life, Lives};
 use crate::predecessors::Predecessors;
 use crate::results::{ResultDirectory, Results};
@@ -58,7 +59,7 @@ impl State {
     ) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
         let process = ProcessLife {
-            owner: owner(socket),
+            owner: instance::owner(config, socket),
             life: Uuid::now_v7().to_string(),
         };
         interrupt_calls(&store, &process, predecessors).await?;
@@ -266,8 +267,13 @@ pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError>
 /// sidecar's socket say.
 pub(crate) fn owner(path: &Path) -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
+    owner_at(&host.to_string_lossy(), path)
+}
+
+/// As [`owner`], of a host of that name.
+pub(crate) fn owner_at(host: &str, path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    format!("{}:{}", host.to_string_lossy(), path.display())
+    format!("{host}:{}", path.display())
 }
 
 /// Makes the directory of a store that is a file.

@@ -1,8 +1,9 @@
 //! The built-in tools, as the sidecar offers them.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use pillion_builtins::{GetWeather, SearchSettings, WeatherSettings, WebSearch};
+use pillion_builtins::{GetTime, GetWeather, SearchSettings, WeatherSettings, WebSearch};
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::store::Store;
 use pillion_core::tool::{Tool, ToolName};
@@ -28,8 +29,33 @@ const ALIASES: [(&str, &str); 4] = [
 pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryError> {
     let names = registry.register_missing(pillion_builtins::all())?;
     alias(registry)?;
-    tracing::info!(tools = names.len(), "Initialized {} MCP tools", names.len());
     Ok(names)
+}
+
+/// Logs how many tools there are at the start, of those that lists show (B3).
+pub(crate) fn tell_how_many(registry: &ToolRegistry) {
+    let tools = registry.tools(None);
+    let offered = tools.iter().filter(|tool| tool.tool().is_offered()).count();
+    tracing::info!(tools = offered, "Initialized {offered} MCP tools");
+}
+
+/// Has `get_time` tell the time in the zone that the configuration says, where a call says none
+/// (D2); nothing changes where it does so already.
+///
+/// # Errors
+/// [`RegistryError`] when the tool cannot be registered.
+pub(crate) fn set_time_zone(
+    registry: &ToolRegistry,
+    zone: Option<&str>,
+) -> Result<(), RegistryError> {
+    let zoned = zone.and_then(|zone| GetTime::new(zone, SystemTime::now).ok());
+    let tool: Arc<dyn Tool> = Arc::new(zoned.unwrap_or_default());
+    let schema = tool.definition().input_schema();
+    let known = registry.get(tool.definition().name().as_str());
+    if known.is_some_and(|known| known.definition().input_schema() != schema) {
+        registry.replace(tool)?;
+    }
+    Ok(())
 }
 
 /// The tools that ask services over the network, with the keys that `vault` has, and those of the
@@ -43,6 +69,7 @@ pub(crate) fn configured(
         get_weather,
         web_search,
         keys,
+        ..
     } = config.builtins.clone();
     let key_of = |tool: &str| {
         let key = keys.iter().find(|key| key.tool == tool && key.is_in_vault);

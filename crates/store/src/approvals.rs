@@ -2,8 +2,8 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pillion_core::store::{
-    ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Cursor, Page, PageRequest,
-    StoreError, Timestamp, Verdict,
+    ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, Cursor, OpenApprovals, Page,
+    PageRequest, StoreError, Timestamp, Verdict,
 };
 
 use crate::database::{Row, Value, unreadable};
@@ -96,15 +96,22 @@ impl ApprovalStore for SqlStore {
         Ok(super::calls::page_of(items, page.size(), cursor))
     }
 
-    async fn count_open_approvals(&self, at: Timestamp) -> Result<u64, StoreError> {
-        let sql = "SELECT COUNT(*) AS number FROM approvals \
-                   WHERE verdict IS NULL AND expires_at > $1";
-        let row = self.database.read_one(sql, vec![at.into()]).await?;
-        let number = match row {
-            Some(row) => row.optional_integer("number")?.unwrap_or(0),
-            None => 0,
-        };
-        Ok(u64::try_from(number).unwrap_or(0))
+    async fn count_open_approvals(
+        &self,
+        user: Option<&str>,
+        at: Timestamp,
+    ) -> Result<OpenApprovals, StoreError> {
+        let sql = "SELECT COUNT(*) AS everybodys, \
+                   COUNT(CASE WHEN COALESCE(user_name, '') = $2 THEN 1 END) AS of_user \
+                   FROM approvals WHERE verdict IS NULL AND expires_at > $1";
+        let values = vec![at.into(), user.unwrap_or_default().into()];
+        match self.database.read_one(sql, values).await? {
+            Some(row) => Ok(OpenApprovals {
+                all: row.count("everybodys")?,
+                of_user: row.count("of_user")?,
+            }),
+            None => Ok(OpenApprovals::default()),
+        }
     }
 
     async fn decide_approval(

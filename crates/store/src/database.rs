@@ -1,6 +1,7 @@
 //! One way to speak to both databases: statements with `$1`, typed values, rows by column name.
 
 mod error;
+mod lease;
 mod maintenance;
 mod postgres;
 mod row;
@@ -13,6 +14,7 @@ use sqlx::SqlitePool;
 
 use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use error::translate;
+use lease::Lease;
 pub(crate) use postgres::Postgres;
 pub(crate) use row::{Row, unreadable};
 pub(crate) use transaction::Transaction;
@@ -49,9 +51,8 @@ impl Database {
                 .map(|done| done.rows_affected()),
             Self::Postgres(postgres) => {
                 let sql = sql.to_owned();
-                let work = |pool| async move { value::postgres(&sql, values).execute(&pool).await };
-                let done = postgres.at_home(work).await;
-                done.map(|done| done.rows_affected())
+                let work = |mut lease: Lease| async move { lease.write(&sql, values).await };
+                postgres.at_home(work).await
             }
         };
         changed.map_err(translate)
@@ -66,8 +67,7 @@ impl Database {
                 .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
             Self::Postgres(postgres) => {
                 let sql = sql.to_owned();
-                let work =
-                    |pool| async move { value::postgres(&sql, values).fetch_all(&pool).await };
+                let work = |mut lease: Lease| async move { lease.read(&sql, values).await };
                 let rows = postgres.at_home(work).await;
                 rows.map(|rows| rows.into_iter().map(Row::Postgres).collect())
             }
@@ -92,8 +92,8 @@ impl Database {
                 .await
                 .map(Transaction::Sqlite),
             Self::Postgres(postgres) => {
-                let begun = postgres.at_home(|pool| async move { pool.begin().await });
-                begun.await.map(Transaction::Postgres)
+                let begun = postgres.at_home(Lease::begin).await;
+                begun.map(Transaction::Postgres)
             }
         }
         .map_err(translate)

@@ -1,5 +1,7 @@
 //! The schema, as numbered steps from nothing to what this program needs.
 
+use std::time::Duration;
+
 use pillion_core::store::{StoreError, Timestamp};
 
 use crate::database::{Database, Row, Transaction};
@@ -57,6 +59,9 @@ const MIGRATIONS: [Migration; 8] = [
 /// Which schema this program needs.
 pub(crate) const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
+/// How long Postgres may take over a step: it may have to go through all that there is.
+const STEP: Duration = Duration::from_secs(600);
+
 const PRESENT: &str = "SELECT MAX(number) AS number FROM pillion_schema";
 
 /// Which step a store is at that has taken one at least.
@@ -88,6 +93,7 @@ fn known(rows: &[Row]) -> Result<i64, StoreError> {
 /// Takes the steps that are missing, all of them or none.
 pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
     let mut transaction = database.begin().await?;
+    transaction.may_take(STEP);
     if let Transaction::Postgres(_) = transaction {
         // Several programs may start at the same time. The number is ours alone: "pill".
         transaction

@@ -80,6 +80,10 @@ pub struct StoreOptions {
     /// How long a write waits for others, another process's included, before it fails as
     /// `unavailable`. Default: 5 s.
     pub busy_timeout: Duration,
+    /// How long Postgres may take over a statement, beside the time that getting a connection
+    /// takes, before it fails as `unavailable` and the connection is given up: a server that has
+    /// gone silent says nothing by itself. Default: 15 s.
+    pub statement_timeout: Duration,
     /// Connections that read; for Postgres, all connections. Default: 4.
     pub connections: u32,
     /// The most bytes that a file may have; writing more fails as `unavailable`. Default:
@@ -95,6 +99,7 @@ impl StoreOptions {
             location,
             durability: Durability::default(),
             busy_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(15),
             connections: 4,
             max_file_bytes: None,
         }

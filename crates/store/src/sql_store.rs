@@ -1,11 +1,16 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pillion_core::store::StoreError;
+use tokio::time::timeout;
 
 use crate::calls::{CallSpool, CallWriter, RecordsOnTheWay, recover};
 use crate::database::Database;
 use crate::migrations;
 use crate::options::{Durability, StoreLocation, StoreOptions};
+
+/// How long a Postgres may take to hear that this was all.
+const CLOSE: Duration = Duration::from_secs(10);
 
 /// Everything that must outlive a crash, in SQLite or Postgres: all traits of
 /// [`pillion_core::store`].
@@ -148,12 +153,23 @@ impl SqlStore {
     }
 
     /// Writes what is waiting and closes every connection; whatever comes later is
-    /// `unavailable`. A store that is dropped instead loses nothing that it has acknowledged.
+    /// `unavailable`. A store that is dropped instead loses nothing that it has acknowledged. A
+    /// Postgres that does not answer is waited for no longer than 10 s.
     pub async fn close(&self) {
         if let Some(spool) = &self.call_spool {
             spool.finish().await;
         }
-        self.call_writer.finish().await;
-        self.database.close().await;
+        let closing = async {
+            self.call_writer.finish().await;
+            self.database.close().await;
+        };
+        match self.database {
+            Database::Sqlite { .. } => closing.await,
+            Database::Postgres(_) => {
+                if timeout(CLOSE, closing).await.is_err() {
+                    tracing::warn!("The store does not answer; it is left as it is");
+                }
+            }
+        }
     }
 }

@@ -9,8 +9,9 @@ use pillion_core::store::{
     CallLog, CallStatus, NamedRecords, ServerRecord, ServerStore, SettingsStore, StoreErrorKind,
 };
 use pillion_store::{Durability, SqlStore, StoreLocation, StoreOptions};
-use pillion_testkit::Postgres;
+use pillion_testkit::{Postgres, PostgresRelay};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::contract::{CASES, at, ended, running};
 
@@ -200,6 +201,59 @@ fn a_postgres_that_is_away_is_unavailable_until_it_is_back() {
             assert_eq!(store.call(call.id).await.unwrap(), Some(call));
         }
         store.record_call(running("again")).await.unwrap();
+    });
+}
+
+#[test]
+fn a_postgres_that_goes_silent_is_unavailable_until_it_answers_again() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    drop(postgres.database("silent"));
+    let in_the_end = Duration::from_secs(60);
+    run(async {
+        let relay = PostgresRelay::to(&postgres);
+        let mut options = at_postgres(&relay.url("silent"));
+        options.busy_timeout = Duration::from_secs(2);
+        options.statement_timeout = Duration::from_secs(2);
+        let store = Arc::new(SqlStore::open(&options).await.unwrap());
+        let kept = running("roll");
+        store.record_call(kept.clone()).await.unwrap();
+        // Each of its connections has been used.
+        ask_often(&store).await;
+        relay.go_silent();
+        let lost = async {
+            tokio::join!(
+                store.servers(),
+                store.record_call(running("a")),
+                store.record_own_call(running("b")),
+                store.set_setting("c", "1"),
+                store.remove_server("d", NamedRecords::Own),
+                store.call(kept.id),
+            )
+        };
+        let lost = timeout(in_the_end, lost).await.expect("an end");
+        for error in [
+            lost.0.unwrap_err(),
+            lost.1.unwrap_err(),
+            lost.2.unwrap_err(),
+            lost.3.unwrap_err(),
+            lost.4.unwrap_err(),
+            lost.5.unwrap_err(),
+        ] {
+            assert!(error.is_unavailable(), "{error:?}");
+        }
+
+        relay.answer_again();
+        let recovered = async {
+            while store.record_call(running("again")).await.is_err() {}
+            ask_often(&store).await;
+        };
+        timeout(in_the_end, recovered).await.expect("an answer");
+        assert_eq!(store.call(kept.id).await.unwrap(), Some(kept));
+
+        relay.go_silent();
+        timeout(in_the_end, store.close()).await.expect("an end");
     });
 }
 

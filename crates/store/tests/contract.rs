@@ -22,7 +22,7 @@ macro_rules! cases {
 }
 
 /// Every case, by name.
-pub const CASES: [(&str, Case); 40] = cases![
+pub const CASES: [(&str, Case); 42] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,
     servers::f2_removing_a_server_removes_its_calls_and_pins,
@@ -42,6 +42,7 @@ pub const CASES: [(&str, Case); 40] = cases![
     calls::a_pending_call_with_an_open_approval_waits_on,
     calls::old_calls_go_by_age_number_and_size,
     calls::large_and_odd_texts_come_back_unchanged,
+    calls::f4_a_text_with_a_zero_byte_is_kept_without_it,
     approvals::g3_the_first_decision_counts,
     approvals::g3_an_approval_is_used_once,
     approvals::approvals_are_listed_and_expire,
@@ -49,6 +50,7 @@ pub const CASES: [(&str, Case); 40] = cases![
     others::a_pin_changes_only_when_accepted,
     others::l3_access_tokens_are_revoked_and_stay_so,
     others::d5_memories_are_found_by_words,
+    others::d5_what_was_found_last_comes_first_of_what_is_as_important,
     others::kept_steps_are_taken_once,
     others::d5_a_user_has_so_many_memories_in_a_channel,
     others::settings_are_replaced,

@@ -3,7 +3,7 @@
 //! `tests/peers`; a fake language model; a real Postgres;
 //! WebAssembly components, built from their sources; and the servers of benchmarks.
 //!
-//! All but [`fake_stdio`], [`Postgres`], [`Twin`] and [`wasm_component`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
+//! All but [`fake_stdio`], [`Postgres`], [`PostgresRelay`], [`Twin`] and [`wasm_component`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ pub use fake_web_socket::{FakeWebSocket, Subprotocol};
 pub use fault_server::{Fault, FaultServer};
 pub use listen::listen;
 pub use peers::Peer;
-pub use postgres::Postgres;
+pub use postgres::{Postgres, PostgresRelay};
 pub use recorder::{Recorded, Recorder};
 pub use reply::Reply;
 pub use tls_server::{CertificateAuthority, TlsServer};

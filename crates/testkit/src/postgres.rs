@@ -1,3 +1,5 @@
+mod relay;
+
 use std::fs;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -9,6 +11,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, geteuid};
 use tempfile::TempDir;
+
+pub use relay::PostgresRelay;
 
 /// A real Postgres, with its data in a directory of its own and a Unix socket there: nothing
 /// else reaches it. It ends with this.
@@ -58,8 +62,7 @@ impl Postgres {
     pub fn database(&self, name: &str) -> String {
         let made = self.client("createdb").arg(name).output().unwrap();
         assert!(made.status.success(), "createdb: {made:?}");
-        let host = self.directory.path().display();
-        format!("postgres://postgres@localhost/{name}?host={host}")
+        url(self.directory.path(), name)
     }
 
     /// Ends the server at once, as a crash would; its data stays.
@@ -114,6 +117,11 @@ impl Drop for Postgres {
         let _ = kill(self.pid(), Signal::SIGQUIT);
         let _ = self.server.wait();
     }
+}
+
+fn url(socket_directory: &Path, database: &str) -> String {
+    let host = socket_directory.display();
+    format!("postgres://postgres@localhost/{database}?host={host}")
 }
 
 fn spawn(programs: &Path, directory: &Path) -> Child {

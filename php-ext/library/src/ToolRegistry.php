@@ -38,8 +38,9 @@ class ToolRegistry implements \Countable
      * A new registry with `calculator`, `get_time` and `roll_dice`,
      * and those tools that ask a service over the network for which there are settings, which may be empty:
      * `get_weather` asks Open-Meteo unless they say otherwise, `web_search` is not offered without a provider.
+     * The `timezone` of `get_time` is that of a call that names none.
      *
-     * @param array{get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
+     * @param array{get_time?: array{timezone?: string}, get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
      *
      * @throws Exception\InvalidInputException for a setting that makes no sense
      * @throws Exception\UnavailableException  for settings that are not empty: the sidecar runs these tools, and has its own

@@ -46,11 +46,23 @@ final class BuiltinServicesTest extends TestCase
         self::assertCount(2, $registry->execute('web_search', ['query' => 'x', 'num_results' => 2], 'call_1')->data['results']);
     }
 
+    public function testD2TheTimeIsToldInTheZoneOfTheApplication(): void
+    {
+        $registry = ToolRegistry::withBuiltins(['get_time' => ['timezone' => 'Asia/Tokyo']]);
+        self::assertSame(['calculator', 'get_time', 'roll_dice'], array_keys($registry->getAvailableForModel(self::MODEL)));
+        self::assertSame('Asia/Tokyo', $registry->execute('get_time', [], 'call_1')->metadata['timezone']);
+        self::assertSame('UTC', $registry->execute('get_time', ['timezone' => 'UTC'], 'call_2')->metadata['timezone']);
+        $registry = ToolRegistry::withBuiltins(['get_time' => []]);
+        self::assertSame('UTC', $registry->execute('get_time', [], 'call_3')->metadata['timezone']);
+    }
+
     /** @return iterable<string, array{array<string, mixed>, string}> */
     public static function wrongSettings(): iterable
     {
         yield 'a service that there is not' => [['forecast' => []], "There is no service 'forecast'"];
         yield 'a setting that there is not' => [['get_weather' => ['keey' => 1]], "Invalid setting 'get_weather.keey': unknown field"];
+        yield 'a zone that there is not' => [['get_time' => ['timezone' => 'Mars/Olympus']], "Invalid setting 'get_time.timezone': Unknown timezone: Mars/Olympus"];
+        yield 'a setting of another for the time' => [['get_time' => ['units' => 'celsius']], "Invalid setting 'get_time.units': unknown field"];
         yield 'no array' => [['get_weather' => 5], "The settings of 'get_weather' must be an array"];
         yield 'a list' => [['get_weather'], '$services must have the names of services as keys'];
         yield 'a setting of the other' => [['web_search' => ['geocoding_url' => 'http://x/']], "Invalid setting 'web_search.geocoding_url': it is one of get_weather"];

@@ -1,18 +1,21 @@
 use std::io::Write;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::{self, Daemon, run, stderr, stdout};
 
 #[test]
 fn b3_start_up_logs_how_many_tools_there_are() {
     let daemon = Daemon::start();
+    let listed = http::get(&daemon.socket, "/api/v1/tools/").json();
+    assert_eq!(listed["total"], 7, "{listed}");
     assert!(
         daemon
             .log()
-            .contains("\"message\":\"Initialized 3 MCP tools\""),
+            .contains("\"message\":\"Initialized 7 MCP tools\""),
         "{}",
         daemon.log()
     );
@@ -153,6 +156,37 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
 
 #[test]
 fn n1_the_calculators_time_can_be_set() {
+    // What it has a place for, another holds: the calculator's time is over before it runs.
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
+        server.url
+    );
+    let variables = [
+        ("MCP_CALCULATOR_TIMEOUT", "0.25"),
+        ("MCP_MAX_CONCURRENT_TOOLS", "1"),
+    ];
+    let daemon = Daemon::with_config(&toml, &variables);
+    let execute = |socket: &Path, tool: &str, body: &str| {
+        let target = format!("/api/v1/tools/execute/{tool}");
+        http::send(socket, "POST", &target, "", body.as_bytes())
+    };
+    http::get(&daemon.socket, "/api/v1/tools/");
+    server.set_mood(Mood::Asleep);
+    let before = server.count("tools/call");
+    let socket = daemon.socket.clone();
+    let sleeps = std::thread::spawn(move || execute(&socket, "far_echo", "{}").status);
+    program::eventually("the place is taken", || server.count("tools/call") > before);
+    let result = execute(&daemon.socket, "calculator", r#"{"expression": "6 * 7"}"#).json();
+    let result = &result["result"];
+    assert_eq!(result["error_code"], "unavailable", "{result}");
+    let error = result["error"].as_str().unwrap();
+    let seconds = error.strip_prefix("Tool 'calculator' found no free place within ");
+    let seconds: f64 = seconds.unwrap().trim_end_matches('s').parse().unwrap();
+    assert!(seconds <= 0.25, "{error}");
+    drop(daemon);
+    sleeps.join().unwrap_err();
+
     let output = run(&["serve"], &[("MCP_CALCULATOR_TIMEOUT", "never")]);
     assert_eq!(output.status.code(), Some(2));
     assert!(

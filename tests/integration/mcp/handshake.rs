@@ -58,6 +58,52 @@ async fn e6_a_pinned_protocol_version_is_the_one_offered() {
 }
 
 #[tokio::test]
+async fn e6_the_first_revision_is_the_seeds_exact_sequence() {
+    for (dialect, transport) in [
+        (Dialect::StreamableJson, TransportKind::StreamableHttp),
+        (Dialect::GetSse, TransportKind::GetSse),
+    ] {
+        let server = FakeMcp::builder(dialect.clone())
+            .on("resources/list", |_| {
+                Reply::result(&json!({"resources": []}))
+            })
+            .on("resources/read", |_| {
+                Reply::result(&json!({"contents": []}))
+            })
+            .start();
+        let mut config = config(&server.url, transport);
+        config.protocol_version = Some(ProtocolVersion::V2024_11_05);
+        let client = McpClient::new(config);
+        client.list_tools().await.unwrap();
+        client.list_resources().await.unwrap();
+        roll(&client).await.unwrap();
+        client.read_resource("memo://one").await.unwrap();
+        let mut summary = server.requests.summary();
+        summary.retain(|line| line.starts_with("POST"));
+        assert_eq!(
+            summary,
+            [
+                "POST initialize",
+                "POST notifications/initialized",
+                "POST tools/list",
+                "POST resources/list",
+                "POST tools/call",
+                "POST resources/read",
+            ],
+            "{dialect:?}"
+        );
+        let sent = |method| server.requests.calls(method).remove(0).json();
+        let params = json!({
+            "protocolVersion": "2024-11-05",
+            "capabilities": {"tools": {}, "resources": {}},
+            "clientInfo": {"name": "pillion", "version": env!("CARGO_PKG_VERSION")},
+        });
+        assert_eq!(sent("initialize")["params"], params, "{dialect:?}");
+        assert_eq!(sent("notifications/initialized").get("id"), None);
+    }
+}
+
+#[tokio::test]
 async fn e6_the_version_header_says_what_the_server_chose() {
     for (chosen, header) in [
         (json!("2025-06-18"), "2025-06-18"),

@@ -33,10 +33,12 @@ pub struct ExecutorConfig {
     /// `rate_limited`, or has the last call of the user with the most in its place. Users take
     /// turns. Default 1,000.
     pub max_queued: usize,
-    /// The largest output, as JSON, in bytes. Default 16 MiB.
+    /// The largest output, as JSON, in bytes; of a failure that says more, or has a larger
+    /// result, there is the beginning. Default 16 MiB.
     pub max_output_bytes: usize,
     /// A larger result is put aside ([`Spill`](super::Spill)), and the caller gets its
-    /// beginning. None by default.
+    /// beginning; of a larger failure (and larger than 2 KiB) there is only that. None by
+    /// default.
     pub max_result_bytes: Option<usize>,
     /// The same for single tools, by name.
     pub tool_result_bytes: HashMap<String, usize>,

@@ -25,6 +25,15 @@ pub(super) fn size(output: &ToolOutput) -> usize {
     json_len(&output.result) + output.data.as_ref().map_or(0, json_len)
 }
 
+/// Cuts a text that is longer than `most` bytes, between characters.
+pub(super) fn truncate(text: &mut String, most: usize) {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
 /// How long `value` is as JSON, without writing it. Characters that JSON escapes count as
 /// they are, so that this stays cheap; the limit is no exact science.
 pub(super) fn json_len(value: &Value) -> usize {

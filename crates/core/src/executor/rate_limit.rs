@@ -204,7 +204,7 @@ fn cool(
     now: Instant,
 ) -> Result<(), ToolFailure> {
     let wait = times.last().map_or(Duration::ZERO, |last| {
-        (last + cooldown).saturating_duration_since(now)
+        cooldown.saturating_sub(now.saturating_duration_since(last))
     });
     if cooldown.is_zero() || wait.is_zero() {
         return Ok(());

@@ -119,8 +119,39 @@ impl Bound {
     }
 }
 
+/// How large a failure may be: as an output, and as a result, but a preview at least.
+pub(super) fn most_of_a_failure(
+    config: &ExecutorConfig,
+    tool: Option<&RegisteredTool>,
+    context: &CallContext,
+) -> usize {
+    let bound = tool.and_then(|tool| Bound::of(config, tool, context));
+    let most = bound.map_or(config.max_output_bytes, |bound| {
+        bound.most.min(config.max_output_bytes)
+    });
+    most.max(PREVIEW)
+}
+
+/// A failure as it is, or the beginning of what it says and of its result where either is larger
+/// than `most` bytes; `truncated` in its metadata is true then.
+pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
+    let bytes = failure.message.len();
+    if bytes <= most && output::json_len(&failure.result) <= most {
+        return failure;
+    }
+    if bytes > PREVIEW {
+        output::truncate(&mut failure.message, PREVIEW);
+        failure.message += &format!("\n[The beginning of {bytes} bytes]");
+    }
+    let result = match std::mem::take(&mut failure.result) {
+        Value::Null => Value::Null,
+        result => beginning_of(&result, PREVIEW).into(),
+    };
+    cut(failure, result)
+}
+
 /// A failure whose result is the beginning of one that is lost.
-fn cut(failure: ToolFailure, beginning: String) -> ToolFailure {
+fn cut(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
     let failure = failure.with_result(beginning.into());
     failure.with_metadata("truncated", json!(true))
 }
@@ -132,10 +163,6 @@ fn beginning_of(result: &Value, most: usize) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let mut end = most.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    output::truncate(&mut text, most);
     text
 }

@@ -208,6 +208,14 @@ async fn c2_a_slow_tool_times_out_with_the_seeds_text() {
     assert_eq!(result.error_code, Some(ErrorCode::Timeout));
     let result = run_one(config(0.5), "sleep", json!({"ms": 3000})).await;
     assert!(result.error.unwrap().ends_with("after 0.5s"));
+    let by_default = ExecutorConfig::default();
+    let result = run_one(by_default.clone(), "sleep", json!({"ms": 29_999})).await;
+    assert!(result.success);
+    let result = run_one(by_default, "sleep", json!({"ms": 30_001})).await;
+    assert_eq!(
+        result.error.as_deref(),
+        Some("Tool 'sleep' timed out after 30.0s")
+    );
     let other = ExecutorConfig {
         tool_timeouts: [("sleep".to_owned(), Duration::from_secs(9))].into(),
         ..config(1.0)

@@ -216,9 +216,16 @@ impl Session {
     ) -> Result<(), McpErrorKind> {
         /// For an answer that nobody needs.
         const PATIENCE: Duration = Duration::from_secs(2);
+        let mut capabilities = self.peer.callbacks().capabilities();
+        if offered == ProtocolVersion::V2024_11_05 {
+            // What S1's client says, which servers of that time may look for.
+            for known in ["tools", "resources"] {
+                capabilities.insert(known.to_owned(), json!({}));
+            }
+        }
         let params = json!({
             "protocolVersion": offered.as_str(),
-            "capabilities": self.peer.callbacks().capabilities(),
+            "capabilities": capabilities,
             "clientInfo": metadata::client_info(),
         });
         let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;

@@ -112,6 +112,15 @@ pub struct ApprovalFilter {
     pub arguments_hash: Option<String>,
 }
 
+/// How many approvals wait for a decision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpenApprovals {
+    /// Everybody's.
+    pub all: u64,
+    /// One user's; those without a user count as one.
+    pub of_user: u64,
+}
+
 /// Keeps approvals, and decides races between those who decide.
 #[async_trait]
 pub trait ApprovalStore: Send + Sync {
@@ -137,11 +146,15 @@ pub trait ApprovalStore: Send + Sync {
         page: &PageRequest,
     ) -> Result<Page<ApprovalRecord>, StoreError>;
 
-    /// How many wait for a decision at this moment.
+    /// How many wait for a decision at this moment, and how many of them on behalf of this user.
     ///
     /// # Errors
     /// Only those of the store itself.
-    async fn count_open_approvals(&self, at: Timestamp) -> Result<u64, StoreError>;
+    async fn count_open_approvals(
+        &self,
+        user: Option<&str>,
+        at: Timestamp,
+    ) -> Result<OpenApprovals, StoreError>;
 
     /// Stores the decision; the first one counts.
     ///

@@ -107,7 +107,7 @@ impl Config {
             &keeper,
         );
         let registered = Registered::default().succeeded_by(tools, &registry, None);
-        set_aliases(&registry);
+        self.set_up_builtins(&registry);
         mcp.offer_packs(&shelf.offered);
         let executor = Executor::with_hooks(registry, self.executor_config(), hooks);
         App::of(Shared {
@@ -150,6 +150,17 @@ impl Config {
         (shelf, tools)
     }
 
+    /// Gives the built-in tools in the registry their settings and other names.
+    pub(super) fn set_up_builtins(&self, registry: &ToolRegistry) {
+        let zone = self.builtins.time_zone.as_deref();
+        if let Err(error) = tools::set_time_zone(registry, zone) {
+            tracing::error!(%error, "The time is told in another zone");
+        }
+        if let Err(error) = tools::alias(registry) {
+            tracing::error!(%error, "Not every built-in tool has its other names");
+        }
+    }
+
     pub(super) fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
         Keeper::over(state.map(State::store), self.approvals.expires_after)
     }
@@ -177,12 +188,6 @@ impl Config {
             spill: results.map(|results| Arc::<Results>::clone(results) as Arc<dyn Spill>),
             ..ExecutorHooks::default()
         }
-    }
-}
-
-pub(super) fn set_aliases(registry: &ToolRegistry) {
-    if let Err(error) = tools::alias(registry) {
-        tracing::error!(%error, "Not every built-in tool has its other names");
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::assembly::{credentials_of, set_aliases};
+use super::assembly::credentials_of;
 use super::{App, Shared};
 use crate::access::Access;
 use crate::approvals::Approvals;
@@ -49,7 +49,7 @@ impl App {
             let tools;
             (shelf, tools) = config.tools_of(&old.shelf, &models, state, &keeper);
             registered = old.registered.succeeded_by(tools, registry, Some(events));
-            set_aliases(registry);
+            config.set_up_builtins(registry);
         }
         let access = reloaded.unwrap_or_else(|| old.access.clone());
         let results = config.results(old.state.as_ref());

@@ -25,7 +25,8 @@ pub struct ApprovalsSection {
     /// 300,000 ms.
     #[serde(rename = "max_wait_ms", deserialize_with = "millis::any")]
     pub max_wait: Duration,
-    /// How many calls may wait at once. `PILLION__APPROVALS__MAX_PENDING`. Default 1,000.
+    /// How many calls may wait at once; of one user never more than there is room left for
+    /// others. `PILLION__APPROVALS__MAX_PENDING`. Default 1,000.
     pub max_pending: NonZeroU64,
     /// Which MCP clients are asked in place, of those that can ask their user.
     /// `PILLION__APPROVALS__ASK_CLIENTS`. Default `deciders`.

@@ -1,13 +1,13 @@
-//! `[tools.get_weather]` and `[tools.web_search]`: who is asked, beyond what every tool has in
-//! [`ToolSection`](super::ToolSection).
+//! `[tools.get_weather]` and `[tools.web_search]`: who is asked; `[tools.get_time]`: where it is that
+//! time; beyond what every tool has in [`ToolSection`](super::ToolSection).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use pillion_builtins::get_weather::{Units, WeatherProvider};
 use pillion_builtins::web_search::SearchProvider;
-use pillion_builtins::{SearchSettings, WeatherSettings};
+use pillion_builtins::{GetTime, SearchSettings, WeatherSettings};
 use pillion_core::egress::EgressPolicy;
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer, de};
@@ -26,7 +26,7 @@ pub(super) const CACHE_TTL: Duration = Duration::from_secs(300);
 /// Their names.
 pub(super) const NAMES: [&str; 2] = ["get_weather", "web_search"];
 
-/// The built-in tools that ask services over the network. `Debug` shows no key.
+/// The settings of built-in tools that have some of their own. `Debug` shows no key.
 #[derive(Debug, Clone)]
 pub struct BuiltinTools {
     /// None where the tool is not to be there at all.
@@ -35,6 +35,9 @@ pub struct BuiltinTools {
     pub web_search: Option<SearchSettings>,
     /// The keys that their services want. One that is in the vault is empty in the settings above.
     pub keys: Vec<ServiceKey>,
+    /// The time zone of a call of `get_time` that names none (D2); `UTC` where this is none. The
+    /// IANA database has it.
+    pub time_zone: Option<String>,
 }
 
 /// The key that a tool's service wants.
@@ -55,6 +58,7 @@ impl Default for BuiltinTools {
             get_weather: Some(WeatherSettings::default()),
             web_search: Some(SearchSettings::default()),
             keys: Vec::new(),
+            time_zone: None,
         }
     }
 }
@@ -97,6 +101,29 @@ impl SearchKeys {
     const NAMES: [&'static str; 5] = ["provider", "api_key_env", "cx", "base_url", "egress"];
 }
 
+/// The key of `[tools.get_time]` beside those of every tool.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct TimeKeys {
+    timezone: Option<String>,
+}
+
+impl TimeKeys {
+    const TOOL: &'static str = "get_time";
+    const NAMES: [&'static str; 1] = ["timezone"];
+
+    fn resolve(self) -> Result<Option<String>, Fault> {
+        let tool = (self.timezone.as_deref()).map(|zone| GetTime::new(zone, SystemTime::now));
+        match tool.transpose() {
+            Ok(_) => Ok(self.timezone),
+            Err(unknown) => Err(Fault {
+                key: path_of(Self::TOOL).join_name("timezone"),
+                message: unknown.to_string(),
+            }),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum WeatherName {
@@ -134,14 +161,16 @@ struct ServiceUrl(Url);
 pub(super) struct BuiltinKeys {
     weather: WeatherKeys,
     search: SearchKeys,
+    time: TimeKeys,
 }
 
-/// Takes the keys of the two tools out of `[tools]`, and leaves those that every tool has.
+/// Takes the keys of the three tools out of `[tools]`, and leaves those that every tool has.
 pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, Fault> {
     let [weather, search] = NAMES;
     Ok(BuiltinKeys {
         weather: take_from(config, weather, &WeatherKeys::NAMES)?,
         search: take_from(config, search, &SearchKeys::NAMES)?,
+        time: take_from(config, TimeKeys::TOOL, &TimeKeys::NAMES)?,
     })
 }
 
@@ -189,6 +218,7 @@ impl BuiltinKeys {
             get_weather: self.weather.resolve(weather_timeout, &known)?,
             web_search: self.search.resolve(search_timeout, &known)?,
             keys: known.keys.into_inner(),
+            time_zone: self.time.resolve()?,
         })
     }
 }

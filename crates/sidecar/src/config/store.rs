@@ -1,14 +1,16 @@
 use std::env;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use pillion_store::{Durability, StoreLocation, StoreOptions, UnknownLocation};
+use secrecy::ExposeSecret;
 use serde::Deserialize;
 
-use super::Config;
+use super::{Config, millis};
 
 /// `[store]`: where the sidecar keeps what must outlive it.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSection {
     /// A path, `sqlite:PATH`, `postgres://...` or `memory`. `PILLION__STORE__LOCATION`.
@@ -18,12 +20,43 @@ pub struct StoreSection {
     pub location: Option<LocationText>,
     /// What a write survives that was acknowledged. Default `process`.
     pub durability: DurabilityName,
+    /// How long Postgres may take over a statement. `PILLION__STORE__STATEMENT_TIMEOUT_MS`. Default
+    /// 15,000 ms.
+    #[serde(rename = "statement_timeout_ms", deserialize_with = "millis::positive")]
+    pub statement_timeout: Duration,
+    /// What this host is called in a Postgres that others share, where neither its name nor what
+    /// is in its state directory tells it apart. `PILLION__STORE__INSTANCE`. Default both.
+    pub instance: Option<String>,
+}
+
+impl Default for StoreSection {
+    fn default() -> Self {
+        Self {
+            location: None,
+            durability: DurabilityName::default(),
+            statement_timeout: Duration::from_secs(15),
+            instance: None,
+        }
+    }
 }
 
 /// Where a store is. Its text may hold a password, and no error repeats it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub struct LocationText(pub(crate) StoreLocation);
+
+impl PartialEq for LocationText {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (StoreLocation::Memory, StoreLocation::Memory) => true,
+            (StoreLocation::File(path), StoreLocation::File(other)) => path == other,
+            (StoreLocation::Postgres(url), StoreLocation::Postgres(other)) => {
+                url.expose_secret() == other.expose_secret()
+            }
+            _ => false,
+        }
+    }
+}
 
 impl TryFrom<String> for LocationText {
     type Error = UnknownLocation;
@@ -57,6 +90,7 @@ impl StoreSection {
             DurabilityName::Process => Durability::Process,
             DurabilityName::PowerLoss => Durability::PowerLoss,
         };
+        options.statement_timeout = self.statement_timeout;
         Some(options)
     }
 }
@@ -88,7 +122,7 @@ impl Config {
 }
 
 /// Where this user's programs keep what must last.
-fn state_directory() -> Option<PathBuf> {
+pub(crate) fn state_directory() -> Option<PathBuf> {
     let directory = |name: &str| {
         let path = PathBuf::from(env::var_os(name)?);
         path.is_absolute().then_some(path)

@@ -33,7 +33,8 @@ impl Assembly {
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
         let state = state.clone().with_servers(Arc::clone(&servers));
         let merged = servers.merged(config).await;
-        let app = merged.build_whole(registry, state.clone(), access);
+        let app = merged.build_whole(Arc::clone(&registry), state.clone(), access);
+        tools::tell_how_many(&registry);
         let live = Live::new(app);
         servers.attach(&live);
         live.app().wasm_tools().start().await;

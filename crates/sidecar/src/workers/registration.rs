@@ -12,6 +12,9 @@ use super::tool::WorkerTool;
 /// The most tools that one worker offers.
 const MOST_TOOLS: usize = 1_000;
 
+/// The longest time between two calls of a tool.
+const LONGEST_COOLDOWN: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What a worker says of itself when it connects.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Registration {
@@ -37,7 +40,7 @@ pub(crate) enum RegistrationError {
         #[source]
         source: serde_json::Error,
     },
-    #[error("The cooldown of the tool of index {index} is no number of seconds")]
+    #[error("The cooldown of the tool of index {index} is no number of seconds from 0 to a day's")]
     Cooldown { index: usize },
     #[error("The tool of index {index}: {source}")]
     Definition {
@@ -121,8 +124,9 @@ fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, Regi
         definition = definition.category(category);
     }
     if let Some(seconds) = entry.cooldown_seconds {
-        let cooldown = Duration::try_from_secs_f64(seconds);
-        let cooldown = cooldown.map_err(|_| RegistrationError::Cooldown { index })?;
+        let cooldown = Duration::try_from_secs_f64(seconds).ok();
+        let cooldown = cooldown.filter(|cooldown| *cooldown <= LONGEST_COOLDOWN);
+        let cooldown = cooldown.ok_or(RegistrationError::Cooldown { index })?;
         definition = definition.cooldown(cooldown);
     }
     let definition = definition

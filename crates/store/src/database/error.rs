@@ -68,7 +68,7 @@ fn of_sqlite(code: &str) -> StoreErrorKind {
 /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
 fn of_postgres(code: &str) -> StoreErrorKind {
     match code.get(..2) {
-        // Data exception: a text with a zero byte, say.
+        // Data exception: a number that is out of range, say.
         Some("22") => StoreErrorKind::Invalid,
         // Undefined table and the like; corrupted data.
         Some("42" | "XX") => StoreErrorKind::Corrupt,

@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::runtime::Handle;
 
-use super::{Database, translate};
+use super::{Database, Lease, translate};
 use crate::options::StoreOptions;
 
 pub(super) async fn open(
@@ -18,7 +18,14 @@ pub(super) async fn open(
     let connect = PgConnectOptions::from_str(url.expose_secret())
         .map_err(|_| StoreError::invalid("the URL of the Postgres database is not one"))?
         .application_name("pillion")
-        .options([("lock_timeout", lock_timeout(options.busy_timeout))])
+        .options([
+            ("lock_timeout", milliseconds(options.busy_timeout)),
+            // The locks of one whose client has vanished are in everybody's way.
+            (
+                "idle_in_transaction_session_timeout",
+                milliseconds(options.statement_timeout),
+            ),
+        ])
         .disable_statement_logging();
     let pool = PgPoolOptions::new()
         .max_connections(options.connections.max(2))
@@ -29,6 +36,7 @@ pub(super) async fn open(
     Ok(Database::Postgres(Postgres {
         pool,
         home: Handle::current(),
+        statement_timeout: options.statement_timeout,
     }))
 }
 
@@ -41,16 +49,21 @@ pub(super) async fn open(
 pub(crate) struct Postgres {
     pool: PgPool,
     home: Handle,
+    statement_timeout: Duration,
 }
 
 impl Postgres {
-    /// Does what may open a connection, where they are opened. It goes on when this is dropped.
-    pub(super) async fn at_home<T, W>(&self, work: impl FnOnce(PgPool) -> W) -> sqlx::Result<T>
+    /// Does something with a connection, where they are opened. It goes on when this is dropped.
+    pub(super) async fn at_home<T, W>(
+        &self,
+        work: impl FnOnce(Lease) -> W + Send + 'static,
+    ) -> sqlx::Result<T>
     where
         T: Send + 'static,
         W: Future<Output = sqlx::Result<T>> + Send + 'static,
     {
-        let work = work(self.pool.clone());
+        let this = self.clone();
+        let work = async move { work(this.lease().await?).await };
         if Handle::current().id() == self.home.id() {
             return work.await;
         }
@@ -59,12 +72,36 @@ impl Postgres {
         done.unwrap_or(Err(sqlx::Error::PoolClosed))
     }
 
+    async fn lease(&self) -> sqlx::Result<Lease> {
+        let acquired = self.pool.acquire().await;
+        if let Err(sqlx::Error::PoolTimedOut) = acquired {
+            // Each of those would take as long to prove dead.
+            self.give_idle_up();
+        }
+        Ok(Lease::of(self.clone(), acquired?))
+    }
+
+    pub(super) fn statement_timeout(&self) -> Duration {
+        self.statement_timeout
+    }
+
+    pub(super) fn home(&self) -> &Handle {
+        &self.home
+    }
+
+    /// Closes the connections that nobody has at present.
+    pub(super) fn give_idle_up(&self) {
+        while let Some(idle) = self.pool.try_acquire() {
+            drop(idle.detach());
+        }
+    }
+
     pub(super) async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-fn lock_timeout(busy: Duration) -> String {
-    // 0 would mean to wait for ever.
-    busy.as_millis().max(1).to_string()
+fn milliseconds(limit: Duration) -> String {
+    // 0 would mean for ever.
+    limit.as_millis().max(1).to_string()
 }

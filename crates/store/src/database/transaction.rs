@@ -1,12 +1,15 @@
-use pillion_core::store::StoreError;
-use sqlx::{Executor, PgTransaction, SqliteTransaction};
+use std::time::Duration;
 
+use pillion_core::store::StoreError;
+use sqlx::{Executor, SqliteTransaction};
+
+use super::lease::Lease;
 use super::{Row, Value, translate, value};
 
 /// Statements that are committed together, or not at all: dropping it undoes them.
 pub(crate) enum Transaction {
     Sqlite(SqliteTransaction<'static>),
-    Postgres(PgTransaction<'static>),
+    Postgres(Lease),
 }
 
 impl Transaction {
@@ -16,10 +19,7 @@ impl Transaction {
                 .execute(&mut **inner)
                 .await
                 .map(|done| done.rows_affected()),
-            Self::Postgres(inner) => value::postgres(sql, values)
-                .execute(&mut **inner)
-                .await
-                .map(|done| done.rows_affected()),
+            Self::Postgres(lease) => lease.write(sql, values).await,
         };
         changed.map_err(translate)
     }
@@ -34,8 +34,8 @@ impl Transaction {
                 .fetch_all(&mut **inner)
                 .await
                 .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
-            Self::Postgres(inner) => value::postgres(sql, values)
-                .fetch_all(&mut **inner)
+            Self::Postgres(lease) => lease
+                .read(sql, values)
                 .await
                 .map(|rows| rows.into_iter().map(Row::Postgres).collect()),
         }
@@ -46,9 +46,16 @@ impl Transaction {
     pub(crate) async fn script(&mut self, sql: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(inner) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
-            Self::Postgres(inner) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
+            Self::Postgres(lease) => lease.script(sql).await,
         }
         .map_err(translate)
+    }
+
+    /// Postgres may take this long over each statement from now on.
+    pub(crate) fn may_take(&mut self, limit: Duration) {
+        if let Self::Postgres(lease) = self {
+            lease.may_take(limit);
+        }
     }
 
     /// Keeps everybody else from writing to a table until the end; SQLite has begun like that.
@@ -77,7 +84,7 @@ impl Transaction {
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(inner) => inner.commit().await,
-            Self::Postgres(inner) => inner.commit().await,
+            Self::Postgres(lease) => lease.commit().await,
         }
         .map_err(translate)
     }

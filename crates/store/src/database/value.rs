@@ -16,7 +16,7 @@ pub(super) fn sqlite(sql: &str, values: Vec<Value>) -> Query<'_, Sqlite, SqliteA
     values
         .into_iter()
         .fold(sqlx::query(sql), |query, value| match value {
-            Value::Text(text) => query.bind(text),
+            Value::Text(text) => query.bind(text.map(without_nul)),
             Value::Integer(number) => query.bind(number),
             Value::Bytes(bytes) => query.bind(bytes),
         })
@@ -27,10 +27,19 @@ pub(super) fn postgres(sql: &str, values: Vec<Value>) -> Query<'_, Postgres, PgA
     values
         .into_iter()
         .fold(sqlx::query(sql), |query, value| match value {
-            Value::Text(text) => query.bind(text),
+            Value::Text(text) => query.bind(text.map(without_nul)),
             Value::Integer(number) => query.bind(number),
             Value::Bytes(bytes) => query.bind(bytes),
         })
+}
+
+/// Postgres keeps no text with a zero byte, which a hostile server may send us: `\u{fffd}` stands
+/// in its place, in both databases.
+fn without_nul(text: String) -> String {
+    match text.contains('\0') {
+        true => text.replace('\0', "\u{fffd}"),
+        false => text,
+    }
 }
 
 impl From<&str> for Value {

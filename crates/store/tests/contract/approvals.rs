@@ -123,8 +123,13 @@ pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
     };
     assert_eq!(ids(open_at(999)).await, ["5", "4", "2", "1"]);
     assert!(ids(open_at(1_000)).await.is_empty());
-    assert_eq!(store.count_open_approvals(at(999)).await.unwrap(), 4);
-    assert_eq!(store.count_open_approvals(at(1_000)).await.unwrap(), 0);
+    let open = async |user, moment| {
+        let open = store.count_open_approvals(user, at(moment)).await.unwrap();
+        (open.all, open.of_user)
+    };
+    assert_eq!(open(None, 999).await, (4, 0));
+    assert_eq!(open(Some("alice"), 999).await, (4, 4));
+    assert_eq!(open(Some("alice"), 1_000).await, (0, 0));
     let expired = ApprovalFilter {
         expired_at: Some(at(1_000)),
         ..ApprovalFilter::default()

@@ -529,6 +529,19 @@ pub async fn old_calls_go_by_age_number_and_size(store: Arc<dyn Store>) {
     assert_eq!(left[42].id, unfinished.id, "what has not ended stays");
 }
 
+pub async fn f4_a_text_with_a_zero_byte_is_kept_without_it(store: Arc<dyn Store>) {
+    let call = running("roll");
+    store.record_call(call.clone()).await.unwrap();
+    let mut end = ended(&call, CallStatus::Error);
+    end.error = Some("no\0 dice".to_owned());
+    store.record_call(end.clone()).await.unwrap();
+    let stored = store.call(call.id).await.unwrap().unwrap();
+    assert_eq!(stored.error.as_deref(), Some("no\u{fffd} dice"));
+    assert_eq!(stored.status, CallStatus::Error);
+    // The same end once more.
+    store.record_call(end).await.unwrap();
+}
+
 pub async fn large_and_odd_texts_come_back_unchanged(store: Arc<dyn Store>) {
     let mut call = running("r\u{f6}ll \u{1f3b2} '; DROP TABLE tool_calls; --");
     call.arguments = format!(r#"{{"text":"{}"}}"#, "\\u0000\\\"\u{10ffff}".repeat(1_000));

@@ -279,6 +279,43 @@ pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
     assert_eq!(remove("table", Some("bob"), "bob's").await, Ok(()));
 }
 
+pub async fn d5_what_was_found_last_comes_first_of_what_is_as_important(store: Arc<dyn Store>) {
+    let content = |number: u32| format!("Note {number}: one two three four five");
+    for (number, importance) in [(1, 2), (2, 2), (3, 2), (4, 3)] {
+        let memory = Memory {
+            id: format!("{number}"),
+            channel: "table".to_owned(),
+            user: None,
+            category: MemoryCategory::Fact,
+            content: content(number),
+            importance,
+            created_at: at(1),
+            last_accessed_at: at(i64::from(number)),
+        };
+        assert!(store.insert_memory(&memory, 10).await.unwrap());
+    }
+    let search = async |query: &str, limit, now| {
+        let search = MemorySearch {
+            channel: "table".to_owned(),
+            user: Some("alice".to_owned()),
+            query: query.to_owned(),
+            limit,
+        };
+        let found = store.search_memories(&search, at(now)).await.unwrap();
+        let ids = found.into_iter().map(|memory| memory.id);
+        ids.collect::<Vec<_>>().join(" ")
+    };
+    // Found later, and so later still: a hit is noted, and what it leaves out is not.
+    assert_eq!(search("note", 2, 10).await, "4 3");
+    assert_eq!(search("1:", 5, 20).await, "1");
+    assert_eq!(search("note", 2, 30).await, "4 1");
+    assert_eq!(search("2:", 5, 40).await, "2");
+    assert_eq!(search("note", 5, 50).await, "4 2 1 3");
+    // Whatever stands behind the first five words.
+    assert_eq!(search("one two three four five SIX", 1, 60).await, "4");
+    assert_eq!(search("one two three four six five", 1, 60).await, "");
+}
+
 pub async fn d5_a_user_has_so_many_memories_in_a_channel(store: Arc<dyn Store>) {
     let memory = |id: &str, channel: &str, user: Option<&str>| Memory {
         id: id.to_owned(),

@@ -201,7 +201,23 @@ mod tests {
         let reason = |text: &str| reason_against(|it| it.reason = text.to_owned(), &[]);
         let narration = |text: &str| reason_against(|it| it.narration = text.to_owned(), &[]);
         assert_eq!(reason("change HP by 5"), Some("unsafe_verb"));
-        for phrase in UNSAFE {
+        // Not `UNSAFE` itself: what it lost would not be missed.
+        for phrase in [
+            "change HP",
+            "set HP",
+            "reduce HP",
+            "increase HP",
+            "heal HP",
+            "grant HP",
+            "deal damage",
+            "apply damage",
+            "modify inventory",
+            "add to inventory",
+            "remove from inventory",
+            "give item",
+            "take item",
+            "transfer item",
+        ] {
             let text = format!("So I {}.", phrase.to_uppercase());
             assert_eq!(reason(&text), Some("unsafe_verb"), "{phrase}");
             assert_eq!(narration(&text), Some("unsafe_verb"), "{phrase}");

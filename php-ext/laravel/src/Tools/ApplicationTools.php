@@ -104,7 +104,7 @@ final class ApplicationTools
             $this->unlessItFails(self::ofService($name), static function () use ($builtins, $name, $settings): void {
                 $tool = ToolRegistry::withBuiltins([$name => $settings])->get((string) $name);
                 if ($tool !== null) {
-                    $builtins->register($tool);
+                    $builtins->register($tool, replace: true);
                 }
             });
         }

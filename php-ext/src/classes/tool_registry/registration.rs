@@ -22,7 +22,8 @@ use crate::zend::{
     state_of, string_of, with_entry, without_entry,
 };
 
-/// A new registry with the built-in tools (B3), and those of services that there are settings of.
+/// A new registry with the built-in tools (B3), and those of services, with the settings that
+/// there are.
 pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
     let services = match call.value(0) {
         Some(_) => {
@@ -38,10 +39,9 @@ pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let mut tools = empty_array();
     for tool in pillion_builtins::all().into_iter().chain(services) {
-        registry
-            .tools
-            .register(tool)
-            .map_err(|error| refused(&error))?;
+        // One with settings takes the place of that without.
+        let added = registry.tools.replace(tool);
+        added.map_err(|error| refused(&error))?;
     }
     for tool in registry.tools.tools(None) {
         let object = engine_tool::new_native(&tool, &registry.executor)?;

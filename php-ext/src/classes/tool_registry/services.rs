@@ -1,17 +1,18 @@
 //! The built-in tools that ask services over the network (D6, D7): there where the application
-//! says so.
+//! says so. The zone that `get_time` tells the time of (D2).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ext_php_rs::types::Zval;
 use pillion_builtins::get_weather::{Units, WeatherProvider};
 use pillion_builtins::web_search::SearchProvider;
-use pillion_builtins::{GetWeather, SearchSettings, WeatherSettings, WebSearch};
+use pillion_builtins::{GetTime, GetWeather, SearchSettings, WeatherSettings, WebSearch};
 use pillion_core::egress::EgressPolicy;
 use pillion_core::tool::Tool;
 use secrecy::SecretString;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -24,6 +25,7 @@ use crate::zend::Failure;
 /// How long a call may take (N1).
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+const TIME: &str = "get_time";
 const WEATHER: &str = "get_weather";
 const SEARCH: &str = "web_search";
 
@@ -40,6 +42,13 @@ struct Given {
     cx: Option<String>,
     timeout: Option<f64>,
     egress: EgressPolicy,
+}
+
+/// The settings of `get_time`.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct GivenTime {
+    timezone: Option<String>,
 }
 
 /// The tools that the array `$services` has settings of, which may be empty.
@@ -67,17 +76,18 @@ pub(super) fn read(given: Option<&Zval>) -> Result<Vec<Arc<dyn Tool>>, Failure> 
             let message = format!("The settings of '{name}' must be an array with names as keys");
             return Err(exception::invalid_input(message));
         }
-        let read = serde_path_to_error::deserialize::<_, Given>(settings);
-        let settings = read.map_err(|error| {
-            let path = error.path().to_string();
-            let why = without_value(path == "api_key", &error.inner().to_string());
-            reader.invalid(&path, &why)
-        })?;
         match name.as_str() {
-            WEATHER => tools.push(Arc::new(GetWeather::new(&reader.weather(settings)?))),
-            SEARCH => tools.push(Arc::new(WebSearch::new(&reader.search(settings)?))),
+            TIME => tools.push(Arc::new(reader.time(&reader.read(settings)?)?)),
+            WEATHER => {
+                let settings = reader.weather(reader.read(settings)?)?;
+                tools.push(Arc::new(GetWeather::new(&settings)));
+            }
+            SEARCH => {
+                let settings = reader.search(reader.read(settings)?)?;
+                tools.push(Arc::new(WebSearch::new(&settings)));
+            }
             _ => {
-                let message = format!("There is no service '{name}': {WEATHER}, {SEARCH}");
+                let message = format!("There is no service '{name}': {TIME}, {WEATHER}, {SEARCH}");
                 return Err(exception::invalid_input(message));
             }
         }
@@ -90,9 +100,24 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn read<T: DeserializeOwned>(&self, settings: Value) -> Result<T, Failure> {
+        let read = serde_path_to_error::deserialize(settings);
+        read.map_err(|error| {
+            let path = error.path().to_string();
+            let why = without_value(path == "api_key", &error.inner().to_string());
+            self.invalid(&path, &why)
+        })
+    }
+
     fn invalid(&self, key: &str, why: &str) -> Failure {
         let tool = self.tool;
         exception::invalid_input(format!("Invalid setting '{tool}.{key}': {why}"))
+    }
+
+    fn time(&self, given: &GivenTime) -> Result<GetTime, Failure> {
+        let zone = given.timezone.as_deref().unwrap_or("UTC");
+        let tool = GetTime::new(zone, SystemTime::now);
+        tool.map_err(|error| self.invalid("timezone", &error.to_string()))
     }
 
     fn weather(&self, given: Given) -> Result<WeatherSettings, Failure> {

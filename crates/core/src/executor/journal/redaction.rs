@@ -4,8 +4,13 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
+use crate::executor::output::truncate;
+
 /// What stands where something was taken out.
 const REDACTED: &str = "[redacted]";
+
+/// The longest text of a failure that is recorded, in bytes.
+const MOST_OF_AN_ERROR: usize = 4 * 1024;
 
 /// What is recorded of arguments and results (requirement L1).
 ///
@@ -26,10 +31,11 @@ pub struct Redaction {
     pub keys: BTreeSet<String>,
     /// Whether arguments are recorded. Default true.
     pub arguments: bool,
-    /// Whether results are recorded. Default true.
+    /// Whether results are recorded, and what tools say when they fail. Default true.
     pub results: bool,
     /// The longest arguments, and the longest result, that are recorded, as JSON, in bytes; of
-    /// longer ones only their length is. Default 64 KiB.
+    /// longer ones only their length is. Of what went wrong the beginning is, 4 KiB at most.
+    /// Default 64 KiB.
     pub max_bytes: usize,
 }
 
@@ -89,6 +95,25 @@ impl Redaction {
             _ if !self.results => Some(json!(REDACTED).to_string()),
             result => Some(self.text(result)),
         }
+    }
+
+    /// What went wrong as it is recorded: its beginning, where it is long. What the tool said
+    /// (`is_of_tool`) is part of its result.
+    #[must_use]
+    pub(super) fn error(&self, error: &str, is_of_tool: bool) -> String {
+        if is_of_tool && !self.results {
+            return REDACTED.to_owned();
+        }
+        let mut text = match serde_json::from_str(error) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => self.text(&value),
+            _ => error.to_owned(),
+        };
+        let (bytes, most) = (text.len(), MOST_OF_AN_ERROR.min(self.max_bytes));
+        if bytes > most {
+            truncate(&mut text, most);
+            text += &format!(" [the beginning of {bytes} bytes]");
+        }
+        text
     }
 
     /// A value as somebody may see it who has to decide on it: whole, but for the members whose

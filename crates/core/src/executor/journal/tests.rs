@@ -212,6 +212,53 @@ fn what_is_too_long_is_counted() {
     assert_eq!(redaction.result(&json!(null)), None);
 }
 
+#[tokio::test]
+async fn l1_what_a_tool_fails_with_is_recorded_like_a_result() {
+    let run = async |text: &'static str, redaction: Redaction| {
+        let log = Arc::<Written>::default();
+        let registry = Arc::new(ToolRegistry::new());
+        let definition = ToolDefinition::builder("wails", "Fails").build().unwrap();
+        let wails = FnTool::new(definition, move |_, _| async move {
+            let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
+            Err(ToolFailure::internal(text).with_result(result))
+        });
+        registry.register(Arc::new(wails)).unwrap();
+        let plain = executor(&log);
+        let process = plain.shared.hooks.journal.as_ref().unwrap().process.clone();
+        let journal = Journal::new(Arc::<Written>::clone(&log), process, redaction);
+        let hooks = ExecutorHooks {
+            journal: Some(journal),
+            ..ExecutorHooks::default()
+        };
+        let executor = Executor::with_hooks(registry, ExecutorConfig::default(), hooks);
+        let result = call(&executor, "wails", json!({})).await;
+        assert_eq!(result.error.as_deref(), Some(text), "the caller reads it");
+        let records = log.records.lock();
+        records.last().unwrap().error.clone().unwrap()
+    };
+    let all = Redaction::default();
+    assert_eq!(run("no dice", all.clone()).await, "no dice");
+    let keyed = r#"{"why":"no","password":"hunter2"}"#;
+    assert_eq!(
+        run(keyed, all.clone()).await,
+        r#"{"why":"no","password":"[redacted]"}"#
+    );
+    let long: &str = "\u{e9}".repeat(5_000).leak();
+    let beginning = format!("{} [the beginning of 10000 bytes]", "\u{e9}".repeat(2_048));
+    assert_eq!(run(long, all.clone()).await, beginning);
+    let short = Redaction {
+        max_bytes: 3,
+        ..all.clone()
+    };
+    let beginning = "\u{e9} [the beginning of 10000 bytes]";
+    assert_eq!(run(long, short).await, beginning);
+    let no_results = Redaction {
+        results: false,
+        ..all
+    };
+    assert_eq!(run("no dice", no_results).await, "[redacted]");
+}
+
 /// Says the same of every call, and that the call with this id waits for it already.
 struct Known(CallId, Decision);
 

@@ -9,16 +9,20 @@ use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
 
 fn executor(cooldown: Duration, per_minute: Option<u32>) -> Executor {
+    let every_tool = RateWindows {
+        per_minute,
+        ..RateWindows::default()
+    };
+    limited(cooldown, every_tool)
+}
+
+fn limited(cooldown: Duration, every_tool: RateWindows) -> Executor {
     let definition = ToolDefinition::builder("ping", "Answers").cooldown(cooldown);
     let ping = FnTool::new(definition.build().unwrap(), |_, _| async {
         Ok(ToolOutput::text("pong"))
     });
     let registry = ToolRegistry::new();
     registry.register(Arc::new(ping)).unwrap();
-    let every_tool = RateWindows {
-        per_minute,
-        ..RateWindows::default()
-    };
     let config = ExecutorConfig {
         rate_limits: RateLimits {
             every_tool,
@@ -91,4 +95,39 @@ async fn c6_the_cooldown_of_a_tool_that_comes_later_goes_on_too() {
         .unwrap();
     assert_eq!(wait_of(&executor, "alice").await, Some(400));
     assert_eq!(wait_of(&executor, "bob").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c6_no_cooldown_is_too_long_to_be_counted() {
+    let executor = executor(Duration::MAX, Some(10));
+    assert_eq!(wait_of(&executor, "alice").await, None);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(wait_of(&executor, "alice").await, Some(u64::MAX - 60 + 1));
+    assert_eq!(wait_of(&executor, "bob").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c7_of_a_day_only_so_many_calls_run() {
+    let every_tool = RateWindows {
+        per_day: Some(2),
+        ..RateWindows::default()
+    };
+    let executor = limited(Duration::ZERO, every_tool);
+    let hour = Duration::from_secs(60 * 60);
+    assert_eq!(wait_of(&executor, "alice").await, None);
+    tokio::time::advance(10 * hour).await;
+    assert_eq!(wait_of(&executor, "alice").await, None);
+    let call = ToolCall::new("c", "ping", json!({}));
+    let alice = CallContext::for_user("alice");
+    let refused = executor.execute_one(call, &alice).await;
+    assert_eq!(
+        refused.error.as_deref(),
+        Some("Rate limit exceeded (per-day). Retry after 50400 seconds.")
+    );
+    assert_eq!(wait_of(&executor, "bob").await, None);
+    tokio::time::advance(14 * hour - Duration::from_secs(1)).await;
+    assert_eq!(wait_of(&executor, "alice").await, Some(1));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(wait_of(&executor, "alice").await, None);
+    assert_eq!(wait_of(&executor, "alice").await, Some(10 * 60 * 60));
 }

@@ -74,14 +74,15 @@ impl CallTimes {
 
     pub(super) fn forget_before(&mut self, now: Instant) {
         while let Some(oldest) = self.times.front()
-            && *oldest + self.horizon <= now
+            && now.saturating_duration_since(*oldest) >= self.horizon
         {
             self.times.pop_front();
         }
     }
 
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        self.last().is_none_or(|last| last + self.horizon <= now)
+        self.last()
+            .is_none_or(|last| now.saturating_duration_since(last) >= self.horizon)
     }
 
     /// How long until one more call fits into `limit` calls in any `length`; none when it
@@ -93,7 +94,8 @@ impl CallTimes {
         }
         // The call that has to leave the window before another one fits.
         let blocking = self.times.len().checked_sub(limit)?;
-        let wait = (*self.times.get(blocking)? + length).saturating_duration_since(now);
+        let age = now.saturating_duration_since(*self.times.get(blocking)?);
+        let wait = length.saturating_sub(age);
         (!wait.is_zero()).then_some(wait)
     }
 }

@@ -92,3 +92,48 @@ async fn c5_a_result_that_nobody_can_keep_is_a_failure_with_its_beginning() {
     assert_eq!(full.error_code, Some(ErrorCode::Unavailable));
     assert_eq!(full.result.as_str().unwrap().len(), 1_000);
 }
+
+/// A tool that says so much with its failure, with a result of as much.
+async fn fail(bytes: usize, config: ExecutorConfig) -> ToolResult {
+    let definition = ToolDefinition::builder("wails", "Fails").build().unwrap();
+    let wails = FnTool::new(definition, move |_, _| async move {
+        let text = "\u{e9}".repeat(bytes / 2);
+        let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
+        Err(ToolFailure::internal(text).with_result(result))
+    });
+    let registry = ToolRegistry::new();
+    registry.register(Arc::new(wails)).unwrap();
+    let executor = Executor::new(Arc::new(registry), config);
+    let call = ToolCall::new("c", "wails", json!({}));
+    executor.execute_one(call, &CallContext::default()).await
+}
+
+#[tokio::test]
+async fn c5_of_a_failure_that_is_too_large_there_is_the_beginning() {
+    let small = fail(1_900, ExecutorConfig::default()).await;
+    assert_eq!(small.error.unwrap().len(), 1_900);
+    assert_eq!(small.result["isError"], json!(true));
+    assert_eq!(small.metadata.get("truncated"), None);
+    let of_outputs = ExecutorConfig {
+        max_output_bytes: 4_000,
+        ..ExecutorConfig::default()
+    };
+    let of_results = ExecutorConfig {
+        max_result_bytes: Some(4_000),
+        ..ExecutorConfig::default()
+    };
+    for config in [of_outputs, of_results] {
+        let whole = fail(3_000, config.clone()).await;
+        assert_eq!(whole.error.unwrap().len(), 3_000);
+        let large = fail(15_001, config).await;
+        assert_eq!(large.error_code, Some(ErrorCode::InternalError));
+        let error = large.error.unwrap();
+        let beginning = "\u{e9}".repeat(1_024);
+        assert_eq!(
+            error,
+            format!("{beginning}\n[The beginning of 15000 bytes]")
+        );
+        assert_eq!(large.result, json!(beginning));
+        assert_eq!(large.metadata["truncated"], json!(true));
+    }
+}

@@ -39,6 +39,17 @@ fn search(text: &str, variables: &[(&str, &str)]) -> Option<Option<SearchProvide
 }
 
 #[test]
+fn d2_the_zone_of_a_call_that_names_none_can_be_set() {
+    let zone = |text: &str| load(text, &[]).map(|config| config.builtins.time_zone);
+    assert_eq!(zone("[tools.get_time]\ntimeout_ms = 100"), Ok(None));
+    let berlin = zone("[tools.get_time]\ntimezone = \"Europe/Berlin\"\ntimeout_ms = 100");
+    assert_eq!(berlin, Ok(Some("Europe/Berlin".to_owned())));
+    let error = zone("[tools.get_time]\ntimezone = \"Mars/Olympus\"").unwrap_err();
+    let expected = "tools.get_time.timezone: Unknown timezone: Mars/Olympus";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
 fn d6_the_weather_comes_from_whom_the_configuration_or_a_key_says() {
     use WeatherProvider::{Mock, OpenMeteo, OpenWeatherMap};
     let key = [("OPENWEATHER_API_KEY", KEY), ("OWN_KEY", KEY)];

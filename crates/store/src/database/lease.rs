@@ -1,0 +1,130 @@
+use std::io;
+use std::time::Duration;
+
+use sqlx::Executor;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgRow;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+
+use super::postgres::Postgres;
+use super::{Value, value};
+
+/// A connection to Postgres while somebody has it; dropped, it goes back, and what it has begun
+/// and not committed is undone.
+///
+/// A server that has gone silent, or that cannot be reached any more, says nothing by itself. So
+/// each statement has a time limit, the way back too, and a connection on which one was left
+/// midway is closed: the next answer on it would be another's.
+pub(crate) struct Lease {
+    postgres: Postgres,
+    /// None once it is given up.
+    connection: Option<PoolConnection<sqlx::Postgres>>,
+    limit: Duration,
+    is_midway: bool,
+    in_transaction: bool,
+}
+
+impl Lease {
+    pub(super) fn of(postgres: Postgres, connection: PoolConnection<sqlx::Postgres>) -> Self {
+        Self {
+            limit: postgres.statement_timeout(),
+            postgres,
+            connection: Some(connection),
+            is_midway: false,
+            in_transaction: false,
+        }
+    }
+
+    /// Each statement may take this long from now on.
+    pub(super) fn may_take(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
+    /// Runs a statement; how many rows it changed.
+    pub(super) async fn write(&mut self, sql: &str, values: Vec<Value>) -> sqlx::Result<u64> {
+        let (limit, connection) = self.ask()?;
+        let asked = value::postgres(sql, values).execute(&mut **connection);
+        let answer = timeout(limit, asked).await;
+        self.answered(answer).map(|done| done.rows_affected())
+    }
+
+    /// Runs a query.
+    pub(super) async fn read(&mut self, sql: &str, values: Vec<Value>) -> sqlx::Result<Vec<PgRow>> {
+        let (limit, connection) = self.ask()?;
+        let asked = value::postgres(sql, values).fetch_all(&mut **connection);
+        let answer = timeout(limit, asked).await;
+        self.answered(answer)
+    }
+
+    /// Runs several statements, without values.
+    pub(super) async fn script(&mut self, sql: &str) -> sqlx::Result<()> {
+        let (limit, connection) = self.ask()?;
+        let asked = (&mut **connection).execute(sqlx::raw_sql(sql));
+        let answer = timeout(limit, asked).await;
+        self.answered(answer).map(drop)
+    }
+
+    /// Begins a transaction.
+    pub(super) async fn begin(mut self) -> sqlx::Result<Self> {
+        self.script("BEGIN").await?;
+        self.in_transaction = true;
+        Ok(self)
+    }
+
+    pub(super) async fn commit(mut self) -> sqlx::Result<()> {
+        self.script("COMMIT").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    fn ask(&mut self) -> sqlx::Result<(Duration, &mut PoolConnection<sqlx::Postgres>)> {
+        let connection = self.connection.as_mut().ok_or_else(silent)?;
+        self.is_midway = true;
+        Ok((self.limit, connection))
+    }
+
+    fn answered<T>(&mut self, answer: Result<sqlx::Result<T>, Elapsed>) -> sqlx::Result<T> {
+        let Ok(answer) = answer else {
+            self.connection.take().map(PoolConnection::detach);
+            // What is idle leads to the same place.
+            self.postgres.give_idle_up();
+            return Err(silent());
+        };
+        self.is_midway = false;
+        answer
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
+        if self.is_midway {
+            drop(connection.detach());
+            return;
+        }
+        let limit = self.postgres.statement_timeout();
+        let home = self.postgres.home();
+        if !self.in_transaction {
+            let back = connection.return_to_pool();
+            // It asks the server whether it is there; given up, it drops the connection.
+            home.spawn(async move { timeout(limit, back).await });
+            return;
+        }
+        home.spawn(async move {
+            let undone = timeout(limit, (&mut *connection).execute("ROLLBACK")).await;
+            if let Ok(Ok(_)) = undone {
+                let _ = timeout(limit, connection.return_to_pool()).await;
+            } else {
+                drop(connection.detach());
+            }
+        });
+    }
+}
+
+fn silent() -> sqlx::Error {
+    let message = "Postgres does not answer";
+    io::Error::new(io::ErrorKind::TimedOut, message).into()
+}
