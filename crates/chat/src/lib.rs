@@ -8,6 +8,7 @@
 //! reads calls out of an answer and writes results.
 
 mod chat_loop;
+mod depth;
 mod dialect;
 mod error;
 mod http_model;
@@ -18,7 +19,7 @@ mod runner;
 mod shown;
 mod state;
 
-pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, NativeServer, SingleTurn};
+pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, Ending, NativeServer, SingleTurn};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};

@@ -87,7 +87,7 @@ impl Said {
     fn begin(self, chat_loop: &ChatLoop) -> Result<ChatState, ModelError> {
         match self {
             Self::Messages(messages) => chat_loop.begin(&messages),
-            Self::AsItIs(conversation) => Ok(chat_loop.begin_with(conversation)),
+            Self::AsItIs(conversation) => chat_loop.begin_with(conversation),
         }
     }
 }

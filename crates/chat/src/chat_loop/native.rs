@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use pillion_core::provider::{
-    NativeCall, NativeCalls, NativeMcpServer, Provider, ProviderError, native_calls,
+    NativeCall, NativeCalls, NativeMcpServer, Provider, ProviderError, format_permits, native_calls,
 };
-use pillion_core::tool::ToolCall;
+use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::{ChatEvent, ChatListener, ModelError, TurnOptions};
+use crate::{ChatEvent, ChatListener, ChatState, ModelError, TurnOptions};
 
 /// An MCP server that the provider calls by itself, and its tools.
 #[derive(Debug, Clone)]
@@ -126,5 +126,27 @@ pub(super) fn tell(calls: &NativeCalls, listener: &mut dyn ChatListener) {
     for (call, result) in &calls.ended {
         listener.hear(ChatEvent::ToolStarted(call.call.clone()));
         listener.hear(ChatEvent::ToolFinished(result.clone()));
+    }
+}
+
+/// Takes back permits that a request may have gone out with, and no answer came to: whether the provider
+/// has made the calls is not known, and it must not make them twice.
+pub(super) fn take_back(state: &mut ChatState, listener: &mut dyn ChatListener) {
+    let Some(mut permitted) = state.permitted.take_if(|permitted| permitted.is_sent) else {
+        return;
+    };
+    for permit in permitted.permits.iter_mut().filter(|permit| permit.success) {
+        *permit = ToolResult::failure(
+            &permit.tool_call_id,
+            &permit.tool_name,
+            ErrorCode::InternalError,
+            "The call was cut off; whether it has taken effect is not known",
+        );
+        listener.hear(ChatEvent::ToolFinished(permit.clone()));
+    }
+    let refusals = format_permits(state.provider, &permitted.permits);
+    let there = state.conversation.messages.iter_mut().skip(permitted.at);
+    for (there, refusal) in there.zip(refusals) {
+        *there = refusal;
     }
 }

@@ -1,8 +1,9 @@
 use pillion_core::provider::{assistant_text, parse_tool_calls};
 use pillion_core::tool::ToolCall;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{ChatLoop, malformed, says_something};
+use super::{ChatLoop, Ending, malformed, rounds, says_something};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
 /// What a model says in one turn, with the calls that somebody else is to run.
@@ -10,10 +11,12 @@ use crate::{ChatError, ChatListener, ChatState, Finish};
 pub struct SingleTurn {
     /// Its words, if any.
     pub text: String,
-    /// The calls that it makes, in their order.
+    /// The calls that it makes, in their order. One that was cut off before its arguments is none.
     pub calls: Vec<ToolCall>,
     /// Why it ended.
     pub finish: Finish,
+    /// The same in more words.
+    pub ending: Ending,
 }
 
 impl ChatLoop {
@@ -37,10 +40,22 @@ impl ChatLoop {
         if calls.is_empty() && text.is_empty() {
             says_something(provider, &answer.finish)?;
         }
+        let whole = rounds::whole(&answer.finish, calls.len());
+        let calls = calls.into_iter().enumerate();
+        let calls = calls.filter(|(place, call)| *place < whole || !has_no_arguments(call));
         Ok(SingleTurn {
             text,
-            calls,
+            calls: calls.map(|(_, call)| call).collect(),
+            ending: Ending::of(provider, &answer.body),
             finish: answer.finish,
         })
+    }
+}
+
+/// Whether the call has none, or nothing of those that it was to have.
+fn has_no_arguments(call: &ToolCall) -> bool {
+    match &call.arguments {
+        Value::String(text) => matches!(text.trim(), "" | "{}"),
+        arguments => *arguments == json!({}) || arguments.is_null(),
     }
 }

@@ -1,7 +1,9 @@
 use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::WaitingCall;
+use crate::depth;
 
 /// The calls of one answer, in its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,6 +56,28 @@ impl Round {
     }
 }
 
+/// Calls that the provider was allowed to make, until an answer says what came of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Permitted {
+    /// Where their permits begin in the conversation.
+    pub(crate) at: usize,
+    /// What came of each question, in the order of the permits.
+    pub(crate) permits: Vec<ToolResult>,
+    /// Whether a request may have gone out with them.
+    pub(crate) is_sent: bool,
+}
+
+impl Permitted {
+    /// None where nothing is allowed.
+    pub(crate) fn of(at: usize, permits: &[ToolResult]) -> Option<Self> {
+        permits.iter().any(|permit| permit.success).then(|| Self {
+            at,
+            permits: permits.to_vec(),
+            is_sent: false,
+        })
+    }
+}
+
 /// What came of the calls of a round, each in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
@@ -61,6 +85,15 @@ pub(crate) struct Results {
     pub(crate) calls: Vec<ToolResult>,
     /// Of those that the provider wanted to be allowed.
     pub(crate) permits: Vec<ToolResult>,
+}
+
+/// The same with what is nested too deep as the text of its JSON, which is what the model reads.
+pub(super) fn readable(mut result: ToolResult) -> ToolResult {
+    let parts = std::iter::once(&mut result.result).chain(result.metadata.values_mut());
+    for part in parts.filter(|part| depth::is_too_deep(part)) {
+        *part = Value::String(part.to_string());
+    }
+    result
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
@@ -84,7 +117,7 @@ impl RoundCall {
 
     /// Notes what came of it.
     pub(crate) fn answered(&mut self, result: ToolResult) {
-        let result = Box::new(result);
+        let result = Box::new(readable(result));
         self.progress = match result.error_code {
             Some(ErrorCode::ApprovalRequired) => Progress::Waiting(result),
             _ => Progress::Ended(result),
