@@ -4,8 +4,14 @@
 mod clients;
 #[path = "chat/completions.rs"]
 mod completions;
+#[path = "chat/faults.rs"]
+mod faults;
 #[path = "chat/keys.rs"]
 mod keys;
+#[path = "chat/leaving.rs"]
+mod leaving;
+#[path = "chat/limits.rs"]
+mod limits;
 #[path = "chat/messages.rs"]
 mod messages;
 #[path = "chat/native.rs"]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use pillion_core::provider::{
     Provider, ProviderError, assistant_messages, assistant_text, format_permits, format_results,
-    parse_tool_calls,
+    parse_tool_calls, refusal,
 };
 use pillion_core::tool::{CallContext, ToolDefinition};
 use serde::{Deserialize, Serialize};
@@ -20,9 +20,10 @@ use tokio::time::Instant;
 
 pub use single_turn::SingleTurn;
 
+use crate::depth::{DEEPEST, is_too_deep};
 use crate::{
-    ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Conversation, Finish, LanguageModel,
-    LimitReached, ModelError, ModelErrorKind, ToolRunner, TurnOptions, WaitingCall,
+    Answer, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Conversation, Finish,
+    LanguageModel, LimitReached, ModelError, ModelErrorKind, ToolRunner, TurnOptions, WaitingCall,
 };
 
 pub use native::NativeServer;
@@ -63,6 +64,35 @@ pub struct ChatAnswer {
     pub finish: Finish,
     /// The limit that made the model answer, if it was one.
     pub limit_reached: Option<LimitReached>,
+    /// How it was declined or stopped, in more words.
+    #[serde(default, flatten)]
+    pub ending: Ending,
+}
+
+/// What a provider says of an answer's end beside why it came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ending {
+    /// Whether the text is one in which the model declines, and which its provider sets apart:
+    /// OpenAI's `refusal`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_refusal: bool,
+    /// Which of [`TurnOptions::stop`] ended it, where the provider says so: Anthropic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_sequence: Option<String>,
+}
+
+impl Ending {
+    fn of(provider: Provider, response: &Value) -> Self {
+        let stop_sequence = match provider {
+            Provider::Anthropic => response["stop_sequence"].as_str().map(str::to_owned),
+            _ => None,
+        };
+        Self {
+            is_refusal: refusal(provider, response).is_ok_and(|words| !words.is_empty()),
+            stop_sequence,
+        }
+    }
 }
 
 impl ChatLoop {
@@ -126,21 +156,28 @@ impl ChatLoop {
     /// # Errors
     /// [`Refused`](ModelErrorKind::Refused): a message cannot be read.
     pub fn begin(&self, messages: &[Value]) -> Result<ChatState, ModelError> {
-        Ok(self.begin_with(self.model.conversation(messages)?))
+        self.begin_with(self.model.conversation(messages)?)
     }
 
     /// The same with a conversation that is in the shapes of the model's provider already.
-    #[must_use]
-    pub fn begin_with(&self, conversation: Conversation) -> ChatState {
-        ChatState::new(self.model.provider(), conversation)
+    ///
+    /// # Errors
+    /// [`Refused`](ModelErrorKind::Refused): something of it, or of the options, is nested deeper than
+    /// 100 levels.
+    pub fn begin_with(&self, conversation: Conversation) -> Result<ChatState, ModelError> {
+        check_depth("messages", &conversation.messages)?;
+        check_depth("system", &conversation.system)?;
+        check_depth("extra", self.options.extra.values())?;
+        Ok(ChatState::new(self.model.provider(), conversation))
     }
 
     /// Adds messages to a chat that has been answered: the user's next one. The limits on tool calls
     /// count anew.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): a message cannot be read, the chat is another
-    /// provider's, or calls wait for their results.
+    /// [`Refused`](ModelErrorKind::Refused): a message cannot be read or is nested too deep, the chat is
+    /// another provider's, or calls wait for their results; a message is the system's, and its provider
+    /// takes that beside the messages, where it was said at the chat's beginning.
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
@@ -148,8 +185,11 @@ impl ChatLoop {
         }
         let Conversation { system, messages } = self.model.conversation(messages)?;
         if system.is_some() {
-            state.conversation.system = system;
+            return Err(refused(
+                "a message of the system's stands at the beginning of the chat",
+            ));
         }
+        check_depth("messages", &messages)?;
         state.round_at = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
         state.rounds = 0;
@@ -181,6 +221,7 @@ impl ChatLoop {
         if let Some(round) = &mut state.round {
             rounds::cut_off(round, listener);
         }
+        native::take_back(state, listener);
         loop {
             if let Some(answer) = &state.answer {
                 return Ok(ChatEnd::Answered(answer.clone()));
@@ -215,9 +256,15 @@ impl ChatLoop {
             listener.hear(ChatEvent::Status(LIMIT_REACHED.to_owned()));
         }
         let mut told = Told::default();
-        let answer = self.ask(state, tools, deadline, &mut told, listener);
+        let answer = self.ask_once(state, tools, deadline, &mut told, listener);
         let answer = answer.await?;
         let provider = state.provider();
+        if is_too_deep(&answer.body) {
+            let message = format!(
+                "The answer of the provider '{provider}' is nested deeper than {DEEPEST} levels"
+            );
+            return Err(ModelError::new(ModelErrorKind::Malformed, message).into());
+        }
         let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
         let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
         let messages =
@@ -235,11 +282,13 @@ impl ChatLoop {
         }
         let round_at = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
+        state.permitted = None;
         let may_call = !calls.is_empty() && !tools.is_empty();
         if may_call || (!asked.is_empty() && limit_reached.is_none()) {
             state.round_at = round_at;
             state.rounds += 1;
-            let round = rounds::of(calls, asked, self.limits.max_calls_per_answer, listener);
+            let most = self.limits.max_calls_per_answer;
+            let round = rounds::of(calls, asked, &answer.finish, most, listener);
             // The provider's own count once they have been made.
             state.tool_calls += round.0.iter().filter(|call| !call.is_native).count();
             state.round = Some(round);
@@ -265,11 +314,36 @@ impl ChatLoop {
             text,
             finish: answer.finish,
             limit_reached,
+            ending: Ending::of(provider, &answer.body),
         };
         state.answer = Some(answer.clone());
         listener.keep(state).await.map_err(ChatError::NotKept)?;
         listener.hear(ChatEvent::Done(answer));
         Ok(())
+    }
+
+    /// Asks the model. What the provider is allowed to call goes out with one request alone, unless that
+    /// has surely done nothing.
+    async fn ask_once(
+        &self,
+        state: &mut ChatState,
+        tools: &[Arc<ToolDefinition>],
+        deadline: Instant,
+        told: &mut Told,
+        listener: &mut dyn ChatListener,
+    ) -> Result<Answer, ChatError> {
+        let Some(permitted) = &mut state.permitted else {
+            return self.ask(state, tools, deadline, told, listener).await;
+        };
+        permitted.is_sent = true;
+        let asked = match listener.keep(state).await {
+            Ok(()) => self.ask(state, tools, deadline, told, listener).await,
+            Err(failure) => Err(ChatError::NotKept(failure)),
+        };
+        if let (Err(error), Some(permitted)) = (&asked, &mut state.permitted) {
+            permitted.is_sent = error.may_have_acted();
+        }
+        asked
     }
 
     /// The limit that lets the model make no more calls (requirement H4).
@@ -302,6 +376,18 @@ fn says_something(provider: Provider, finish: &Finish) -> Result<(), ModelError>
             format!("The provider '{provider}' ended the answer before its first word: {word}"),
         )),
         _ => Ok(()),
+    }
+}
+
+fn check_depth<'a>(
+    what: &str,
+    values: impl IntoIterator<Item = &'a Value>,
+) -> Result<(), ModelError> {
+    match values.into_iter().any(is_too_deep) {
+        true => Err(refused(format!(
+            "{what}: nothing may be nested deeper than {DEEPEST} levels"
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -39,6 +39,10 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// When to come back, where the provider said it.
     pub retry_after: Option<Duration>,
+    /// Whether the provider may have called tools by itself before it failed: the same request would
+    /// have it call them again. A [`LanguageModel`](crate::LanguageModel) that lets its provider do that
+    /// says so.
+    pub may_have_acted: bool,
 }
 
 impl ModelError {
@@ -50,6 +54,7 @@ impl ModelError {
             message: message.into(),
             status: None,
             retry_after: None,
+            may_have_acted: false,
         }
     }
 
@@ -92,6 +97,12 @@ pub enum ChatError {
 }
 
 impl ChatError {
+    /// See [`ModelError::may_have_acted`].
+    #[must_use]
+    pub fn may_have_acted(&self) -> bool {
+        matches!(self, Self::Model(error) if error.may_have_acted)
+    }
+
     /// The code that surfaces give for it (requirement C5).
     #[must_use]
     pub fn code(&self) -> ErrorCode {

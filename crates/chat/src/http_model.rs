@@ -155,10 +155,11 @@ impl HttpModel {
         listener: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, FailedAttempt> {
         let key = match &self.config.key {
-            Some(source) => source.key().await?,
+            Some(source) => source.key().await.map_err(FailedAttempt::unsent)?,
             None => None,
         };
-        let request = self.request(turn, body, key.as_ref())?;
+        let request = self.request(turn, body, key.as_ref());
+        let request = request.map_err(FailedAttempt::unsent)?;
         let answered = async {
             let left = deadline.saturating_duration_since(Instant::now());
             let answer = self.client.send(request, left).await;
@@ -196,9 +197,11 @@ impl HttpModel {
 
     /// Why there was no head of an answer.
     fn failed(&self, error: &HttpError) -> FailedAttempt {
+        use HttpError::{Client, Connect, Refused};
         FailedAttempt {
-            may_repeat: matches!(error, HttpError::Connect(_)),
             error: reading::broken(self.config.provider, error),
+            may_repeat: matches!(error, Connect(_)),
+            may_have_begun: !matches!(error, Connect(_) | Refused(_) | Client(_)),
         }
     }
 }
@@ -220,6 +223,7 @@ impl LanguageModel for HttpModel {
     ) -> Result<Answer, ModelError> {
         let deadline = Instant::from_std(turn.deadline).min(Instant::now() + self.config.timeout);
         let body = Bytes::from(self.dialect.body(&self.config.model, turn).to_string());
+        let provider_acts = acts(turn);
         let mut retries = 0;
         loop {
             let mut was_heard = false;
@@ -228,11 +232,20 @@ impl LanguageModel for HttpModel {
                 listener(delta);
             };
             let answered = self.attempt(turn, body.clone(), deadline, &mut hear).await;
-            let FailedAttempt { error, may_repeat } = match answered {
+            let FailedAttempt {
+                mut error,
+                may_repeat,
+                may_have_begun,
+            } = match answered {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            if was_heard || !may_repeat || retries == self.config.max_retries {
+            error.may_have_acted = provider_acts && may_have_begun;
+            if was_heard
+                || !may_repeat
+                || error.may_have_acted
+                || retries == self.config.max_retries
+            {
                 return Err(error);
             }
             let pause = retry::pause(self.config.retry_pause, retries, error.retry_after);
@@ -250,11 +263,21 @@ impl LanguageModel for HttpModel {
 /// An attempt that came to nothing.
 struct FailedAttempt {
     error: ModelError,
-    /// Whether another one may fare better, and does no harm.
+    /// Whether another one may fare better, and does no harm but for what the provider has done.
     may_repeat: bool,
+    /// Whether the provider may have begun with the answer.
+    may_have_begun: bool,
 }
 
 impl FailedAttempt {
+    /// There is nothing that could be sent.
+    fn unsent(error: ModelError) -> Self {
+        Self {
+            may_have_begun: false,
+            ..Self::from(error)
+        }
+    }
+
     /// The same with a key left out of its text, should the provider have repeated it. What is too
     /// short for a key may stand anywhere.
     fn without(mut self, key: &str) -> Self {
@@ -265,13 +288,23 @@ impl FailedAttempt {
     }
 }
 
+/// What broke off.
 impl From<ModelError> for FailedAttempt {
     fn from(error: ModelError) -> Self {
         Self {
             error,
             may_repeat: false,
+            may_have_begun: true,
         }
     }
+}
+
+/// Whether the provider may call tools of MCP servers by itself in this turn.
+fn acts(turn: &Turn<'_>) -> bool {
+    let extra = &turn.options.extra;
+    let tools = extra.get("tools").and_then(Value::as_array);
+    let mut tools = tools.into_iter().flatten();
+    extra.contains_key("mcp_servers") || tools.any(|tool| tool["type"] == "mcp")
 }
 
 /// The URL of `path`, which may have a query, below `base`, whose query is kept.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::chat_loop::trim;
 use crate::{ChatAnswer, Conversation, Usage};
 use format::Format;
-pub(crate) use round::{Progress, Results, Round, RoundCall};
+pub(crate) use round::{Permitted, Progress, Results, Round, RoundCall};
 
 /// A chat between two steps: all that it takes to go on, also in another process. It is plain
 /// data, written as JSON by serde; what it holds is trusted, so a program keeps it where its users cannot
@@ -36,6 +36,9 @@ pub struct ChatState {
     pub(crate) round_at: usize,
     /// The calls of the last answer, until all have a result.
     pub(crate) round: Option<Round>,
+    /// What the provider was allowed to call, until it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) permitted: Option<Permitted>,
     /// What the provider has refused as too long, in estimated tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused_tokens: Option<u64>,
@@ -76,6 +79,7 @@ impl ChatState {
             usage: Usage::default(),
             spent_tokens: 0,
             round: None,
+            permitted: None,
             refused_tokens: None,
             measured: None,
             answer: None,
@@ -147,7 +151,7 @@ impl ChatState {
         let Some(call) = waiting.find(|call| call.call.id == result.tool_call_id) else {
             return false;
         };
-        call.progress = Progress::Ended(Box::new(result));
+        call.progress = Progress::Ended(Box::new(round::readable(result)));
         true
     }
 }

@@ -222,7 +222,8 @@ pub fn made_up_call_id(response_id: Option<&str>, place: usize) -> String {
 }
 
 /// Reads the text that the assistant wrote in a complete response body: all its text blocks
-/// one after the other, without thoughts; empty when there is none.
+/// one after the other, without thoughts; the [`refusal`] where there is no other; empty when there
+/// is neither.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, assistant_text};
@@ -235,6 +236,35 @@ pub fn made_up_call_id(response_id: Option<&str>, place: usize) -> String {
 /// # Errors
 /// As [`parse_tool_calls`].
 pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, ProviderError> {
+    let text = own_text(provider, response)?;
+    if text.is_empty() {
+        return refusal_beside(provider, response);
+    }
+    Ok(text)
+}
+
+/// Reads the words in which the model declines, where OpenAI has set them apart from its text and
+/// there is no other; empty otherwise.
+///
+/// ```
+/// use pillion_core::provider::{Provider, refusal};
+/// use serde_json::json;
+/// let response = json!({"choices": [{"message":
+///     {"role": "assistant", "content": null, "refusal": "I cannot help with that."}}]});
+/// assert_eq!(refusal(Provider::OpenAiChat, &response)?, "I cannot help with that.");
+/// # Ok::<(), pillion_core::provider::ProviderError>(())
+/// ```
+///
+/// # Errors
+/// As [`parse_tool_calls`].
+pub fn refusal(provider: Provider, response: &Value) -> Result<String, ProviderError> {
+    match own_text(provider, response)?.as_str() {
+        "" => refusal_beside(provider, response),
+        _ => Ok(String::new()),
+    }
+}
+
+fn own_text(provider: Provider, response: &Value) -> Result<String, ProviderError> {
     let body = body(provider, response)?;
     match provider {
         Provider::OpenAiChat => openai_chat::assistant_text(&body),
@@ -244,13 +274,24 @@ pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, Pr
     }
 }
 
+fn refusal_beside(provider: Provider, response: &Value) -> Result<String, ProviderError> {
+    let body = body(provider, response)?;
+    match provider {
+        Provider::OpenAiChat => openai_chat::refusal(&body),
+        Provider::OpenAiResponses => openai_responses::refusal(&body),
+        Provider::Anthropic | Provider::Google => Ok(String::new()),
+    }
+}
+
 /// Makes of a response what has to stand in the conversation before the results of its
 /// calls (H5): one message, or for `OpenAiResponses` all the output items.
 ///
 /// Thoughts, signatures and unknown fields stay as they came, for the providers refuse a
-/// conversation in which they were changed. Two things are put right: arguments that
+/// conversation in which they were changed. Put right is what they do not take back: arguments that
 /// OpenAI wants as a string of JSON are one (A6), and those that the others want as an object
-/// [are one](ToolCall::arguments_object), also `{}` that went through PHP. A response without any content gives nothing.
+/// [are one](ToolCall::arguments_object), also `{}` that went through PHP; text of Anthropic's without a
+/// word is left out; a message of OpenAI's chat completions without calls has a `content`. A response
+/// without any content gives nothing.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, assistant_messages};

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{
-    ChatEnd, ChatLoop, ChatState, Conversation, LanguageModel, ModelError, TurnOptions, WaitingCall,
+    ChatEnd, ChatLoop, ChatState, Conversation, Ending, LanguageModel, ModelError, TurnOptions,
+    WaitingCall,
 };
 use pillion_core::registry::RegisteredTool;
 use pillion_core::store::{ChatClaim, ChatRecord, Store, Timestamp};
@@ -32,6 +33,7 @@ pub(crate) use clients_turn::ClientsTurn;
 pub(crate) use error::ChatRefusal;
 use keeper::Keeper;
 pub(crate) use keeper::Listener;
+pub(crate) use kept::Failure;
 use kept::{Kept, Stays};
 
 /// How often a decision is looked for that a chat waits for.
@@ -87,7 +89,7 @@ impl Said {
     fn begin(self, chat_loop: &ChatLoop) -> Result<ChatState, ModelError> {
         match self {
             Self::Messages(messages) => chat_loop.begin(&messages),
-            Self::AsItIs(conversation) => Ok(chat_loop.begin_with(conversation)),
+            Self::AsItIs(conversation) => chat_loop.begin_with(conversation),
         }
     }
 }
@@ -100,6 +102,10 @@ pub(crate) struct Ended {
     pub(crate) calls: Vec<ToolCall>,
     /// Whether there is a chat to go on with.
     pub(crate) is_kept: bool,
+    /// What the answer's provider says of its end.
+    pub(crate) ending: Ending,
+    /// Why there is no answer, where something failed.
+    pub(crate) failure: Option<Failure>,
 }
 
 /// A chat that this request has to itself.
@@ -278,7 +284,7 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAns
                 Err(_) => continue,
             },
         };
-        chats.push(now(answer, chat.claim.as_ref()));
+        chats.push(now(answer::listed(answer), chat.claim.as_ref()));
     }
     Ok(chats)
 }

@@ -50,7 +50,7 @@ pub struct FakeLlm {
     pub base_url: String,
     /// What was asked.
     pub requests: Recorder,
-    _server: FaultServer,
+    server: FaultServer,
 }
 
 type Script = dyn Fn(&Recorded) -> LlmAnswer + Send + Sync;
@@ -119,8 +119,14 @@ impl FakeLlm {
         Self {
             base_url,
             requests: server.requests.clone(),
-            _server: server,
+            server,
         }
+    }
+
+    /// How many requests are being answered: see [`FaultServer::in_progress`].
+    #[must_use]
+    pub fn in_progress(&self) -> usize {
+        self.server.in_progress()
     }
 
     /// The bodies of the requests.

@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ pub enum Fault {
     Times(usize, Vec<u8>),
     /// These bytes again and again, until the client goes away.
     Forever(Vec<u8>),
-    /// A pause.
+    /// A pause, which ends with the client.
     Wait(Duration),
     /// A pause until the test says that it is over.
     WaitFor(Arc<Notify>),
@@ -69,6 +70,7 @@ pub struct FaultServer {
     pub url: String,
     /// What they sent.
     pub requests: Recorder,
+    in_progress: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
@@ -92,20 +94,30 @@ impl FaultServer {
         let address: SocketAddr = listener.local_addr().unwrap();
         let requests = Recorder::default();
         let recorder = requests.clone();
+        let in_progress = Arc::<AtomicUsize>::default();
+        let counter = Arc::clone(&in_progress);
         let script: Arc<Script> = Arc::new(script);
         let task = tokio::spawn(async move {
             // Dropping the set with this task ends the connections.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (script, recorder) = (Arc::clone(&script), recorder.clone());
-                connections.spawn(serve(stream, script, recorder));
+                connections.spawn(serve(stream, script, recorder, Arc::clone(&counter)));
             }
         });
         Self {
             url: format!("http://{address}/sse"),
             requests,
+            in_progress,
             task,
         }
+    }
+
+    /// How many requests are being answered: they were read, and neither has the answer ended nor has
+    /// the server seen that the client is gone.
+    #[must_use]
+    pub fn in_progress(&self) -> usize {
+        self.in_progress.load(Ordering::SeqCst)
     }
 }
 
@@ -115,9 +127,31 @@ impl Drop for FaultServer {
     }
 }
 
-async fn serve(mut stream: TcpStream, script: Arc<Script>, recorder: Recorder) {
+/// One more request in progress, for as long as this is there.
+struct InProgress(Arc<AtomicUsize>);
+
+impl InProgress {
+    fn of(counter: &Arc<AtomicUsize>) -> Self {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(counter))
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    script: Arc<Script>,
+    recorder: Recorder,
+    counter: Arc<AtomicUsize>,
+) {
     let mut unread = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut unread).await {
+        let _in_progress = InProgress::of(&counter);
         recorder.add(request.clone());
         for fault in script(&request) {
             if !play(&mut stream, fault).await {
@@ -143,10 +177,10 @@ async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
             while stream.write_all(&bytes).await.is_ok() {}
             false
         }
-        Fault::Wait(time) => {
-            tokio::time::sleep(time).await;
-            true
-        }
+        Fault::Wait(time) => tokio::select! {
+            () = tokio::time::sleep(time) => true,
+            () = gone(stream) => false,
+        },
         Fault::WaitFor(notify) => {
             notify.notified().await;
             true
@@ -157,6 +191,13 @@ async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
             false
         }
         Fault::Close => false,
+    }
+}
+
+/// Waits until the client is gone; for ever where it has more to say.
+async fn gone(stream: &TcpStream) {
+    if stream.peek(&mut [0]).await.is_ok_and(|read| read > 0) {
+        std::future::pending::<()>().await;
     }
 }
 

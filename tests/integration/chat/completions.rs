@@ -190,7 +190,7 @@ async fn failures_are_errors_as_openais_clients_read_them() {
     assert!(!busy.head.contains("x-should-retry"), "nothing has run");
     // A repetition of the client's own would run the tool again.
     let broken = complete(&daemon, "", &json!({}));
-    assert_eq!(broken.status, 503, "{broken:?}");
+    assert_eq!(broken.status, 502, "{broken:?}");
     assert!(
         broken.head.contains("x-should-retry: false"),
         "{}",

@@ -61,15 +61,22 @@ impl ChatLoop {
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
         let tool_bytes = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
-        let tool_bytes = tool_bytes.iter().map(size::bytes).sum();
-        let fitted = self.fit(state, tool_bytes, Trim::AsNeeded)?;
+        let tool_bytes = tool_bytes.iter().map(size::plain).sum::<u64>();
+        let extra_bytes = self.options.extra.values().map(size::plain).sum::<u64>();
+        let beside = tool_bytes + extra_bytes;
+        let fitted = self.fit(state, beside, Trim::AsNeeded)?;
         let asked = self.send(state, &fitted, tools, deadline, told, listener);
         let asked = asked.await;
         let (request, answer) = match asked {
             Err(ChatError::Model(error)) if error.kind == ModelErrorKind::ContextTooLong => {
                 // The provider knows better how long it is: without any old result, once more.
                 let (refused, saved) = (fitted.tokens, fitted.saved);
-                let shorter = self.fit(state, tool_bytes, Trim::All)?;
+                if error.may_have_acted {
+                    // It would act again: the next run knows better.
+                    state.refused_tokens = Some(refused);
+                    return Err(error.into());
+                }
+                let shorter = self.fit(state, beside, Trim::All)?;
                 if shorter.saved == saved {
                     return Err(error.into());
                 }
@@ -122,19 +129,23 @@ impl ChatLoop {
             delta => listener.hear(ChatEvent::Delta(delta)),
         };
         let answer = timeout_at(deadline, self.model.respond(&turn, &mut hear)).await;
-        let answer = answer.map_err(|_| out_of_time())?;
+        let answer = answer.map_err(|_| ModelError {
+            may_have_acted: !self.native.is_empty(),
+            ..out_of_time()
+        })?;
         Ok(answer.map_err(|error| self.native.without_tokens(error))?)
     }
 
-    /// The conversation, with old results left out where it would be too long.
+    /// The conversation, with old results left out where it would be too long. The request has so many
+    /// bytes beside it.
     fn fit<'a>(
         &self,
         state: &'a ChatState,
-        tool_bytes: u64,
+        beside: u64,
         how: Trim,
     ) -> Result<Fitted<'a>, ModelError> {
         let Conversation { system, messages } = &state.conversation;
-        let beside = system.as_ref().map_or(0, size::bytes) + tool_bytes;
+        let beside = beside + system.as_ref().map_or(0, size::plain);
         let bytes = beside + messages.iter().map(size::bytes).sum::<u64>();
         let tokens = size::tokens(bytes, state.measured);
         let room = self.room();

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use pillion_core::provider::{
-    NativeCall, NativeCalls, NativeMcpServer, Provider, ProviderError, native_calls,
+    NativeCall, NativeCalls, NativeMcpServer, Provider, ProviderError, format_permits, native_calls,
 };
-use pillion_core::tool::ToolCall;
+use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::{ChatEvent, ChatListener, EndedCall, ModelError, TurnOptions};
+use crate::{ChatEvent, ChatListener, ChatState, EndedCall, ModelError, TurnOptions};
 
 /// An MCP server that the provider calls by itself, and its tools.
 #[derive(Debug, Clone)]
@@ -146,5 +146,31 @@ impl Told {
                 }));
             }
         }
+    }
+}
+
+/// Takes back permits that a request may have gone out with, and no answer came to: whether the provider
+/// has made the calls is not known, and it must not make them twice.
+pub(super) fn take_back(state: &mut ChatState, listener: &mut dyn ChatListener) {
+    let Some(mut permitted) = state.permitted.take_if(|permitted| permitted.is_sent) else {
+        return;
+    };
+    let calls = permitted.calls.iter().zip(&mut permitted.permits);
+    for (call, permit) in calls.filter(|(_, permit)| permit.success) {
+        *permit = ToolResult::failure(
+            &permit.tool_call_id,
+            &permit.tool_name,
+            ErrorCode::InternalError,
+            "The call was cut off; whether it has taken effect is not known",
+        );
+        listener.hear(ChatEvent::ToolFinished(EndedCall {
+            call: call.clone(),
+            result: permit.clone(),
+        }));
+    }
+    let refusals = format_permits(state.provider, &permitted.permits);
+    let there = state.conversation.messages.iter_mut().skip(permitted.at);
+    for (there, refusal) in there.zip(refusals) {
+        *there = refusal;
     }
 }

@@ -5,8 +5,8 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use tokio::time::{Instant, timeout_at};
 
 use super::{ChatLoop, out_of_time};
-use crate::state::{Progress, Results, Round, RoundCall};
-use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall};
+use crate::state::{Permitted, Progress, Results, Round, RoundCall};
+use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 
 /// Longest part of a name that a model made up which is repeated, in characters.
 const LONGEST_NAME: usize = 128;
@@ -45,6 +45,9 @@ impl ChatLoop {
             let Results { calls, permits } = results;
             let messages = &mut state.conversation.messages;
             messages.extend(format_results(state.provider, &calls));
+            let asked = state.round.as_ref().map(Round::native_calls);
+            let asked = asked.unwrap_or_default();
+            state.permitted = Permitted::of(messages.len(), asked, &permits);
             messages.extend(format_permits(state.provider, &permits));
             state.round = None;
         }
@@ -139,32 +142,51 @@ struct DueCall {
 }
 
 /// The round of an answer's calls, and of those that the provider wants to be allowed. Those beyond
-/// `most` are ended at once.
+/// `most` are ended at once, and those that the answer's end has cut off: they may have lost their arguments.
 pub(super) fn of(
     calls: Vec<ToolCall>,
     asked: Vec<NativeCall>,
+    finish: &Finish,
     most: usize,
     listener: &mut dyn ChatListener,
 ) -> Round {
-    let calls = calls.into_iter().map(|call| (call, false));
-    let asked = asked.into_iter().map(|asked| (asked.call, true));
+    let (whole_calls, whole_asked) = (whole(finish, calls.len()), whole(finish, asked.len()));
+    let calls = calls.into_iter().enumerate();
+    let calls = calls.map(|(place, call)| (call, false, place < whole_calls));
+    let asked = asked.into_iter().enumerate();
+    let asked = asked.map(|(place, asked)| (asked.call, true, place < whole_asked));
     let calls = calls.chain(asked).enumerate();
-    let calls = calls.map(|(place, (call, is_native))| {
+    let calls = calls.map(|(place, (call, is_native, is_whole))| {
         let mut call = RoundCall {
             call,
             is_native,
             progress: Progress::Due,
         };
-        if place >= most {
-            let message = format!("Not run: no more than {most} calls of one answer are");
-            call.end(
-                failure(&call.call, ErrorCode::InvalidInput, message),
-                listener,
-            );
+        let why = match () {
+            () if !is_whole => {
+                Some("Not run: the answer was cut off before the call was whole".into())
+            }
+            () if place >= most => Some(format!(
+                "Not run: no more than {most} calls of one answer are"
+            )),
+            () => None,
+        };
+        if let Some(why) = why {
+            let failure = failure(&call.call, ErrorCode::InvalidInput, why);
+            call.end(failure, listener);
         }
         call
     });
     Round(calls.collect())
+}
+
+/// How many of an answer's calls are whole: it was cut off in the last, or something of it was withheld.
+pub(super) fn whole(finish: &Finish, calls: usize) -> usize {
+    match finish {
+        Finish::Length => calls.saturating_sub(1),
+        Finish::Filtered => 0,
+        _ => calls,
+    }
 }
 
 /// The result of a call that was made although there were no tools.

@@ -1,9 +1,10 @@
 use pillion_core::provider::{assistant_text, parse_tool_calls};
 use pillion_core::tool::ToolCall;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::native::Told;
-use super::{ChatLoop, malformed, says_something};
+use super::{ChatLoop, Ending, malformed, rounds, says_something};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
 /// What a model says in one turn, with the calls that somebody else is to run.
@@ -12,9 +13,12 @@ pub struct SingleTurn {
     /// Its words, if any.
     pub text: String,
     /// The calls that it makes, in their order; the first alone where they are to come one at a time.
+    /// One that was cut off before its arguments is none.
     pub calls: Vec<ToolCall>,
     /// Why it ended.
     pub finish: Finish,
+    /// The same in more words.
+    pub ending: Ending,
 }
 
 impl ChatLoop {
@@ -37,6 +41,7 @@ impl ChatLoop {
         let provider = state.provider();
         let mut calls =
             parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let whole = rounds::whole(&answer.finish, calls.len());
         if self.options.one_call_at_a_time {
             calls.truncate(1);
         }
@@ -44,10 +49,21 @@ impl ChatLoop {
         if calls.is_empty() && text.is_empty() {
             says_something(provider, &answer.finish)?;
         }
+        let calls = calls.into_iter().enumerate();
+        let calls = calls.filter(|(place, call)| *place < whole || !has_no_arguments(call));
         Ok(SingleTurn {
             text,
-            calls,
+            calls: calls.map(|(_, call)| call).collect(),
+            ending: Ending::of(provider, &answer.body),
             finish: answer.finish,
         })
+    }
+}
+
+/// Whether the call has none, or nothing of those that it was to have.
+fn has_no_arguments(call: &ToolCall) -> bool {
+    match &call.arguments {
+        Value::String(text) => matches!(text.trim(), "" | "{}"),
+        arguments => *arguments == json!({}) || arguments.is_null(),
     }
 }

@@ -1,35 +1,84 @@
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::state::Measured;
 
-/// A string longer than this that has no blank at its beginning is encoded data, such as an
-/// image. It counts as so many characters: how many tokens it takes has little to do with its length.
-const ENCODED: usize = 4096;
+/// As how many characters encoded data, such as an image, counts at most: how many tokens it takes has
+/// little to do with its length.
+const ENCODED: u64 = 4096;
 
-/// About how long a value is as JSON, in characters of ASCII that take as many tokens.
-pub(crate) fn bytes(value: &Value) -> u64 {
+/// What tools have returned and models have said to them: whatever it looks like, it is read as text.
+const TEXT: [&str; 4] = ["response", "args", "input", "arguments"];
+
+/// Members that hold encoded data wherever they stand in a message: what providers sign and encrypt,
+/// and OpenAI's files.
+const ENCODED_MEMBERS: [&str; 5] = [
+    "encrypted_content",
+    "signature",
+    "thoughtSignature",
+    "thought_signature",
+    "file_data",
+];
+
+/// About how long a message or a response is as JSON, in characters of ASCII that take as many tokens.
+/// Encoded data is known by its place in the shapes of the providers, never by its looks: text without a
+/// blank is text.
+pub(crate) fn bytes(message: &Value) -> u64 {
+    length(message, "", true)
+}
+
+/// The same of what has no encoded data: a tool's result, schemas, the system's text.
+pub(crate) fn plain(value: &Value) -> u64 {
+    length(value, "", false)
+}
+
+/// That of a value that stands under `key`.
+fn length(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
     match value {
         Value::Null | Value::Bool(_) => 4,
         Value::Number(_) => 8,
-        Value::String(text) => text_bytes(text),
-        Value::Array(items) => items.iter().map(|item| bytes(item) + 1).sum::<u64>() + 2,
+        Value::String(text) => 2 + text_bytes(text),
+        Value::Array(items) => {
+            let items = items.iter();
+            let items = items.map(|item| length(item, key, may_be_encoded) + 1);
+            items.sum::<u64>() + 2
+        }
         Value::Object(members) => {
-            let members = members.iter();
-            let members = members.map(|(key, value)| key.len() as u64 + 4 + bytes(value));
-            members.sum::<u64>() + 2
+            let lengths = members.iter().map(|(name, value)| {
+                let may_be_encoded = may_be_encoded && !TEXT.contains(&name.as_str());
+                text_bytes(name)
+                    + 4
+                    + match value {
+                        Value::String(text)
+                            if may_be_encoded && is_encoded(members, key, name, text) =>
+                        {
+                            2 + ENCODED.min(text_bytes(text))
+                        }
+                        value => length(value, name, may_be_encoded),
+                    }
+            });
+            lengths.sum::<u64>() + 2
         }
     }
 }
 
+/// Whether the text of that name is encoded data, in an object that stands under `key`.
+fn is_encoded(members: &Map<String, Value>, key: &str, name: &str, text: &str) -> bool {
+    let is_of_type = |kind: &str| members.get("type").is_some_and(|it| it == kind);
+    match (key, name) {
+        // OpenAI's images, of either API, and its audio.
+        ("image_url", "url") | (_, "image_url") => text.starts_with("data:"),
+        ("input_audio", "data") => true,
+        // Anthropic's images and documents, and thoughts that it keeps to itself.
+        ("source", "data") => is_of_type("base64"),
+        (_, "data") if is_of_type("redacted_thinking") => true,
+        // Google's.
+        ("inlineData" | "inline_data", "data") => true,
+        (_, name) => ENCODED_MEMBERS.contains(&name),
+    }
+}
+
 fn text_bytes(text: &str) -> u64 {
-    let is_encoded = text.len() > ENCODED
-        && !text.as_bytes()[..ENCODED]
-            .iter()
-            .any(u8::is_ascii_whitespace)
-        && text.is_ascii();
-    2 + if is_encoded {
-        ENCODED as u64
-    } else if text.is_ascii() {
+    if text.is_ascii() {
         text.len() as u64
     } else {
         text.chars().map(weight).sum()
@@ -103,10 +152,45 @@ mod tests {
 
     #[test]
     fn h4_encoded_data_counts_as_much_whatever_its_length() {
-        let data = json!("QUJD".repeat(100_000));
-        assert_eq!(bytes(&data), 2 + 4096);
-        // A long text without blanks is a text all the same.
+        let data = "QUJD".repeat(100_000);
+        let url = format!("data:image/png;base64,{data}");
+        for message in [
+            json!({"content": [{"type": "image_url", "image_url": {"url": url}}]}),
+            json!({"content": [{"type": "input_image", "image_url": url}]}),
+            json!({"content": [{"type": "input_file", "file_data": url}]}),
+            json!({"content": [{"type": "image", "source": {"type": "base64", "data": data}}]}),
+            json!({"content": [{"type": "tool_result", "content":
+                [{"type": "image", "source": {"type": "base64", "data": data}}]}]}),
+            json!({"content": [{"type": "thinking", "thinking": "", "signature": data}]}),
+            json!({"content": [{"type": "redacted_thinking", "data": data}]}),
+            json!({"type": "reasoning", "summary": [], "encrypted_content": data}),
+            json!({"parts": [{"inlineData": {"mimeType": "image/png", "data": data}}]}),
+            json!({"parts": [{"text": "", "thoughtSignature": data}]}),
+        ] {
+            let bytes = bytes(&message);
+            assert!((4096..4400).contains(&bytes), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn h4_text_without_blanks_is_text_all_the_same() {
         let text = json!("字".repeat(10_000));
         assert_eq!(tokens(bytes(&text), None), 10_001);
+        let text = "a".repeat(100_000);
+        for message in [
+            json!({"role": "user", "content": text}),
+            json!({"role": "tool", "tool_call_id": "1", "content": text}),
+            json!({"content": [{"type": "text", "text": text}]}),
+            json!({"content": [{"type": "document", "source": {"type": "text", "data": text}}]}),
+            json!({"content": [{"type": "image_url", "image_url": {"url": text}}]}),
+            json!({"type": "function_call_output", "output": text}),
+            // What a tool returns says nothing of itself.
+            json!({"parts": [{"functionResponse": {"name": "t", "response":
+                {"result": {"inlineData": {"data": text}, "signature": text}}}}]}),
+            json!({"content": [{"type": "tool_use", "input": {"encrypted_content": text}}]}),
+            json!({ text.as_str(): 1 }),
+        ] {
+            assert!(bytes(&message) >= 100_000, "{}", bytes(&message));
+        }
     }
 }

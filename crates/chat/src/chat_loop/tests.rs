@@ -2,6 +2,7 @@ mod bench;
 
 mod approvals;
 mod context;
+mod cut_off;
 mod endings;
 mod failures;
 mod limits;

@@ -29,7 +29,11 @@ pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u
                 Provider::Google => json!({ "result": NOTE }),
                 _ => json!(NOTE),
             };
-            let (before, after) = (size::bytes(result), size::bytes(&note));
+            let before = match provider {
+                Provider::Google => size::plain(result),
+                _ => size::bytes(result),
+            };
+            let after = size::plain(&note);
             if before > after {
                 *result = note;
                 saved += before - after;

@@ -5,7 +5,7 @@ mod stream;
 mod tests;
 
 use http::HeaderMap;
-use pillion_core::provider::{Provider, format_tools};
+use pillion_core::provider::{Provider, format_tools, refusal};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -162,7 +162,12 @@ fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
     for (place, call) in calls.iter_mut().enumerate() {
         name_call(call, turn.as_deref(), place);
     }
-    let finish = finish(choice.get("finish_reason"), !calls_of(choice).is_empty());
+    let mut finish = finish(choice.get("finish_reason"), !calls_of(choice).is_empty());
+    if finish == Finish::Stop
+        && refusal(Provider::OpenAiChat, &body).is_ok_and(|words| !words.is_empty())
+    {
+        finish = Finish::Filtered;
+    }
     Ok(Answer {
         body,
         finish,

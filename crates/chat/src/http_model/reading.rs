@@ -75,7 +75,17 @@ fn said(error: ModelError) -> FailedAttempt {
         | ModelErrorKind::Malformed
         | ModelErrorKind::Cancelled => false,
     };
-    FailedAttempt { error, may_repeat }
+    FailedAttempt {
+        may_repeat,
+        may_have_begun: !error.status.is_some_and(comes_first),
+        error,
+    }
+}
+
+/// Whether a provider that says this has not begun with an answer. Of the others it may be known
+/// in the middle only that nothing comes of it: a server that fails, a conversation that has grown too long.
+fn comes_first(status: u16) -> bool {
+    matches!(status, 401..=404 | 429)
 }
 
 /// What an answer of a status other than 2xx comes to.

@@ -1,7 +1,9 @@
 use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::WaitingCall;
+use crate::depth;
 
 /// The calls of one answer, in its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,6 +54,37 @@ impl Round {
         }
         Some(results)
     }
+
+    /// The calls that the provider makes by itself.
+    pub(crate) fn native_calls(&self) -> Vec<ToolCall> {
+        let calls = self.0.iter().filter(|call| call.is_native);
+        calls.map(|call| call.call.clone()).collect()
+    }
+}
+
+/// Calls that the provider was allowed to make, until an answer says what came of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Permitted {
+    /// Where their permits begin in the conversation.
+    pub(crate) at: usize,
+    /// The calls, in the order of the permits.
+    pub(crate) calls: Vec<ToolCall>,
+    /// What came of each question, in the order of the permits.
+    pub(crate) permits: Vec<ToolResult>,
+    /// Whether a request may have gone out with them.
+    pub(crate) is_sent: bool,
+}
+
+impl Permitted {
+    /// None where nothing is allowed.
+    pub(crate) fn of(at: usize, calls: Vec<ToolCall>, permits: &[ToolResult]) -> Option<Self> {
+        permits.iter().any(|permit| permit.success).then(|| Self {
+            at,
+            calls,
+            permits: permits.to_vec(),
+            is_sent: false,
+        })
+    }
 }
 
 /// What came of the calls of a round, each in their order.
@@ -61,6 +94,15 @@ pub(crate) struct Results {
     pub(crate) calls: Vec<ToolResult>,
     /// Of those that the provider wanted to be allowed.
     pub(crate) permits: Vec<ToolResult>,
+}
+
+/// The same with what is nested too deep as the text of its JSON, which is what the model reads.
+pub(super) fn readable(mut result: ToolResult) -> ToolResult {
+    let parts = std::iter::once(&mut result.result).chain(result.metadata.values_mut());
+    for part in parts.filter(|part| depth::is_too_deep(part)) {
+        *part = Value::String(part.to_string());
+    }
+    result
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
@@ -84,7 +126,7 @@ impl RoundCall {
 
     /// Notes what came of it.
     pub(crate) fn answered(&mut self, result: ToolResult) {
-        let result = Box::new(result);
+        let result = Box::new(readable(result));
         self.progress = match result.error_code {
             Some(ErrorCode::ApprovalRequired) => Progress::Waiting(result),
             _ => Progress::Ended(result),

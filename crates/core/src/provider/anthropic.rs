@@ -46,12 +46,17 @@ pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
     Ok(text)
 }
 
-/// The content as it came: the API checks the signatures of thinking blocks.
+/// The content as it came, for the API checks the signatures of thinking blocks; but for text
+/// without a word, which a model may begin or end with and the API does not take back.
 pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
     parse_tool_calls(body)?;
     let mut content = Vec::new();
     for block in body.required("content")?.items()? {
-        let has_input = WITH_INPUT.contains(&block.required("type")?.text()?);
+        let kind = block.required("type")?.text()?;
+        if kind == "text" && block.required("text")?.text()?.trim().is_empty() {
+            continue;
+        }
+        let has_input = WITH_INPUT.contains(&kind);
         let mut block = block.value().clone();
         if has_input && let Some(input) = block.get_mut("input") {
             *input = arguments_object(input);

@@ -52,16 +52,30 @@ fn parse_call(call: &Node<'_>) -> Result<ToolCall, ProviderError> {
 }
 
 pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
+    said(body, "text")
+}
+
+/// It stands beside the content, or is a part of it.
+pub(super) fn refusal(body: &Node<'_>) -> Result<String, ProviderError> {
+    match message(body)?.optional("refusal")? {
+        Some(refusal) => refusal.text().map(str::to_owned),
+        None => said(body, "refusal"),
+    }
+}
+
+/// What the parts of the content say that are of this kind; a text is one of them.
+fn said(body: &Node<'_>, kind: &str) -> Result<String, ProviderError> {
     let Some(content) = message(body)?.optional("content")? else {
         return Ok(String::new());
     };
     if content.value().is_string() {
-        return content.text().map(str::to_owned);
+        let text = if kind == "text" { content.text()? } else { "" };
+        return Ok(text.to_owned());
     }
     let mut text = String::new();
     for part in content.items()? {
-        if part.is_type("text")? {
-            text.push_str(part.required("text")?.text()?);
+        if part.is_type(kind)? {
+            text.push_str(part.required(kind)?.text()?);
         }
     }
     Ok(text)
@@ -73,6 +87,13 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
     let mut message = restored(message(body)?.value());
     if let Some(message) = message.as_object_mut() {
         message.entry("role").or_insert(json!("assistant"));
+        let is_list = |calls: &Value| calls.as_array().is_some_and(|calls| !calls.is_empty());
+        let has_calls = message.get("tool_calls").is_some_and(is_list);
+        let has_content = message.get("content").is_some_and(|it| !it.is_null());
+        if !has_calls && !has_content {
+            // The API wants one of the two.
+            message.insert("content".to_owned(), json!(""));
+        }
     }
     let functions = message
         .get_mut("tool_calls")

@@ -38,14 +38,23 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
 }
 
 pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
+    said(body, "output_text", "text")
+}
+
+pub(super) fn refusal(body: &Node<'_>) -> Result<String, ProviderError> {
+    said(body, "refusal", "refusal")
+}
+
+/// The texts of the parts of one kind, which stand in this member.
+fn said(body: &Node<'_>, kind: &str, member: &str) -> Result<String, ProviderError> {
     let mut text = String::new();
     for item in body.required("output")?.items()? {
         if !item.is_type("message")? {
             continue;
         }
         for part in item.required("content")?.items()? {
-            if part.is_type("output_text")? {
-                text.push_str(part.required("text")?.text()?);
+            if part.is_type(kind)? {
+                text.push_str(part.required(member)?.text()?);
             }
         }
     }

@@ -11,6 +11,9 @@ pub(super) const RUNNING: &str = "running";
 /// That of one whose calls wait; it may be waited for them.
 pub(super) const AWAITING_APPROVAL: &str = "awaiting_approval";
 
+/// How much of an answer, and of a call's arguments, a list of chats has, in bytes.
+const LONGEST_LISTED: usize = 4096;
+
 /// The chat as it stands, with the calls of one request.
 pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
     let state = &kept.state;
@@ -41,6 +44,23 @@ pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAn
         error_code: failure.map(|failure| failure.code.clone()),
         retry_after: failure.and_then(|failure| failure.retry_after),
     }
+}
+
+/// The same as a list has it: the beginning of what was said, and no long arguments.
+pub(super) fn listed(mut answer: ChatAnswer) -> ChatAnswer {
+    if let Some(content) = &mut answer.content {
+        let mut end = content.len().min(LONGEST_LISTED);
+        while !content.is_char_boundary(end) {
+            end -= 1;
+        }
+        content.truncate(end);
+    }
+    for approval in &mut answer.approvals {
+        if approval.arguments.to_string().len() > LONGEST_LISTED {
+            approval.arguments = Value::Null;
+        }
+    }
+    answer
 }
 
 /// What a chat has cost up to here.
@@ -92,5 +112,41 @@ pub(super) fn retry_after(error: &ChatError) -> Option<f64> {
     match error {
         ChatError::Model(error) => error.retry_after.map(|after| after.as_secs_f64()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(content: &str, arguments: Value) -> ChatAnswer {
+        let approval = ChatApproval {
+            id: None,
+            call: "1".to_owned(),
+            tool: "wipe".to_owned(),
+            arguments,
+        };
+        ChatAnswer {
+            content: Some(content.to_owned()),
+            approvals: vec![approval],
+            ..ChatAnswer::default()
+        }
+    }
+
+    #[test]
+    fn h7_a_list_has_the_beginning_of_an_answer() {
+        let short = answer("It is 42.", json!({"a": 1}));
+        assert_eq!(listed(short.clone()), short);
+        // No letter is cut in two.
+        let long = listed(answer(
+            &"é".repeat(3000).replacen('é', "e", 1),
+            json!(["x".repeat(5000)]),
+        ));
+        let content = long.content.unwrap();
+        assert_eq!(content.len(), LONGEST_LISTED - 1);
+        assert!(content.ends_with('é'));
+        assert_eq!(long.approvals[0].arguments, Value::Null);
     }
 }

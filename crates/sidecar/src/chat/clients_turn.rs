@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_chat::{ChatEvent, ChatLoop, ChatState};
+use pillion_chat::{ChatEvent, ChatLoop, ChatState, Ending};
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::ChatAnswer;
 use uuid::Uuid;
@@ -66,23 +66,29 @@ impl ClientsTurn {
             ..ChatAnswer::default()
         };
         let mut calls = Vec::new();
+        let mut ending = Ending::default();
+        let mut failure = None;
         match turn {
             Ok(turn) => {
                 answer.finish_reason = Some(turn.finish.reason().to_owned());
                 answer.content = Some(turn.text);
                 calls = turn.calls;
+                ending = turn.ending;
             }
             Err(error) => {
-                let failure = Failure::of(&error);
-                answer.error = Some(failure.message);
-                answer.error_code = Some(failure.code);
-                answer.retry_after = failure.retry_after;
+                let failed = Failure::of(&error);
+                answer.error = Some(failed.message.clone());
+                answer.error_code = Some(failed.code.clone());
+                answer.retry_after = failed.retry_after;
+                failure = Some(failed);
             }
         }
         Ended {
             answer,
             calls,
             is_kept: false,
+            ending,
+            failure,
         }
     }
 }

@@ -50,20 +50,21 @@ impl Keeper {
         self.kept.failure = outcome.err().as_ref().map(Failure::of);
         if let Err(error) = self.write(state).await {
             tracing::warn!(chat = self.record.id, %error, "A chat cannot be kept");
-            self.kept.failure.get_or_insert_with(|| Failure {
-                code: error.code().to_string(),
-                message: format!("The chat could not be kept: {error}"),
-                retry_after: None,
-            });
+            self.kept
+                .failure
+                .get_or_insert_with(|| Failure::of_store(&error));
         }
         match self.record.revision {
             0 => self.claim.forget(),
             _ => self.claim.release().await,
         }
+        let ending = self.kept.state.answer().map(|it| it.ending.clone());
         Ended {
             answer: answer::of(&self.record.id, &self.kept, self.calls),
             calls: Vec::new(),
             is_kept: self.record.revision > 0,
+            ending: ending.unwrap_or_default(),
+            failure: self.kept.failure,
         }
     }
 

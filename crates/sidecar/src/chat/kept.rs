@@ -1,7 +1,9 @@
-use pillion_chat::{ChatError, ChatState, TurnOptions};
+use pillion_chat::{ChatError, ChatState, ModelErrorKind, TurnOptions};
+use pillion_core::store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::answer;
+use super::error::status_of;
 
 /// What is kept of a chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,11 +32,17 @@ pub(super) enum Stays {
 
 /// Why a chat failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub(super) code: String,
     pub(super) message: String,
     /// In seconds.
     pub(super) retry_after: Option<f64>,
+    /// The HTTP status that says more than the code, where one does.
+    #[serde(default)]
+    pub(crate) status: Option<u16>,
+    /// Whether the same request would fail again, or have something done twice.
+    #[serde(default)]
+    pub(crate) is_final: bool,
 }
 
 impl Failure {
@@ -43,7 +51,35 @@ impl Failure {
             code: error.code().to_string(),
             message: error.to_string(),
             retry_after: answer::retry_after(error),
+            status: match error {
+                ChatError::Model(error) => Some(status_of(error.kind).as_u16()),
+                _ => None,
+            },
+            is_final: error.may_have_acted() || is_in_vain(error),
         }
+    }
+
+    /// That of the store.
+    pub(super) fn of_store(error: &StoreError) -> Self {
+        Self {
+            code: error.code().to_string(),
+            message: format!("The chat could not be kept: {error}"),
+            retry_after: None,
+            status: None,
+            is_final: false,
+        }
+    }
+}
+
+/// Whether no repetition helps until somebody does something about it.
+fn is_in_vain(error: &ChatError) -> bool {
+    match error {
+        ChatError::Model(error) => matches!(
+            error.kind,
+            ModelErrorKind::Unauthorized | ModelErrorKind::Exhausted
+        ),
+        ChatError::Spent { .. } => true,
+        _ => false,
     }
 }
 
@@ -55,7 +91,8 @@ impl Kept {
 
     /// What a list shows of it.
     pub(super) fn summary(&self, id: &str) -> String {
-        serde_json::to_string(&answer::of(id, self, Vec::new())).unwrap_or_default()
+        let answer = answer::listed(answer::of(id, self, Vec::new()));
+        serde_json::to_string(&answer).unwrap_or_default()
     }
 
     pub(super) fn from_json(json: &str) -> Result<Self, serde_json::Error> {

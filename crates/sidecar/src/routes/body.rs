@@ -99,3 +99,8 @@ impl FromRequest<App> for Arguments {
         }
     }
 }
+
+/// Whether a member says nothing, be it that a client in PHP has an empty list there.
+pub(super) fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}

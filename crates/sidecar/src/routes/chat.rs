@@ -122,7 +122,7 @@ pub(super) async fn go_on(
     tag = "chat",
     operation_id = "chat_list",
     summary = "List the caller's chats",
-    description = "Those first that went on last, at most 100.",
+    description = "Those first that went on last, at most 100. Of `content` each has 4096 bytes at most, and of a call that waits no longer `arguments`.",
     params(("x-pillion-user" = Option<String>, Header, description = "The user whose chats they are")),
     responses(
         (status = 200, description = "The chats", body = ChatList),

@@ -1,12 +1,23 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pillion_core::provider::Provider;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_testkit::{LlmAnswer, LlmFault};
 use serde_json::json;
 
 use super::bench::{Bench, echo, results};
-use crate::{ChatError, ChatEvent, ChatListener, ChatState, ModelErrorKind};
+use crate::{
+    ChatError, ChatEvent, ChatListener, ChatState, HttpModel, HttpModelConfig, ModelErrorKind,
+};
+
+const PROVIDERS: [Provider; 4] = [
+    Provider::OpenAiChat,
+    Provider::OpenAiResponses,
+    Provider::Anthropic,
+    Provider::Google,
+];
 
 #[tokio::test]
 async fn h4_a_chat_goes_on_after_whatever_the_provider_did() {
@@ -77,6 +88,78 @@ async fn h4_a_chat_goes_on_after_whatever_the_provider_did() {
 }
 
 #[tokio::test]
+async fn h4_a_chat_goes_on_whichever_provider_it_was_that_failed() {
+    let text = || LlmAnswer::text("a b c d");
+    let failures = [
+        LlmAnswer::failing("500 Internal Server Error", "{}"),
+        LlmAnswer::failing("429 Too Many Requests", "{}"),
+        LlmAnswer::failing("401 Unauthorized", "{}"),
+        LlmAnswer::failing("200 OK", "<html>"),
+        LlmAnswer::failing("200 OK", "{}"),
+        text().with(LlmFault::Truncated),
+        text().with(LlmFault::Broken),
+        text().with(LlmFault::Error(json!({"error": {"message": "no"}}))),
+        text()
+            .and_call("echo", "{}")
+            .and_call("echo", "{}")
+            .with(LlmFault::Endless),
+    ];
+    for provider in PROVIDERS {
+        for (failure, stream) in failures.iter().flat_map(|it| [(it, false), (it, true)]) {
+            let label = format!("{provider} {stream} {failure:?}");
+            let answers = [echo("a"), failure.clone(), LlmAnswer::text("Done.")];
+            let mut bench = Bench::at(provider, answers).await;
+            let base_url = bench.llm.base_url.parse().unwrap();
+            let config = HttpModelConfig {
+                max_retries: 0,
+                max_answer_bytes: 64 * 1024,
+                ..HttpModelConfig::new(provider, base_url, "fake")
+            };
+            bench.chat.model = Arc::new(HttpModel::new(config).unwrap());
+            bench.chat = bench.chat.streamed(stream);
+            let mut state = bench.begin();
+            let error = bench.run(&mut state).await.unwrap_err();
+            assert!(matches!(error, ChatError::Model(_)), "{label}: {error}");
+            let kept = serde_json::to_string(&state).unwrap();
+            let mut state: ChatState = serde_json::from_str(&kept).unwrap();
+            assert_eq!(bench.answer(&mut state).await, "Done.", "{label}");
+            assert_eq!(bench.tools.echoed(), 1, "{label}");
+            let bodies = bench.llm.bodies();
+            assert_eq!(bodies.len(), 3, "{label}");
+            assert_eq!(bodies[1], bodies[2], "{label}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn h4_a_chat_goes_on_after_an_answer_that_did_not_end_in_time() {
+    for provider in PROVIDERS {
+        let slow = LlmFault::Trickling(Duration::from_secs(3600));
+        let answers = [LlmAnswer::text("a b").with(slow), LlmAnswer::text("Done.")];
+        let mut bench = Bench::at(provider, answers).await;
+        let base_url = bench.llm.base_url.parse().unwrap();
+        let config = HttpModelConfig {
+            timeout: Duration::from_secs(2),
+            ..HttpModelConfig::new(provider, base_url, "fake")
+        };
+        let patient = std::mem::replace(
+            &mut bench.chat.model,
+            Arc::new(HttpModel::new(config).unwrap()),
+        );
+        bench.chat = bench.chat.streamed(true);
+        let mut state = bench.begin();
+        let before = state.messages().to_vec();
+        match bench.run(&mut state).await.unwrap_err() {
+            ChatError::Model(error) => assert_eq!(error.kind, ModelErrorKind::Timeout),
+            other => panic!("{provider}: {other}"),
+        }
+        assert_eq!(state.messages(), before, "{provider}");
+        bench.chat.model = patient;
+        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+    }
+}
+
+#[tokio::test]
 async fn c5_failures_have_codes() {
     for (status, code) in [
         ("401 Unauthorized", ErrorCode::Unavailable),
@@ -99,7 +182,7 @@ async fn h4_a_call_that_was_cut_off_does_not_run_again() {
     let calls = LlmAnswer::call("wait", &json!({})).and_call("echo", "{\"text\": \"a\"}");
     let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
     let mut state = bench.begin();
-    let tools = std::sync::Arc::clone(&bench.tools);
+    let tools = Arc::clone(&bench.tools);
     let began = async {
         tools.waits.notified().await;
         while tools.echoed() == 0 {

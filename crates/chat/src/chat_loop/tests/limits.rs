@@ -6,7 +6,9 @@ use pillion_testkit::LlmAnswer;
 use serde_json::json;
 
 use super::bench::{Bench, echo, results, user};
-use crate::{ChatError, ChatLimits, ChatLoop, LimitReached, ModelErrorKind, TurnOptions};
+use crate::{
+    ChatError, ChatLimits, ChatLoop, ChatState, LimitReached, ModelErrorKind, TurnOptions,
+};
 
 const REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
 
@@ -228,4 +230,63 @@ async fn h4_a_limit_on_spending_asks_for_no_endless_answer() {
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Hello.");
     assert_eq!(bench.llm.bodies()[0]["max_tokens"], 8192);
+}
+
+#[tokio::test]
+async fn h4_the_limit_on_spending_holds_over_the_end_of_a_process() {
+    let limits = |most| ChatLimits {
+        max_total_tokens: Some(most),
+        ..ChatLimits::default()
+    };
+    let answers = [echo("a").costing(1_900, 90), LlmAnswer::text("Done.")];
+    let mut bench = Bench::new(answers).await.under(limits(2_000));
+    let mut state = bench.begin();
+    let spent = ChatError::Spent {
+        limit: 2_000,
+        spent: 1_990,
+    };
+    assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);
+    let kept = serde_json::to_string(&state).unwrap();
+    let mut state: ChatState = serde_json::from_str(&kept).unwrap();
+    // Neither another run nor another message makes room.
+    assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);
+    bench.chat.add(&mut state, &[user("Go on")]).unwrap();
+    assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);
+    assert_eq!(bench.llm.bodies().len(), 1);
+    // What was spent counts where the limit is another one.
+    let mut bench = bench.under(limits(6_000));
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.tools.echoed(), 1);
+    let longest = bench.llm.bodies()[1]["max_tokens"].as_u64().unwrap();
+    assert!(longest < 6_000 - 1_990, "{longest}");
+}
+
+#[tokio::test]
+async fn h4_text_without_a_blank_and_options_spend_what_they_are() {
+    let limits = [
+        ChatLimits {
+            max_total_tokens: Some(5_000),
+            ..ChatLimits::default()
+        },
+        ChatLimits {
+            context_tokens: Some(5_000),
+            ..ChatLimits::default()
+        },
+    ];
+    for limits in limits {
+        let long = "a".repeat(100_000);
+        let bench = Bench::new([LlmAnswer::text("Done.")]).await;
+        let mut bench = bench.under(limits);
+        let mut state = bench.chat.begin(&[user(&long)]).unwrap();
+        bench.run(&mut state).await.unwrap_err();
+        let schema = json!({"type": "json_schema", "json_schema": {"description": long}});
+        bench.chat = bench.chat.with_options(TurnOptions {
+            extra: [("response_format".to_owned(), schema)]
+                .into_iter()
+                .collect(),
+            ..TurnOptions::default()
+        });
+        bench.run(&mut bench.begin()).await.unwrap_err();
+        assert!(bench.llm.bodies().is_empty());
+    }
 }

@@ -1,18 +1,20 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillion_core::executor::{Executor, ExecutorConfig, OwnTools};
 use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{
-    CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput, ToolResult,
+    CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolFailure, ToolOutput, ToolResult,
 };
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::{LlmAnswer, LlmFault};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo};
 use crate::{
-    ChatEnd, ChatEvent, ChatLimits, ChatState, Delta, EndedCall, NativeServer, ToolRunner,
+    ChatEnd, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Delta, EndedCall, HttpModel,
+    HttpModelConfig, ModelErrorKind, NativeServer, ToolRunner,
 };
 
 /// Runs what the bench's executor runs, and lets the provider call what `permits` lets run.
@@ -347,4 +349,163 @@ async fn h4_a_provider_that_asks_for_ever_is_stopped() {
         (&last["type"], &last["approve"]),
         (&json!("mcp_approval_response"), &json!(false))
     );
+}
+
+/// The same with a model that is asked up to three times where that does no harm.
+fn patient(mut bench: Bench, provider: Provider) -> Bench {
+    let base_url = bench.llm.base_url.parse().unwrap();
+    let config = HttpModelConfig {
+        retry_pause: Duration::from_millis(1),
+        max_retries: 2,
+        ..HttpModelConfig::new(provider, base_url, "fake")
+    };
+    bench.chat.model = Arc::new(HttpModel::new(config).unwrap());
+    bench
+}
+
+/// A chat whose provider has asked for `wipe`, and is allowed to, with what it says then.
+async fn allowed(then: impl IntoIterator<Item = LlmAnswer>) -> (Bench, ChatState) {
+    let asks = LlmAnswer::default().after_item(asked("mcpr_1", "wipe"));
+    let answers = std::iter::once(asks).chain(then);
+    let bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
+    let mut bench = patient(bench, Provider::OpenAiResponses);
+    let mut state = bench.begin();
+    let ChatEnd::AwaitingApproval(waiting) = bench.run(&mut state).await.unwrap() else {
+        panic!("nothing waits");
+    };
+    bench
+        .context
+        .approved
+        .extend(waiting[0].approval_id.clone());
+    (bench, state)
+}
+
+/// As in another process.
+fn again(state: &ChatState) -> ChatState {
+    serde_json::from_str(&serde_json::to_string(state).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn g3_a_call_that_was_allowed_is_made_once_whatever_becomes_of_its_answer() {
+    let error =
+        json!({"type": "error", "error": {"type": "server_error", "message": "Overloaded"}});
+    let done = || LlmAnswer::text("Done.").after_item(called("wipe", "wiped"));
+    for failure in [
+        LlmAnswer::failing("500 Internal Server Error", "{}"),
+        LlmAnswer::failing("503 Service Unavailable", "{}"),
+        LlmAnswer::refusal("400 Bad Request", "context_length_exceeded", "Too long"),
+        done().with(LlmFault::Truncated),
+        done().with(LlmFault::Broken),
+        done().with(LlmFault::Error(error)),
+    ] {
+        for stream in [false, true] {
+            let label = format!("{stream} {failure:?}");
+            let (mut bench, mut state) = allowed([failure.clone(), LlmAnswer::text("Well.")]).await;
+            bench.chat = bench.chat.streamed(stream);
+            let error = bench.run(&mut state).await.unwrap_err();
+            assert!(error.may_have_acted(), "{label}");
+            let bodies = bench.llm.bodies();
+            assert_eq!(bodies.len(), 2, "it is asked once: {label}");
+            assert_eq!(responses(&bodies[1])[0]["approve"], true);
+
+            let mut state = again(&state);
+            bench.events.clear();
+            assert_eq!(bench.answer(&mut state).await, "Well.", "{label}");
+            let bodies = bench.llm.bodies();
+            let answer = responses(&bodies[2])[0];
+            assert_eq!(answer["approve"], false, "{label}");
+            assert_eq!(answer["approval_request_id"], "mcpr_1");
+            assert!(answer["reason"].as_str().unwrap().contains("was cut off"));
+            assert!(heard(&bench)[0].contains("was cut off"), "{label}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn g3_a_permit_that_reached_nobody_still_counts() {
+    // Asked again at once.
+    let busy = |after: &str| {
+        let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down");
+        busy.with_header("Retry-After", after)
+    };
+    let (mut bench, mut state) = allowed([busy("0"), LlmAnswer::text("Done.")]).await;
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], true);
+    // And by a later run.
+    for failure in [
+        busy("3600"),
+        LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No"),
+    ] {
+        let (mut bench, mut state) = allowed([failure, LlmAnswer::text("Done.")]).await;
+        let error = bench.run(&mut state).await.unwrap_err();
+        assert!(!error.may_have_acted(), "{error}");
+        let mut state = again(&state);
+        assert_eq!(bench.answer(&mut state).await, "Done.");
+        assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], true);
+    }
+    let (mut bench, mut state) = allowed([LlmAnswer::text("Done.")]).await;
+    let limits = ChatLimits {
+        max_total_tokens: Some(1),
+        ..ChatLimits::default()
+    };
+    bench = bench.under(limits);
+    let error = bench.run(&mut state).await.unwrap_err();
+    assert!(matches!(error, ChatError::Spent { .. }), "{error}");
+    bench = bench.under(ChatLimits::default());
+    assert_eq!(bench.answer(&mut again(&state)).await, "Done.");
+    assert_eq!(responses(&bench.llm.bodies()[1])[0]["approve"], true);
+}
+
+/// What would be there after a crash.
+#[derive(Default)]
+struct Keeper(Option<ChatState>);
+
+#[async_trait::async_trait]
+impl ChatListener for Keeper {
+    fn hear(&mut self, _: ChatEvent) {}
+
+    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+        self.0 = Some(again(state));
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn g3_a_permit_counts_no_more_where_nobody_waited_for_its_answer() {
+    let late = LlmAnswer::text("Late.").after(Duration::from_secs(3600));
+    let (mut bench, mut state) = allowed([late, LlmAnswer::text("Well.")]).await;
+    let requests = bench.llm.requests.clone();
+    let is_asked = async {
+        while requests.all().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let mut keeper = Keeper::default();
+    tokio::select! {
+        end = bench.chat.run(&mut state, &bench.context, &mut keeper) => panic!("{end:?}"),
+        () = is_asked => {}
+    }
+    let mut kept = keeper.0.unwrap();
+    assert_eq!(kept, state);
+    assert_eq!(bench.answer(&mut kept).await, "Well.");
+    assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], false);
+}
+
+#[tokio::test]
+async fn h4_a_request_in_which_the_provider_calls_tools_is_not_repeated() {
+    for provider in [Provider::OpenAiResponses, Provider::Anthropic] {
+        let failing = LlmAnswer::failing("503 Service Unavailable", "{}");
+        let bench = bench(provider, NativeApproval::Never, [failing]).await;
+        let mut bench = patient(bench, provider);
+        let mut state = bench.begin();
+        match bench.run(&mut state).await.unwrap_err() {
+            ChatError::Model(error) => assert_eq!(error.kind, ModelErrorKind::Unavailable),
+            other => panic!("{other}"),
+        }
+        assert_eq!(bench.llm.bodies().len(), 1, "{provider}");
+        // Without its servers it would be.
+        bench.chat = bench.chat.with_native_servers(Vec::new());
+        bench.run(&mut bench.begin()).await.unwrap_err();
+        assert_eq!(bench.llm.bodies().len(), 1 + 3, "{provider}");
+    }
 }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use pillion_core::provider::Provider;
+use pillion_core::tool::ToolResult;
 use pillion_testkit::LlmAnswer;
 use serde_json::{Value, json};
 
@@ -77,4 +78,86 @@ async fn h4_nothing_is_added_while_calls_wait() {
     let error = bench.chat.add(&mut state, &[user("Hurry")]).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Refused);
     assert_eq!(state, before);
+}
+
+#[tokio::test]
+async fn h7_the_systems_text_stays_that_of_the_beginning() {
+    let system = |text: &str| json!({"role": "system", "content": text});
+    for provider in [
+        Provider::OpenAiResponses,
+        Provider::Anthropic,
+        Provider::Google,
+    ] {
+        let answers = [LlmAnswer::text("Hello."), LlmAnswer::text("Bye.")];
+        let mut bench = Bench::at(provider, answers).await;
+        let mut state = bench
+            .chat
+            .begin(&[system("Be short."), user("Hi")])
+            .unwrap();
+        bench.answer(&mut state).await;
+        let before = state.clone();
+        let more = [system("Be long."), user("And now?")];
+        let error = bench.chat.add(&mut state, &more).unwrap_err();
+        assert_eq!(error.kind, ModelErrorKind::Refused, "{provider}");
+        assert_eq!(state, before, "{provider}");
+        bench.chat.add(&mut state, &more[1..]).unwrap();
+        bench.answer(&mut state).await;
+        let told = bench.llm.bodies()[1].to_string();
+        assert!(told.contains("Be short."), "{told}");
+    }
+    // A message among the others is one there.
+    let mut bench = Bench::new([LlmAnswer::text("Hello.")]).await;
+    let mut state = bench.begin();
+    bench.answer(&mut state).await;
+    bench
+        .chat
+        .add(&mut state, &[system("Be long."), user("Hi")])
+        .unwrap();
+    assert_eq!(state.messages()[2], system("Be long."));
+}
+
+/// What keeps a state puts it into something of its own.
+fn kept_and_read(state: &ChatState) -> ChatState {
+    let text = serde_json::to_string(state).unwrap();
+    let kept: [[ChatState; 1]; 1] = serde_json::from_str(&format!("[[{text}]]")).unwrap();
+    kept.into_iter().flatten().next().unwrap()
+}
+
+#[tokio::test]
+async fn h7_what_is_nested_deep_does_not_make_a_chat_unreadable() {
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    // Of what is said, nothing deeper than what can be read is taken.
+    let mut bench = Bench::at(
+        Provider::Anthropic,
+        [
+            LlmAnswer::call("echo", &json!({"text": nested(110)})),
+            LlmAnswer::call("echo", &json!({"text": nested(90)})).and_call("wipe", "{}"),
+            LlmAnswer::text("Done."),
+        ],
+    )
+    .await;
+    let deep =
+        json!({"role": "user", "content": [{"type": "text", "text": "x", "more": nested(110)}]});
+    let error = bench.chat.begin_with(crate::Conversation {
+        system: None,
+        messages: vec![deep],
+    });
+    assert_eq!(error.unwrap_err().kind, ModelErrorKind::Refused);
+
+    // Nor of what a model says.
+    let mut state = bench.begin();
+    let before = state.clone();
+    let error = bench.run(&mut state).await.unwrap_err();
+    assert!(error.to_string().contains("deeper than 100"), "{error}");
+    assert_eq!(state.messages(), before.messages());
+    bench.run(&mut state).await.unwrap();
+
+    // And what a tool returns stands there as text.
+    let mut state = kept_and_read(&state);
+    let id = state.waiting()[0].call.id.clone();
+    assert!(state.answer_waiting(ToolResult::success(&id, "wipe", nested(125))));
+    let mut state = kept_and_read(&state);
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let told = bench.llm.bodies()[2].to_string();
+    assert!(told.contains(&nested(125).to_string()), "{told}");
 }

@@ -65,7 +65,7 @@ async fn h4_calls_that_were_to_come_one_at_a_time_run_in_turn() {
     assert_eq!(bench.answer(&mut state).await, "Done.");
     let order = bench.events.iter().filter_map(|event| match event {
         ChatEvent::ToolStarted(call) => Some(format!("begins {}", call.arguments_object()["text"])),
-        ChatEvent::ToolFinished(result) => Some(format!("ends {}", result.result)),
+        ChatEvent::ToolFinished(ended) => Some(format!("ends {}", ended.result.result)),
         _ => None,
     });
     let order: Vec<_> = order.collect();

@@ -111,6 +111,21 @@ fn h5_a_turn_without_a_word_is_not_sent_back() {
     assert_eq!(assistant_text(ANTHROPIC, &response).unwrap(), "");
 }
 
+/// The API refuses a conversation with such a block.
+#[test]
+fn h5_text_without_a_word_is_not_sent_back() {
+    let call = json!({"type": "tool_use", "id": "1", "name": "ping", "input": {}});
+    let thought = json!({"type": "thinking", "thinking": "", "signature": "c2ln"});
+    let blank = |text: &str| json!({"type": "text", "text": text});
+    let response = json!({"content": [blank(""), thought, blank(" \n"), call]});
+    assert_eq!(
+        assistant_messages(ANTHROPIC, &response).unwrap(),
+        [json!({"role": "assistant", "content": [thought, call]})]
+    );
+    let response = json!({"content": [blank("")]});
+    assert!(assistant_messages(ANTHROPIC, &response).unwrap().is_empty());
+}
+
 #[test]
 fn a6_a_malformed_body_names_the_path() {
     for (body, place) in [

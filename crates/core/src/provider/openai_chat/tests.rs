@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::provider::{
     Provider, ProviderError, StrictFlag, assistant_messages, assistant_text, format_results,
-    format_tool, format_tools, parse_tool_calls,
+    format_tool, format_tools, parse_tool_calls, refusal,
 };
 use crate::tool::{ErrorCode, ParameterType, ToolDefinition, ToolParameter, ToolResult};
 
@@ -171,6 +171,31 @@ fn h5_text_and_no_calls() {
 }
 
 #[test]
+fn h5_a_refusal_is_what_the_model_said_where_it_said_nothing_else() {
+    let refused = |content: Value, refusal: Value| {
+        json!({"choices": [{"message":
+            {"role": "assistant", "content": content, "refusal": refusal}}]})
+    };
+    let part = json!([{"type": "refusal", "refusal": "I must not."}]);
+    for response in [
+        refused(json!(null), json!("I must not.")),
+        refused(json!(""), json!("I must not.")),
+        refused(part, json!(null)),
+    ] {
+        assert_eq!(assistant_text(CHAT, &response).unwrap(), "I must not.");
+        assert_eq!(refusal(CHAT, &response).unwrap(), "I must not.");
+    }
+    let response = refused(json!("Well."), json!("I must not."));
+    assert_eq!(assistant_text(CHAT, &response).unwrap(), "Well.");
+    assert_eq!(refusal(CHAT, &response).unwrap(), "");
+    // A message without calls has content on the way back.
+    let response = refused(json!(null), json!("I must not."));
+    let message = &assistant_messages(CHAT, &response).unwrap()[0];
+    assert_eq!(message["content"], "");
+    assert_eq!(message["refusal"], "I must not.");
+}
+
+#[test]
 fn a6_a_malformed_body_names_the_path() {
     let with_call = |call: Value| json!({"choices": [{"message": {"tool_calls": [call]}}]});
     for (body, place) in [
@@ -213,7 +238,7 @@ fn a6_a_malformed_body_names_the_path() {
     let empty = json!({"choices": [{"message": []}]});
     assert_eq!(
         assistant_messages(CHAT, &empty).unwrap(),
-        [json!({"role": "assistant"})]
+        [json!({"role": "assistant", "content": ""})]
     );
 }
 

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::provider::{
     Provider, StrictFlag, assistant_messages, assistant_text, format_results, format_tool,
-    parse_tool_calls,
+    parse_tool_calls, refusal,
 };
 use crate::tool::{ErrorCode, ToolDefinition, ToolResult};
 
@@ -93,6 +93,19 @@ fn h5_every_output_item_goes_back_then_the_outputs() {
                    "output": "{\"error\":\"late\"}"}),
         ]
     );
+}
+
+#[test]
+fn h5_a_refusal_is_what_the_model_said_where_it_said_nothing_else() {
+    let refused = json!({"type": "refusal", "refusal": "I must not."});
+    let text = json!({"type": "output_text", "text": "Well."});
+    let of = |parts: &[&Value]| json!({"output": [{"type": "message", "content": parts}]});
+    let response = of(&[&refused]);
+    assert_eq!(assistant_text(RESPONSES, &response).unwrap(), "I must not.");
+    assert_eq!(refusal(RESPONSES, &response).unwrap(), "I must not.");
+    let response = of(&[&text, &refused]);
+    assert_eq!(assistant_text(RESPONSES, &response).unwrap(), "Well.");
+    assert_eq!(refusal(RESPONSES, &response).unwrap(), "");
 }
 
 #[test]

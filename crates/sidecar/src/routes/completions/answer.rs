@@ -12,7 +12,11 @@ use crate::chat::Ended;
 pub(super) fn of(ended: &Ended) -> Value {
     let answer = &ended.answer;
     let content = answer.content.as_deref().unwrap_or_default();
-    let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+    let is_refusal = ended.ending.is_refusal;
+    let mut message = match is_refusal {
+        true => json!({"role": "assistant", "content": null, "refusal": content}),
+        false => json!({"role": "assistant", "content": content, "refusal": null}),
+    };
     if !ended.calls.is_empty() {
         if content.is_empty() {
             message["content"] = Value::Null;
@@ -28,7 +32,7 @@ pub(super) fn of(ended: &Ended) -> Value {
             "index": 0,
             "message": message,
             "logprobs": null,
-            "finish_reason": reason(ended),
+            "finish_reason": if is_refusal { "stop" } else { reason(ended) },
         }],
         "usage": cost(&answer.usage),
     })

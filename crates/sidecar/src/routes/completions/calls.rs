@@ -50,15 +50,16 @@ impl Calls {
     /// What is missing of the calls of the whole answer.
     pub(super) fn rest(&self, calls: &[ToolCall]) -> Vec<Value> {
         let first = self.first.as_ref();
-        let (begun, others): (Vec<_>, Vec<_>) = calls
-            .iter()
-            .partition(|call| first.is_some_and(|first| first.id == call.id));
+        // Some providers give two calls the same id: the first of those is the one that has begun.
+        let place = first.and_then(|first| calls.iter().position(|call| call.id == first.id));
         let mut pieces = Vec::new();
-        if let (Some(call), Some(false)) = (begun.first(), first.map(|first| first.has_arguments)) {
-            pieces.push(more(&answer::arguments(call)));
+        if let (Some(place), Some(false)) = (place, first.map(|first| first.has_arguments)) {
+            pieces.push(more(&answer::arguments(&calls[place])));
         }
+        let others = calls.iter().enumerate();
+        let others = others.filter(|(other, _)| Some(*other) != place);
         let begun = usize::from(first.is_some());
-        pieces.extend(others.into_iter().enumerate().map(|(place, call)| {
+        pieces.extend(others.enumerate().map(|(place, (_, call))| {
             let mut piece = answer::call(call);
             piece["index"] = json!(begun + place);
             piece
@@ -99,6 +100,15 @@ mod tests {
         assert_eq!(calls.piece(5, None, None, ":1}"), None);
         let rest = calls.rest(&[whole("a", json!("{}")), whole("b", json!("{\"x\":1}"))]);
         assert_eq!(rest, [sent(1, "b", "{\"x\":1}")]);
+    }
+
+    #[test]
+    fn h6_two_calls_of_one_id_are_two() {
+        let mut calls = Calls::default();
+        assert!(calls.piece(0, text("a"), text("tool"), "{}").is_some());
+        assert_eq!(calls.piece(1, text("a"), text("tool"), "{\"x\":1}"), None);
+        let rest = calls.rest(&[whole("a", json!("{}")), whole("a", json!("{\"x\":1}"))]);
+        assert_eq!(rest, [sent(1, "a", "{\"x\":1}")]);
     }
 
     #[test]

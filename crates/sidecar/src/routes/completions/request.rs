@@ -7,8 +7,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::chat::Said;
+use crate::routes::body::is_nothing;
 use crate::routes::door::Wanted;
 use crate::routes::error::RequestError;
+
+/// What is refused of the members that go on to providers: other models than the one that is asked,
+/// tools that the provider runs by itself, past approvals and the call log, and what OpenAI had before
+/// `tools`. Each with what to do instead.
+const REFUSED: [(&str, &str); 7] = [
+    ("models", "absent: `model` names the one that answers"),
+    ("route", "absent: `model` names the one that answers"),
+    ("fallbacks", "absent: `model` names the one that answers"),
+    ("plugins", "absent: they would run at the provider"),
+    (
+        "web_search_options",
+        "absent: the search would run at the provider",
+    ),
+    ("functions", "absent: `tools` has them"),
+    ("function_call", "absent: `tool_choice` says it"),
+];
 
 /// The body of OpenAI's chat completions.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
@@ -66,6 +83,11 @@ impl Completion {
         }
         if self.n.is_some_and(|n| n != 1) {
             return Err(RequestError::parameter("n", "1"));
+        }
+        for (name, wanted) in REFUSED {
+            if !self.rest.get(name).is_none_or(is_nothing) {
+                return Err(RequestError::parameter(name, wanted));
+            }
         }
         Ok(())
     }

@@ -22,8 +22,9 @@ pub(super) fn response(words: Words, ended: &Ended) -> Response {
     if let (true, Ok(id)) = (ended.is_kept, HeaderValue::from_str(&answer.id)) {
         headers.insert(CHAT, id);
     }
-    if ended.is_kept || !answer.tool_calls.is_empty() {
-        // The client's own repetition would be a new chat, whose tools run again.
+    let is_final = ended.failure.as_ref().is_some_and(|it| it.is_final);
+    if ended.is_kept || !answer.tool_calls.is_empty() || is_final {
+        // The client's own repetition would be a new chat, whose tools run again, or in vain.
         headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
     if let Some(after) = answer.retry_after {
@@ -52,13 +53,15 @@ pub(super) fn body(words: Words, ended: &Ended) -> (StatusCode, Value) {
         return (status, words.error(status, code, &message));
     }
     let code = answer.error_code.as_deref().unwrap_or("internal_error");
-    let status = match code {
+    let said = ended.failure.as_ref().and_then(|it| it.status);
+    let said = said.and_then(|status| StatusCode::from_u16(status).ok());
+    let status = said.unwrap_or(match code {
         "invalid_input" => StatusCode::BAD_REQUEST,
         "rate_limited" => StatusCode::TOO_MANY_REQUESTS,
         "timeout" => StatusCode::GATEWAY_TIMEOUT,
         "unavailable" => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_GATEWAY,
-    };
+    });
     let message = answer.error.as_deref().unwrap_or("The chat did not end");
     (status, words.error(status, code, message))
 }

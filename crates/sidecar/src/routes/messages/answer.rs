@@ -14,6 +14,7 @@ pub(super) fn of(ended: &Ended) -> Value {
     let mut message = head(&answer.id, &answer.model);
     message["content"] = words.chain(ended.calls.iter().map(call)).collect();
     message["stop_reason"] = json!(stop_reason(ended));
+    message["stop_sequence"] = json!(stop_sequence(ended));
     message["usage"] = cost(&answer.usage);
     message
 }
@@ -57,7 +58,14 @@ pub(super) fn stop_reason(ended: &Ended) -> &'static str {
     match ended.answer.finish_reason.as_deref() {
         Some("length") => "max_tokens",
         Some("content_filter") => "refusal",
+        _ if stop_sequence(ended).is_some() => "stop_sequence",
         _ if ended.calls.is_empty() => "end_turn",
         _ => "tool_use",
     }
+}
+
+/// Which of the client's texts ended it, where the provider says that.
+pub(super) fn stop_sequence(ended: &Ended) -> Option<&str> {
+    let text = ended.ending.stop_sequence.as_deref();
+    text.filter(|_| ended.calls.is_empty())
 }

@@ -8,11 +8,15 @@ use serde_json::{Map, Value, json};
 
 use super::conversation;
 use crate::chat::{ChatRefusal, Said};
+use crate::routes::body::is_nothing;
 use crate::routes::door::Wanted;
 use crate::routes::error::RequestError;
 
 /// What only Anthropic's own models answer in the form of.
 const FORMATS: [&str; 2] = ["output_config", "output_format"];
+
+/// What has Anthropic run tools by itself, past approvals and the call log.
+const RUN_THERE: [&str; 3] = ["mcp_servers", "betas", "container"];
 
 /// The body of Anthropic's messages.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
@@ -58,6 +62,12 @@ impl Request {
         if self.messages.is_empty() {
             return Err(RequestError::parameter("messages", "there: one at least"));
         }
+        for name in RUN_THERE {
+            if !self.rest.get(name).is_none_or(is_nothing) {
+                let wanted = "absent: tools would run at the provider";
+                return Err(RequestError::parameter(name, wanted));
+            }
+        }
         Ok(())
     }
 
@@ -96,6 +106,7 @@ impl Request {
         let mut extra = Map::new();
         if is_anthropic {
             extra = self.rest.clone();
+            extra.retain(|name, _| !RUN_THERE.contains(&name.as_str()));
             let metadata = self.metadata.clone().map(Value::Object);
             extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
             if tool_choice.is_some() {

@@ -104,7 +104,10 @@ impl Writer for Events {
         }
         let end = json!({
             "type": "message_delta",
-            "delta": {"stop_reason": answer::stop_reason(ended), "stop_sequence": null},
+            "delta": {
+                "stop_reason": answer::stop_reason(ended),
+                "stop_sequence": answer::stop_sequence(ended),
+            },
             "usage": answer::cost(&ended.answer.usage),
         });
         write(&mut bytes, &end);

@@ -1,0 +1,38 @@
+//! How deep what a chat holds may be nested, so that a state that was kept can be read again.
+
+use serde_json::Value;
+
+/// In arrays and objects. `serde_json` reads 128 of them, and a state, with whatever keeps it, has some of
+/// its own around each message and result.
+pub(crate) const DEEPEST: usize = 100;
+
+/// Whether a value is nested deeper.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    is_deeper(value, DEEPEST)
+}
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else {
+        return value.is_array() || value.is_object();
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, below)),
+        Value::Object(members) => members.values().any(|member| is_deeper(member, below)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn h7_a_hundred_levels_are_not_too_deep() {
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        assert!(!is_too_deep(&nested(100)));
+        assert!(is_too_deep(&nested(101)));
+        assert!(is_too_deep(&json!({"a": [1, {"b": nested(99)}]})));
+    }
+}

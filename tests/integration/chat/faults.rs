@@ -1,0 +1,166 @@
+//! What the doors for providers' clients make of odd answers, and of requests that nobody may make.
+
+use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
+use serde_json::{Value, json};
+
+use super::config;
+use crate::http::{self, Reply};
+use crate::program::Daemon;
+
+const COMPLETIONS: &str = "/v1/chat/completions";
+const MESSAGES: &str = "/v1/messages";
+
+fn ask(daemon: &Daemon, door: &str, more: Value) -> Reply {
+    let mut body = json!({"max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]});
+    let Value::Object(more) = more else {
+        panic!("{more}")
+    };
+    body.as_object_mut().unwrap().extend(more);
+    http::post(&daemon.socket, door, body.to_string())
+}
+
+/// An answer that is this body.
+fn body(json: &Value) -> LlmAnswer {
+    LlmAnswer::failing("200 OK", &json.to_string())
+}
+
+fn own_tools(door: &str) -> Value {
+    match door {
+        MESSAGES => json!({"tools": [{"name": "order_pizza", "input_schema": {"type": "object"}}]}),
+        _ => json!({"tools": [{"type": "function", "function": {"name": "order_pizza"}}]}),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c5_a_key_of_ours_that_is_wrong_is_no_outage_and_not_repeated() {
+    let wrong = LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No");
+    let llm = FakeLlm::start([wrong]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    for door in [COMPLETIONS, MESSAGES] {
+        for more in [json!({}), own_tools(door)] {
+            let reply = ask(&daemon, door, more);
+            assert_eq!(reply.status, 502, "{door}: {reply:?}");
+            assert!(
+                reply.head.contains("x-should-retry: false"),
+                "{}",
+                reply.head
+            );
+            if door == MESSAGES {
+                assert_eq!(reply.json()["error"]["type"], "api_error");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c5_an_answer_that_cannot_be_read_may_be_asked_for_again() {
+    let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
+    let llm = FakeLlm::start([broken]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    for door in [COMPLETIONS, MESSAGES] {
+        let reply = ask(&daemon, door, json!({}));
+        assert_eq!(reply.status, 502, "{door}: {reply:?}");
+        assert!(!reply.head.contains("x-should-retry"), "{}", reply.head);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_a_refusal_is_given_as_openai_gives_it() {
+    let message = json!({"role": "assistant", "content": null, "refusal": "I must not."});
+    let choice = json!({"index": 0, "finish_reason": "stop", "message": message});
+    let refusal = body(&json!({"id": "1", "object": "chat.completion", "choices": [choice]}));
+    let llm = FakeLlm::start([refusal]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    for more in [json!({}), own_tools(COMPLETIONS)] {
+        let answer = ask(&daemon, COMPLETIONS, more).json();
+        let choice = &answer["choices"][0];
+        assert_eq!(choice["message"], message, "{answer}");
+        assert_eq!(choice["finish_reason"], "stop");
+    }
+    let answer = ask(&daemon, MESSAGES, json!({})).json();
+    assert_eq!(answer["content"][0]["text"], "I must not.", "{answer}");
+    assert_eq!(answer["stop_reason"], "refusal");
+    let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
+    assert_eq!(chat["content"], "I must not.", "{chat}");
+    assert_eq!(chat["finish_reason"], "content_filter");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_a_stop_sequence_is_named_as_anthropic_names_it() {
+    let ended = body(&json!({"id": "m", "type": "message", "role": "assistant",
+        "content": [{"type": "text", "text": "One"}], "stop_reason": "stop_sequence",
+        "stop_sequence": "Two", "usage": {"input_tokens": 1, "output_tokens": 1}}));
+    let llm = FakeLlm::in_turn(LlmDialect::Anthropic, [ended]).await;
+    let toml = config(&llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries");
+    let daemon = Daemon::with_config(&toml, &[]);
+    for more in [json!({}), own_tools(MESSAGES)] {
+        let mut more = more;
+        more["stop_sequences"] = json!(["Two"]);
+        let answer = ask(&daemon, MESSAGES, more.clone()).json();
+        assert_eq!(answer["stop_reason"], "stop_sequence", "{answer}");
+        assert_eq!(answer["stop_sequence"], "Two");
+        more["stream"] = json!(true);
+        let reply = ask(&daemon, MESSAGES, more);
+        let events = super::events(&super::unchunked(&reply.body));
+        let delta = &events[events.len() - 2].1["delta"];
+        let expected = json!({"stop_reason": "stop_sequence", "stop_sequence": "Two"});
+        assert_eq!(*delta, expected, "{events:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() {
+    let server = json!([{"type": "url", "name": "x", "url": "https://x.example/mcp"}]);
+    let function = json!([{"name": "order_pizza"}]);
+    for (door, api, dialect, refused, passed_on) in [
+        (
+            MESSAGES,
+            "anthropic",
+            LlmDialect::Anthropic,
+            [
+                ("mcp_servers", server),
+                ("betas", json!(["code-execution-2025-08-25"])),
+                ("container", json!("container_1")),
+            ]
+            .to_vec(),
+            json!({"top_k": 5, "mcp_servers": [], "container": null}),
+        ),
+        (
+            COMPLETIONS,
+            "openai",
+            LlmDialect::OpenAiChat,
+            [
+                ("models", json!(["other/model"])),
+                ("route", json!("fallback")),
+                ("fallbacks", json!(["other/model"])),
+                ("plugins", json!([{"id": "web"}])),
+                ("web_search_options", json!({})),
+                ("functions", function),
+                ("function_call", json!("auto")),
+            ]
+            .to_vec(),
+            json!({"top_k": 5, "repetition_penalty": 1.1, "functions": null}),
+        ),
+    ] {
+        let llm = FakeLlm::in_turn(dialect, [LlmAnswer::text("Hello.")]).await;
+        let toml =
+            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
+        let daemon = Daemon::with_config(&toml, &[]);
+        for (name, value) in refused {
+            let reply = ask(&daemon, door, json!({name: value}));
+            assert_eq!(reply.status, 400, "{door} {name}: {reply:?}");
+            let message = reply.json()["error"]["message"].to_string();
+            assert!(
+                message.contains(&format!("'{name}' must be absent")),
+                "{message}"
+            );
+        }
+        assert!(llm.bodies().is_empty());
+        let reply = ask(&daemon, door, passed_on);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let asked = llm.requests.all().pop().unwrap();
+        assert_eq!(asked.json()["top_k"], 5);
+        assert!(asked.json().get("mcp_servers").is_none());
+        assert_eq!(asked.header("anthropic-beta"), "");
+    }
+}

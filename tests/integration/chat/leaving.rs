@@ -1,0 +1,50 @@
+//! Clients that leave before the answer is there.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use pillion_testkit::{FakeLlm, LlmAnswer};
+use serde_json::{Value, json};
+
+use super::config;
+use crate::program::{Daemon, eventually};
+
+/// What asks for an answer, through every door.
+fn requests(stream: bool) -> Vec<(&'static str, Value)> {
+    let messages = json!([{"role": "user", "content": "Hi"}]);
+    let tool = json!({"type": "function", "function": {"name": "order_pizza"}});
+    let said = json!({"messages": messages, "stream": stream});
+    let with = |name: &str, value: Value| {
+        let mut said = said.clone();
+        said[name] = value;
+        said
+    };
+    vec![
+        ("/api/v1/chat", said.clone()),
+        ("/v1/chat/completions", said.clone()),
+        ("/v1/chat/completions", with("tools", json!([tool]))),
+        ("/v1/messages", with("max_tokens", json!(10))),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h4_the_request_to_the_provider_ends_with_its_client() {
+    let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(3600));
+    let llm = FakeLlm::start([slow]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    for stream in [false, true] {
+        for (path, body) in requests(stream) {
+            let body = body.to_string();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let mut connection = UnixStream::connect(&daemon.socket).unwrap();
+            connection.write_all(request.as_bytes()).unwrap();
+            eventually("the model is asked", || llm.in_progress() == 1);
+            drop(connection);
+            eventually("the provider is left alone", || llm.in_progress() == 0);
+        }
+    }
+}
