@@ -325,7 +325,7 @@ async fn pass_on<const N: usize>(
     let params = link.params_in(trace.as_ref(), instead);
     let options = link.options();
     let passing = line.client.request_with(&request.method, &params, &options);
-    let outcome = line.during(Arc::clone(link), passing).await;
+    let outcome = line.during(Some(Arc::clone(link)), passing).await;
     let outcome = outcome.map_err(|error| rpc_error(server, &error));
     if let Some(span) = span {
         span.end_of_request(&outcome);
