@@ -13,6 +13,7 @@ mod offer;
 mod own;
 mod resources;
 mod server;
+mod seen;
 pub(crate) mod tool;
 mod users;
 
@@ -39,6 +40,7 @@ pub(crate) use line::Line;
 pub(crate) use own::Own;
 pub(crate) use resources::Reading;
 pub(crate) use server::{Server, ServerReport};
+pub(crate) use seen::Seen;
 pub(crate) use tool::UpstreamTool;
 pub(crate) use users::SWEEP_EVERY;
 
