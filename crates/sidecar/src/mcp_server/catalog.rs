@@ -159,7 +159,7 @@ impl Catalog {
         let known = self.known(kind);
         match known.and_then(|known| first(&known, seen, &is_it)) {
             Some(found) => Some(found),
-            None => first(&*self.refresh(app, kind).await, seen, &is_it),
+            None => first(&self.refresh(app, kind).await, seen, &is_it),
         }
     }
 
