@@ -16,6 +16,8 @@ mod limits;
 mod messages;
 #[path = "chat/native.rs"]
 mod native;
+#[path = "chat/terminal.rs"]
+mod terminal;
 #[path = "chat/together.rs"]
 mod together;
 
@@ -25,7 +27,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmFault};
+use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, LlmFault};
 use serde_json::{Value, json};
 
 use crate::approvals::decide;
@@ -51,6 +53,21 @@ fn chat(socket: &Path, id: &str, body: &Value) -> Value {
 
 fn calculator() -> LlmAnswer {
     LlmAnswer::call("calculator", &json!({"expression": "6 * 7"}))
+}
+
+/// The header that goes on with the chat of an answer, which waits for an approval.
+fn going_on(answer: &http::Reply) -> String {
+    let id = answer.head.split_once("x-pillion-chat: ").unwrap().1;
+    format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap())
+}
+
+/// Approves of each call that waits.
+fn approve_all(socket: &Path) {
+    let waiting = http::get(socket, "/api/v1/approvals/").json();
+    for approval in waiting["approvals"].as_array().unwrap() {
+        let id = approval["id"].as_str().unwrap();
+        assert_eq!(decide(socket, id, "approve").status, 200);
+    }
 }
 
 /// The names and data of a stream's events.
@@ -321,6 +338,41 @@ async fn h2_a_model_has_the_tools_that_it_may_see() {
         &[],
     );
     assert!(stdout(&output).contains("yes, the default"), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h2_the_command_says_why_a_model_does_not_have_a_tool() {
+    let far = FakeMcp::start(Dialect::StreamableJson);
+    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let more = format!(
+        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
+         [[models]]\nid = \"few\"\nprovider = \"fake\"\n\
+         tools = {{ function_calling = true, mcp = true, enabled_tools = [\"get_time\", \"far_roll\"] }}\n",
+        far.url
+    );
+    let daemon = Daemon::with_config(&config(&llm, &more), &[]);
+    let line_of = |model: &str, tool: &str| {
+        let socket = daemon.socket.to_str().unwrap();
+        let output = run(&["models", "show", model, "--socket", socket], &[]);
+        let table = stdout(&output);
+        let line = table.lines().find(|line| line.starts_with(tool));
+        let line = line.unwrap_or_else(|| panic!("{tool}: {table}"));
+        let words = line.split_whitespace();
+        let words: Vec<_> = words
+            .skip_while(|it| !matches!(*it, "yes" | "no"))
+            .collect();
+        words.join(" ")
+    };
+    let cases = [
+        ("demo", "far_roll", "no model has no 'mcp' flag"),
+        ("demo", "calculator", "yes"),
+        ("few", "calculator", "no not in enabled_tools"),
+        ("few", "far_roll", "yes"),
+        ("bare", "far_roll", "no model cannot call functions"),
+    ];
+    for (model, tool, says) in cases {
+        assert_eq!(line_of(model, tool), says, "{model} {tool}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,7 @@
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::program::Daemon;
 use crate::{http, program};
@@ -52,6 +53,48 @@ fn l3_a_process_of_a_user_whom_no_rule_names_is_refused() {
     assert!(text.contains("application/problem+json"), "{text}");
     assert!(text.contains("\"error_code\":\"denied\""), "{text}");
     assert!(daemon.log().contains("\"uid\":54321"), "{}", daemon.log());
+}
+
+/// Opens 60 connections to the socket, sends nothing, says how many it has, and at a line of its
+/// input how many of them are closed.
+const SILENT: &str = r#"
+use IO::Socket::UNIX;
+alarm 30;
+$| = 1;
+my @connections = map { IO::Socket::UNIX->new(Peer => $ARGV[0]) or die } 1..60;
+print scalar(@connections), "\n";
+<STDIN>;
+my $closed = grep { my $read = sysread($_, my $byte, 1); defined $read && $read == 0 } @connections;
+print "$closed\n";
+"#;
+
+#[test]
+fn l3_a_process_that_is_refused_takes_nobodys_place() {
+    let daemon = daemon("allow_uids = [4711]\n[http]\nmax_connections = 4");
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let stranger = Command::new("setpriv")
+        .args(["--reuid", STRANGER, "--regid", STRANGER, "--clear-groups"])
+        .args(["perl", "-e", SILENT])
+        .arg(&daemon.socket)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut stranger) = stranger else {
+        eprintln!("skipped: no setpriv");
+        return;
+    };
+    let mut says = BufReader::new(stranger.stdout.take().unwrap()).lines();
+    let mut said = || says.next().unwrap().unwrap();
+    assert_eq!(said(), "60");
+    for _ in 0..8 {
+        assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    }
+    writeln!(stranger.stdin.take().unwrap()).unwrap();
+    assert_eq!(said(), "60", "long before a header is due, all are closed");
+    assert!(stranger.wait().unwrap().success());
 }
 
 #[test]

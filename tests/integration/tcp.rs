@@ -212,6 +212,21 @@ fn l3_a_page_that_pretends_to_be_us_is_refused() {
 }
 
 #[test]
+fn l3_a_page_that_the_configuration_names_may_use_mcp_too() {
+    let server = Server::start("allowed_origins = [\"https://page.example\"]");
+    let (headers, body) = stateless("tools/list", json!({}), json!({}));
+    let from = |origin: &str| {
+        let headers = format!(
+            "host: localhost\r\norigin: {origin}\r\nauthorization: Bearer {RUNNER}\r\n{headers}"
+        );
+        server.send("POST /mcp", &headers, &body.to_string()).0
+    };
+    assert_eq!(from("https://page.example"), 200);
+    assert_eq!(from("http://localhost"), 200, "our own");
+    assert_eq!(from("https://evil.example"), 403);
+}
+
+#[test]
 fn l3_whether_it_is_up_needs_no_token_and_says_nothing_more() {
     let server = Server::start("");
     let here = "host: localhost\r\n";

@@ -2,8 +2,9 @@
 //!
 //! Nothing is asked at start-up. When somebody lists tools, or names a tool that is not
 //! there, each server whose list is missing or old is asked, all side by side and under a
-//! deadline; whoever comes meanwhile waits for the same answers. A server that fails is
-//! left alone for a while; it takes nothing from the others, and the tools it had stay.
+//! deadline; those who come meanwhile wait for them and then ask once, together. A server that
+//! fails is left alone for a while, whatever it says of its list; it takes nothing from the
+//! others, and the tools it had stay.
 
 mod connecting;
 mod desk;
@@ -12,6 +13,7 @@ mod line;
 mod offer;
 mod own;
 mod resources;
+mod seen;
 mod server;
 pub(crate) mod tool;
 mod users;
@@ -34,10 +36,11 @@ use crate::events::Bus;
 use crate::pins::Pins;
 use crate::servers::UserCredentials;
 use crate::telemetry::Telemetry;
-use discovery::State;
+use discovery::{Asks, State};
 pub(crate) use line::Line;
 pub(crate) use own::Own;
 pub(crate) use resources::Reading;
+pub(crate) use seen::Seen;
 pub(crate) use server::{Server, ServerReport};
 pub(crate) use tool::UpstreamTool;
 pub(crate) use users::SWEEP_EVERY;
@@ -60,6 +63,7 @@ pub(crate) struct Upstreams {
     log_level: AtomicU8,
     /// What is known of each server. Held while servers are being asked.
     states: Mutex<Vec<State>>,
+    asks: Asks,
     registry: Arc<ToolRegistry>,
     times: McpSection,
     listeners: Listeners,
@@ -121,6 +125,7 @@ impl Upstreams {
         Self {
             was_tried: AtomicBool::new(servers.is_empty()),
             states: Mutex::new(states),
+            asks: Asks::default(),
             servers,
             tools: RwLock::default(),
             log_level: AtomicU8::new(u8::MAX),
@@ -265,6 +270,7 @@ impl Upstreams {
         let successor = Arc::new(Self {
             was_tried: AtomicBool::new(was_tried),
             states: Mutex::new(states),
+            asks: Asks::default(),
             servers: servers_now,
             tools,
             // Whoever asks for messages next has all servers asked.

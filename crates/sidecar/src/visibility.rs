@@ -64,6 +64,11 @@ impl Visibility {
         })
     }
 
+    /// Whether there is no tool that may not be seen.
+    pub(crate) fn is_all(&self) -> bool {
+        self.allowed == AllowedTools::default() && self.model.is_none()
+    }
+
     /// What stands for all that may be seen.
     fn fingerprint(&self) -> String {
         let model = self.model.as_ref().map(|model| &model.tools);

@@ -174,6 +174,27 @@ async fn g3_a_completion_that_waits_says_how_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_completion_that_waits_goes_on_after_a_crash() {
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let waits = complete(&daemon, "", &json!({}));
+    assert_eq!(waits.status, 403, "{waits:?}");
+    let header = super::going_on(&waits);
+    daemon.kill();
+    let daemon = daemon.again();
+    let waits = complete(&daemon, &header, &json!({}));
+    assert_eq!(waits.json()["error"]["code"], "approval_required");
+    super::approve_all(&daemon.socket);
+    let answer = complete(&daemon, &header, &json!({})).json();
+    assert_eq!(
+        answer["choices"][0]["message"]["content"], "It is 42.",
+        "{answer}"
+    );
+    assert_eq!(llm.bodies()[1]["messages"][2]["content"], "42");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_errors_as_openais_clients_read_them() {
     let limited = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([

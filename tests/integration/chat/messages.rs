@@ -8,11 +8,22 @@ use crate::http::{self, Reply};
 use crate::program::Daemon;
 
 fn create(daemon: &Daemon, more: &Value) -> Reply {
+    create_with(daemon, "", more)
+}
+
+fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     let mut body = json!({"max_tokens": 50,
         "messages": [{"role": "user", "content": "What is 6 * 7?"}]});
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
-    http::post(&daemon.socket, "/v1/messages", body.to_string())
+    let body = body.to_string();
+    http::send(
+        &daemon.socket,
+        "POST",
+        "/v1/messages",
+        headers,
+        body.as_bytes(),
+    )
 }
 
 /// The configuration with a model that speaks like Anthropic's.
@@ -210,6 +221,24 @@ async fn h5_what_an_anthropic_model_thought_stays_with_its_calls() {
     let content = asked["messages"][1]["content"].as_array().unwrap();
     assert_eq!(content[0], thought);
     assert_eq!(content[1]["type"], "tool_use", "{asked}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_message_that_waits_goes_on_after_a_crash() {
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let waits = create(&daemon, &json!({}));
+    assert_eq!(waits.status, 403, "{waits:?}");
+    let header = super::going_on(&waits);
+    daemon.kill();
+    let daemon = daemon.again();
+    let waits = create_with(&daemon, &header, &json!({}));
+    assert_eq!(waits.json()["error"]["type"], "permission_error");
+    super::approve_all(&daemon.socket);
+    let answer = create_with(&daemon, &header, &json!({})).json();
+    assert_eq!(answer["content"][0]["text"], "It is 42.", "{answer}");
+    assert_eq!(llm.bodies()[1]["messages"][2]["content"], "42");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

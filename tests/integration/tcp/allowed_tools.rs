@@ -220,3 +220,128 @@ fn l3_a_composed_tool_gives_a_token_no_other_tools_unless_it_lends_them() {
         (json!(true), json!(false))
     );
 }
+
+/// A server with a tool of that name, or none, and a resource, a template and a prompt `LABEL`.
+fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
+    let tools: Vec<_> = tool
+        .iter()
+        .map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))
+        .collect();
+    let uri = format!("{label}://it");
+    let list = |key: &str, entry: Value| {
+        let list = json!({ key: [entry] });
+        move |_: &Value| Reply::result(&list)
+    };
+    FakeMcp::builder(Dialect::StreamableJson)
+        .with_get_stream()
+        .on("tools/list", move |_| {
+            Reply::result(&json!({"tools": tools}))
+        })
+        .on(
+            "resources/list",
+            list("resources", json!({"uri": uri, "name": label})),
+        )
+        .on(
+            "resources/templates/list",
+            list(
+                "resourceTemplates",
+                json!({"uriTemplate": format!("{label}://{{id}}"), "name": label}),
+            ),
+        )
+        .on("prompts/list", list("prompts", json!({"name": label})))
+        .on("prompts/get", |_| Reply::result(&json!({"messages": []})))
+        .on("resources/read", move |params| {
+            Reply::result(&json!({"contents": [{"uri": params["uri"], "text": label}]}))
+        })
+        .on("resources/subscribe", |_| Reply::result(&json!({})))
+        .on("completion/complete", |_| {
+            Reply::result(&json!({"completion": {"values": []}}))
+        })
+        .start()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l3_a_server_without_a_tool_on_the_list_has_nothing_for_the_token() {
+    let far = with_everything("far", Some("roll"));
+    let other = with_everything("other", Some("secret"));
+    // Without tools: for whoever has every name that begins as its tools would.
+    let (calc, mute) = (with_everything("calc", None), with_everything("mute", None));
+    let servers = [
+        ("far", &far),
+        ("other", &other),
+        ("calc", &calc),
+        ("mute", &mute),
+    ];
+    let toml: String = servers
+        .iter()
+        .map(|(label, server)| {
+            format!(
+                "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
+                server.url
+            )
+        })
+        .collect();
+    let server = Server::start(&toml);
+    let of_few = ["calc", "far"];
+    for (token, there) in [
+        (RUNNER, vec!["calc", "far", "mute", "other"]),
+        (FEW, of_few.to_vec()),
+    ] {
+        for (method, key) in [
+            ("resources/list", "resources"),
+            ("resources/templates/list", "resourceTemplates"),
+            ("prompts/list", "prompts"),
+        ] {
+            let listed = server.mcp(token, method, json!({}))["result"][key].clone();
+            assert_eq!(each(&listed, "/name"), there, "{method}");
+        }
+    }
+    // All of it is known by now.
+    for (label, below) in servers {
+        let is_there = of_few.contains(&label);
+        let asked = |method: &str, params: Value| {
+            let answer = server.mcp(FEW, method, params);
+            assert_eq!(answer["result"].is_object(), is_there, "{label}: {answer}");
+            assert_eq!(answer["error"]["code"] == -32602, !is_there, "{answer}");
+        };
+        for uri in ["it", "fits"] {
+            asked("resources/read", json!({"uri": format!("{label}://{uri}")}));
+        }
+        asked("prompts/get", json!({"name": label}));
+        let argument = json!({"name": "id", "value": ""});
+        for reference in [
+            json!({"type": "ref/prompt", "name": label}),
+            json!({"type": "ref/resource", "uri": format!("{label}://{{id}}")}),
+        ] {
+            asked(
+                "completion/complete",
+                json!({"ref": reference, "argument": argument}),
+            );
+        }
+        if !is_there {
+            let wanted =
+                json!({"notifications": {"resourceSubscriptions": [format!("{label}://it")]}});
+            asked("subscriptions/listen", wanted);
+        }
+        let path = format!("GET /api/v1/servers/{label}/resources");
+        let listed = server.json(FEW, &path, &Value::Null);
+        assert_eq!(listed["total"], u8::from(is_there), "{listed}");
+        let read = format!("{path}/read?uri={label}://it");
+        let status = server.authorized(FEW, &read, "").0;
+        assert_eq!(status, if is_there { 200 } else { 404 });
+        for method in [
+            "resources/read",
+            "prompts/get",
+            "completion/complete",
+            "resources/subscribe",
+        ] {
+            let reached = !below.requests.calls(method).is_empty();
+            assert_eq!(
+                reached,
+                is_there && method != "resources/subscribe",
+                "{label} {method}"
+            );
+        }
+        assert_eq!(server.authorized(RUNNER, &read, "").0, 200);
+    }
+}

@@ -228,3 +228,26 @@ fn conditions(code: Option<u8>) -> &'static str {
         _ => "Unknown",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d6_it_is_asked_where_it_says_that_it_is() {
+        let of = |key: Option<&str>| {
+            let service = OpenMeteo::new(&WeatherSettings::default(), key.map(SecretString::from));
+            [service.forecast, service.geocoding].map(String::from)
+        };
+        let public = [
+            "https://api.open-meteo.com/",
+            "https://geocoding-api.open-meteo.com/",
+        ];
+        assert_eq!(of(None), public);
+        let of_customers = [
+            "https://customer-api.open-meteo.com/",
+            "https://customer-geocoding-api.open-meteo.com/",
+        ];
+        assert_eq!(of(Some("a key")), of_customers);
+    }
+}

@@ -186,3 +186,14 @@ fn capitalized(weather: &[Condition]) -> String {
         None => "Unknown".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d6_it_is_asked_where_it_says_that_it_is() {
+        let service = OpenWeatherMap::new(&WeatherSettings::default(), "a key".into());
+        assert_eq!(service.base.as_str(), "https://api.openweathermap.org/");
+    }
+}

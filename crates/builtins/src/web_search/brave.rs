@@ -147,3 +147,14 @@ fn wait(answer: &Answer) -> Duration {
         .or(until.first().copied());
     seconds.map_or_else(|| answer.retry_after(), Duration::from_secs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d7_it_is_asked_where_it_says_that_it_is() {
+        let service = Brave::new(&SearchSettings::default(), "a key".into());
+        assert_eq!(service.base.as_str(), "https://api.search.brave.com/");
+    }
+}

@@ -126,3 +126,15 @@ fn fault(answer: &Answer) -> Option<Fault> {
         code => Fault::Status(code, said.to_owned()),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d7_it_is_asked_where_it_says_that_it_is() {
+        let settings = SearchSettings::default();
+        let service = Google::new(&settings, "a key".into(), "an engine".to_owned());
+        assert_eq!(service.base.as_str(), "https://www.googleapis.com/");
+    }
+}

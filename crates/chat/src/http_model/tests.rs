@@ -375,3 +375,21 @@ fn l1_a_base_url_is_held_to_the_rules_of_egress() {
         }
     }
 }
+
+#[test]
+fn h4_each_provider_is_where_its_documentation_says() {
+    let documented = [
+        (Provider::OpenAiChat, "https://api.openai.com/v1"),
+        (Provider::OpenAiResponses, "https://api.openai.com/v1"),
+        (Provider::Anthropic, "https://api.anthropic.com/v1"),
+        (
+            Provider::Google,
+            "https://generativelanguage.googleapis.com/v1beta",
+        ),
+    ];
+    for (provider, url) in documented {
+        assert_eq!(HttpModelConfig::own_url(provider), url);
+        let config = HttpModelConfig::new(provider, url.parse().unwrap(), "a model");
+        assert!(HttpModel::new(config).is_ok(), "{url} may be spoken to");
+    }
+}

@@ -20,7 +20,7 @@ use super::message::{
 };
 use super::template;
 use crate::app::App;
-use crate::upstream::Server;
+use crate::upstream::{Seen, Server};
 
 /// The code for a missing resource before 2026-07-28.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -75,8 +75,8 @@ impl Catalog {
         self.known.write().clear();
     }
 
-    /// The list of a kind, from the packs and every server that answers. What is of packs is never
-    /// a server's.
+    /// The list of a kind, from the packs and every server that answers and that the caller may
+    /// see. What is of packs is never a server's. Of entries with one id the first is listed.
     pub(super) async fn list(
         &self,
         app: &App,
@@ -84,10 +84,23 @@ impl Catalog {
         kind: Kind,
     ) -> Result<Box<RawValue>, RpcError> {
         let own = local::list(app, caller, kind).await;
+        let seen = seen(app, caller).await;
         let entries = self.refresh(app, kind).await;
-        let of_servers = entries.iter().filter(|entry| match kind {
-            Kind::Prompts => true,
-            Kind::Resources | Kind::Templates => app.packs().provider_of(&entry.id).is_none(),
+        let is_a_packs = |entry: &Entry| match kind {
+            Kind::Prompts => false,
+            Kind::Resources | Kind::Templates => app.packs().provider_of(&entry.id).is_some(),
+        };
+        let mut taken = HashSet::new();
+        let of_servers = entries
+            .iter()
+            .filter(|entry| seen.has(&entry.server) && !is_a_packs(entry));
+        let of_servers = of_servers.filter(|entry| {
+            let is_first = taken.insert(&entry.id);
+            if !is_first {
+                let (id, label) = (&entry.id, &entry.server.label);
+                tracing::debug!(server.label = label, id, "It is another server's, too");
+            }
+            is_first
         });
         let of_servers = of_servers.map(|entry| &entry.members);
         let list: Vec<_> = own.iter().chain(of_servers).collect();
@@ -96,7 +109,7 @@ impl Catalog {
 
     /// Asks every server. One that fails keeps what it had.
     async fn refresh(&self, app: &App, kind: Kind) -> Arc<Vec<Entry>> {
-        let before = self.known(kind);
+        let before = self.known(kind).unwrap_or_default();
         let limit = app.upstreams().discovery_timeout();
         let servers = app.upstreams().servers().iter();
         let servers = servers.filter(|server| server.lists_for_all());
@@ -120,25 +133,33 @@ impl Catalog {
             let read = list.iter().filter_map(|raw| read(kind, server, raw));
             read.collect()
         });
-        let entries = Arc::new(told_apart(kind, join_all(lists).await.concat()));
+        let mut entries = join_all(lists).await.concat();
+        if kind == Kind::Prompts {
+            name_apart(&mut entries);
+        }
+        let entries = Arc::new(entries);
         self.known.write().insert(kind, Arc::clone(&entries));
         entries
     }
 
-    fn known(&self, kind: Kind) -> Arc<Vec<Entry>> {
-        self.known.read().get(&kind).cloned().unwrap_or_default()
+    /// What the servers had, if they were ever asked.
+    fn known(&self, kind: Kind) -> Option<Arc<Vec<Entry>>> {
+        self.known.read().get(&kind).cloned()
     }
 
-    /// What a search finds among what is known, or else among what the servers have now.
-    async fn find<T>(
+    /// The first such entry that may be seen among what is known, or else among what the servers
+    /// have now.
+    async fn find(
         &self,
         app: &App,
+        seen: &Seen,
         kind: Kind,
-        search: impl Fn(&[Entry]) -> Option<T>,
-    ) -> Option<T> {
-        match search(&self.known(kind)) {
+        is_it: impl Fn(&Entry) -> bool,
+    ) -> Option<Entry> {
+        let known = self.known(kind);
+        match known.and_then(|known| first(&known, seen, &is_it)) {
             Some(found) => Some(found),
-            None => search(&self.refresh(app, kind).await),
+            None => first(&self.refresh(app, kind).await, seen, &is_it),
         }
     }
 
@@ -151,14 +172,15 @@ impl Catalog {
         link: &Arc<Link>,
     ) -> Result<Box<RawValue>, RpcError> {
         let name = request.text("name")?;
-        let prompt = self.prompt(app, &name).await?;
+        let prompt = self.prompt(app, caller, &name).await?;
         let name = ("name", raw(&prompt.remote_id)?);
         pass_on(&prompt.server, caller, request, [name], link).await
     }
 
-    async fn prompt(&self, app: &App, name: &str) -> Result<Entry, RpcError> {
-        let search = |entries: &[Entry]| entries.iter().find(|entry| entry.id == name).cloned();
-        let found = self.find(app, Kind::Prompts, search).await;
+    async fn prompt(&self, app: &App, caller: &Caller, name: &str) -> Result<Entry, RpcError> {
+        let seen = seen(app, caller).await;
+        let is_it = |entry: &Entry| entry.id == name;
+        let found = self.find(app, &seen, Kind::Prompts, is_it).await;
         found.ok_or_else(|| unknown("prompt", name))
     }
 
@@ -171,27 +193,39 @@ impl Catalog {
         link: &Arc<Link>,
     ) -> Result<Box<RawValue>, RpcError> {
         let uri = request.text("uri")?;
-        let server = self.server_of(app, &uri).await;
+        let server = self.server_of(app, caller, &uri).await;
         let server = server.ok_or_else(|| not_found(&uri, link))?;
         pass_on(&server, caller, request, [], link).await
     }
 
-    /// The server that has a resource, by its lists, its templates, or for want of another.
-    pub(super) async fn server_of(&self, app: &App, uri: &str) -> Option<Arc<Server>> {
-        let server = |entry: &Entry| Arc::clone(&entry.server);
-        let by_list = |entries: &[Entry]| entries.iter().find(|entry| entry.id == uri).map(server);
-        let by_template = |entries: &[Entry]| {
-            let mut entries = entries.iter();
-            let entry = entries.find(|entry| template::matches(&entry.id, uri));
-            entry.map(server)
+    /// The server that has a resource, by its lists, or for want of such a server by its
+    /// templates: anybody's may fit the URI of what another server lists.
+    pub(super) async fn server_of(
+        &self,
+        app: &App,
+        caller: &Caller,
+        uri: &str,
+    ) -> Option<Arc<Server>> {
+        let seen = seen(app, caller).await;
+        let is_it = |entry: &Entry| entry.id == uri;
+        let known = self.known(Kind::Resources);
+        let is_new = known.is_none();
+        let listed = match known {
+            Some(known) => known,
+            None => self.refresh(app, Kind::Resources).await,
         };
-        if let Some(found) = by_list(&self.known(Kind::Resources)) {
-            return Some(found);
+        if let Some(found) = first(&listed, &seen, is_it) {
+            return Some(found.server);
         }
-        if let Some(found) = self.find(app, Kind::Templates, by_template).await {
-            return Some(found);
+        let fits = |entry: &Entry| template::matches(&entry.id, uri);
+        if let Some(found) = self.find(app, &seen, Kind::Templates, fits).await {
+            return Some(found.server);
         }
-        by_list(&self.refresh(app, Kind::Resources).await)
+        if is_new {
+            return None;
+        }
+        let listed = self.refresh(app, Kind::Resources).await;
+        first(&listed, &seen, is_it).map(|found| found.server)
     }
 
     /// `completion/complete`.
@@ -216,7 +250,7 @@ impl Catalog {
         let reference: Reference = serde_json::from_str(written.get()).map_err(|_| wrong())?;
         match reference.kind.as_str() {
             "ref/prompt" => {
-                let prompt = self.prompt(app, &reference.name).await?;
+                let prompt = self.prompt(app, caller, &reference.name).await?;
                 let mut written: Members =
                     serde_json::from_str(written.get()).map_err(|_| wrong())?;
                 written.insert("name".to_owned(), raw(&prompt.remote_id)?);
@@ -234,13 +268,11 @@ impl Catalog {
                 if let Some(result) = local::complete(app, caller, uri) {
                     return result;
                 }
-                let search = |entries: &[Entry]| {
-                    let entry = entries.iter().find(|entry| entry.id == *uri);
-                    entry.map(|entry| Arc::clone(&entry.server))
-                };
-                let server = match self.find(app, Kind::Templates, search).await {
-                    Some(server) => Some(server),
-                    None => self.server_of(app, uri).await,
+                let seen = seen(app, caller).await;
+                let is_it = |entry: &Entry| entry.id == *uri;
+                let server = match self.find(app, &seen, Kind::Templates, is_it).await {
+                    Some(template) => Some(template.server),
+                    None => self.server_of(app, caller, uri).await,
                 };
                 let server = server.ok_or_else(|| not_found(uri, link))?;
                 pass_on(&server, caller, request, [], link).await
@@ -268,37 +300,39 @@ fn read(kind: Kind, server: &Arc<Server>, raw: &RawValue) -> Option<Entry> {
     })
 }
 
-/// Gives each entry a name of its own: prompts get their server's prefix where the
-/// configuration asks for it or the name is another's, too. Of resources with one URI the
-/// first server's stays: a URI cannot be renamed.
-fn told_apart(kind: Kind, mut entries: Vec<Entry>) -> Vec<Entry> {
-    if kind == Kind::Prompts {
-        let mut wanted: HashMap<String, usize> = HashMap::new();
-        for entry in &entries {
-            *wanted.entry(entry.remote_id.clone()).or_default() += 1;
+/// The servers that are there for the caller.
+async fn seen(app: &App, caller: &Caller) -> Seen {
+    let upstreams = app.upstreams();
+    upstreams.seen(&caller.context, &caller.visibility).await
+}
+
+fn first(entries: &[Entry], seen: &Seen, is_it: impl Fn(&Entry) -> bool) -> Option<Entry> {
+    let mut entries = entries.iter();
+    let found = entries.find(|entry| seen.has(&entry.server) && is_it(entry));
+    found.cloned()
+}
+
+/// Gives each prompt a name of its own: its server's prefix stands before it where the
+/// configuration asks for that, where the name is another's, too, and where it is what another
+/// is called with its prefix. (A URI cannot be renamed: of resources with one URI the first
+/// server's is the one.)
+fn name_apart(prompts: &mut [Entry]) {
+    let prefixed = |entry: &Entry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
+    let reserved: HashSet<String> = prompts.iter().map(prefixed).collect();
+    let mut wanted: HashMap<String, usize> = HashMap::new();
+    for entry in &*prompts {
+        *wanted.entry(entry.remote_id.clone()).or_default() += 1;
+    }
+    for entry in prompts {
+        let is_free = wanted[&entry.remote_id] == 1 && !reserved.contains(&entry.remote_id);
+        if entry.server.configured_prefix.is_none() && is_free {
+            continue;
         }
-        for entry in &mut entries {
-            let prefix = match &entry.server.configured_prefix {
-                Some(prefix) => prefix,
-                None if wanted[&entry.remote_id] > 1 => entry.server.tool_prefix(),
-                None => continue,
-            };
-            entry.id = format!("{prefix}{}", entry.remote_id);
-            if let Ok(name) = to_raw_value(&entry.id) {
-                entry.members.insert("name".to_owned(), name);
-            }
+        entry.id = prefixed(entry);
+        if let Ok(name) = to_raw_value(&entry.id) {
+            entry.members.insert("name".to_owned(), name);
         }
     }
-    let mut taken = HashSet::new();
-    entries.retain(|entry| {
-        let is_first = taken.insert(entry.id.clone());
-        if !is_first {
-            let (id, label) = (&entry.id, &entry.server.label);
-            tracing::debug!(server.label = label, id, "It is another server's, too");
-        }
-        is_first
-    });
-    entries
 }
 
 pub(super) fn not_found(uri: &str, link: &Link) -> RpcError {
@@ -325,7 +359,7 @@ async fn pass_on<const N: usize>(
     let params = link.params_in(trace.as_ref(), instead);
     let options = link.options();
     let passing = line.client.request_with(&request.method, &params, &options);
-    let outcome = line.during(Arc::clone(link), passing).await;
+    let outcome = line.during(Some(Arc::clone(link)), passing).await;
     let outcome = outcome.map_err(|error| rpc_error(server, &error));
     if let Some(span) = span {
         span.end_of_request(&outcome);

@@ -25,12 +25,15 @@ pub(crate) struct Exchange<'a> {
     pub(crate) app: &'a App,
     pub(crate) caller: Caller,
     pub(crate) headers: &'a HeaderMap,
+    /// Whether somebody has decided which web pages may ask: over TCP that is the gate, which
+    /// knows `tcp.allowed_origins`.
+    pub(crate) is_origin_checked: bool,
 }
 
 impl Exchange<'_> {
     /// Answers a POST.
     pub(crate) async fn post(self, body: &[u8]) -> Response {
-        if let Some(refusal) = headers::refuse_origin(self.headers) {
+        if let Some(refusal) = self.refuse_origin() {
             return refusal;
         }
         let Ok(text) = std::str::from_utf8(body) else {
@@ -63,9 +66,16 @@ impl Exchange<'_> {
         self.for_session(legacy::delete)
     }
 
+    fn refuse_origin(&self) -> Option<Response> {
+        if self.is_origin_checked {
+            return None;
+        }
+        headers::refuse_origin(self.headers)
+    }
+
     /// What only revisions with sessions have.
     fn for_session(&self, answer: fn(&Self) -> Response) -> Response {
-        if let Some(refusal) = headers::refuse_origin(self.headers) {
+        if let Some(refusal) = self.refuse_origin() {
             return refusal;
         }
         if self.says_stateless() {

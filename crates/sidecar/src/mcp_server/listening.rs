@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use pillion_core::mcp::SubscriptionFilter;
 use pillion_core::pack::Packs;
 use tokio::sync::{broadcast, watch};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::local::LocalEar;
@@ -18,6 +19,11 @@ use crate::visibility::Visibility;
 /// How many changes may wait for a client that does not keep up. It misses some then; they
 /// all say the same few things.
 const MOST_WAITING: usize = 64;
+
+/// How long after it was told of a change nobody is told of the next ones of that list of that
+/// server; twice as long each time that there were some, up to the longest.
+const SHORTEST_GATHERING: Duration = Duration::from_millis(250);
+const LONGEST_GATHERING: Duration = Duration::from_secs(8);
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -178,11 +184,53 @@ impl Ear {
     }
 }
 
+/// The changes of one list of one server: the first is told at once, those that come soon after
+/// it once, when it is over.
+#[derive(Debug, Default)]
+struct Gathering {
+    /// When it is over.
+    ends: Option<Instant>,
+    length: Duration,
+    /// Whether there is something to tell then.
+    is_waiting: bool,
+}
+
+impl Gathering {
+    /// There is a change: whether to tell of it now.
+    fn is_told_now(&mut self, now: Instant) -> bool {
+        if self.ends.is_some() {
+            self.is_waiting = true;
+            return false;
+        }
+        self.length = SHORTEST_GATHERING;
+        self.ends = Some(now + self.length);
+        true
+    }
+
+    /// Some time has passed: whether there is something to tell now.
+    fn has_to_tell(&mut self, now: Instant) -> bool {
+        if self.ends.is_none_or(|ends| now < ends) {
+            return false;
+        }
+        let is_waiting = std::mem::take(&mut self.is_waiting);
+        self.length = (self.length * 2).min(LONGEST_GATHERING);
+        self.ends = is_waiting.then(|| now + self.length);
+        is_waiting
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Tells of a server's changes, connecting again and again.
 async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
     let mut pause = SHORTEST_PAUSE;
     loop {
-        let since = tokio::time::Instant::now();
+        let since = Instant::now();
         let filter = SubscriptionFilter {
             tools_list_changed: true,
             prompts_list_changed: true,
@@ -191,13 +239,35 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
         };
         match server.shared.client.subscribe(filter).await {
             Ok(mut subscription) => {
-                while let Some(notice) = subscription.next().await {
-                    let change = CHANGES.into_iter().find(|method| *method == notice.method);
-                    if change == Some(CHANGES[0]) {
-                        server.expire();
+                let mut gathering = CHANGES.map(|_| Gathering::default());
+                loop {
+                    let ends = gathering.iter().filter_map(|list| list.ends).min();
+                    tokio::select! {
+                        notice = subscription.next() => {
+                            let Some(notice) = notice else { break };
+                            let list = CHANGES.iter().position(|it| *it == notice.method);
+                            let Some(list) = list else { continue };
+                            if list == 0 {
+                                server.list_has_changed();
+                            }
+                            if gathering[list].is_told_now(Instant::now()) {
+                                // That nobody listens just now is no error.
+                                let _ = changes.send(CHANGES[list]);
+                            }
+                        }
+                        () = at(ends) => {
+                            for (list, change) in gathering.iter_mut().zip(CHANGES) {
+                                if list.has_to_tell(Instant::now()) {
+                                    let _ = changes.send(change);
+                                }
+                            }
+                        }
                     }
-                    // That nobody listens just now is no error.
-                    change.map(|change| changes.send(change));
+                }
+                for (list, change) in gathering.iter().zip(CHANGES) {
+                    if list.is_waiting {
+                        let _ = changes.send(change);
+                    }
                 }
             }
             Err(error) => {
@@ -209,5 +279,36 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_that_come_again_and_again_are_told_ever_less_often_and_none_is_lost() {
+        let start = Instant::now();
+        let mut gathering = Gathering::default();
+        let mut told = Vec::new();
+        let mut last_change = 0;
+        for millis in 0..60_000 {
+            let now = start + Duration::from_millis(millis);
+            // One each millisecond for half a minute.
+            let is_told = millis < 30_000 && {
+                last_change = millis;
+                gathering.is_told_now(now)
+            };
+            if is_told || gathering.has_to_tell(now) {
+                told.push(millis);
+            }
+        }
+        assert_eq!(told[..5], [0, 250, 750, 1_750, 3_750]);
+        assert_eq!(told.len(), 9, "{told:?}");
+        assert!(told.last().is_some_and(|last| *last > last_change));
+        assert!(
+            gathering.is_told_now(start + Duration::from_secs(60)),
+            "it was quiet for a while"
+        );
     }
 }

@@ -18,7 +18,8 @@ use super::link::{LogThreshold, Question, Requester};
 use super::message;
 use super::subscriptions::Subscribed;
 
-/// How many sessions there may be; then the one that was used least recently goes.
+/// How many sessions there may be; then one goes of whoever has the most: of those where nobody
+/// listens and nothing runs, the one that was used least recently, and else of all.
 const MOST_SESSIONS: usize = 10_000;
 
 /// How long a session may go unused while nobody listens.
@@ -77,18 +78,23 @@ struct State {
     resources: HashMap<String, Subscribed>,
 }
 
+impl State {
+    fn is_busy(&mut self) -> bool {
+        self.running.retain(|_, handle| !handle.is_finished());
+        let stream = self.stream.as_ref();
+        stream.is_some_and(|stream| !stream.is_closed()) || !self.running.is_empty()
+    }
+}
+
 impl Sessions {
     /// Keeps a session until it is closed, forgotten, or there are too many newer ones.
     pub(super) fn keep(&self, session: &Arc<Session>) {
         let mut sessions = self.kept.lock();
         sessions.retain(|_, session| !session.is_forgotten());
-        if sessions.len() >= self.most {
-            let oldest = sessions.values().min_by_key(|session| session.last_used());
-            if let Some(id) = oldest.map(|session| session.id)
-                && let Some(session) = sessions.remove(&id)
-            {
-                session.end();
-            }
+        if sessions.len() >= self.most
+            && let Some(session) = spare(&sessions).and_then(|id| sessions.remove(&id))
+        {
+            session.end();
         }
         sessions.insert(session.id, Arc::clone(session));
     }
@@ -120,6 +126,20 @@ impl Sessions {
             session.state.lock().stream = None;
         }
     }
+}
+
+/// The session that goes when there are too many.
+fn spare(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
+    let mut numbers: HashMap<Option<&str>, usize> = HashMap::new();
+    for session in sessions.values() {
+        *numbers.entry(session.holder()).or_default() += 1;
+    }
+    let most = numbers.values().copied().max()?;
+    let of_whoever_has_most = sessions
+        .values()
+        .filter(|session| numbers.get(&session.holder()) == Some(&most));
+    let spare = of_whoever_has_most.min_by_key(|session| session.use_of_it())?;
+    Some(spare.id)
 }
 
 impl Session {
@@ -237,18 +257,21 @@ impl Session {
         self.state.lock().resources.remove(uri);
     }
 
-    fn last_used(&self) -> Instant {
-        self.state.lock().last_used
+    /// Whose share of the sessions it is of. Users are no measure: whoever names them could name
+    /// any number.
+    fn holder(&self) -> Option<&str> {
+        self.owner.principal.as_deref()
+    }
+
+    /// Whether somebody listens or something runs, and when it was used last.
+    fn use_of_it(&self) -> (bool, Instant) {
+        let mut state = self.state.lock();
+        (state.is_busy(), state.last_used)
     }
 
     fn is_forgotten(&self) -> bool {
-        let mut state = self.state.lock();
-        state.running.retain(|_, handle| !handle.is_finished());
-        let listens = state
-            .stream
-            .as_ref()
-            .is_some_and(|stream| !stream.is_closed());
-        !listens && state.running.is_empty() && state.last_used.elapsed() > LONGEST_IDLE
+        let (is_busy, last_used) = self.use_of_it();
+        !is_busy && last_used.elapsed() > LONGEST_IDLE
     }
 
     /// Gives up what it has going.
@@ -288,7 +311,10 @@ mod tests {
         first.begin("1", cancelled.abort_handle());
         first.begin("2", running.abort_handle());
         first.cancel("1");
-        let (_second, _third) = (open(), open());
+        let second = open();
+        let other = endless();
+        second.begin("1", other.abort_handle());
+        let _third = open();
         assert!(running.await.unwrap_err().is_cancelled());
         assert!(first.has_cut_off("2"));
         assert!(!first.has_cut_off("1"), "the client has cancelled it");
@@ -296,5 +322,41 @@ mod tests {
         assert!(late.await.unwrap_err().is_cancelled());
         assert!(first.has_cut_off("3"));
         assert_eq!(sessions.kept.lock().len(), 2);
+    }
+    #[tokio::test]
+    async fn who_has_most_sessions_makes_room_with_one_that_nobody_uses() {
+        let sessions = Sessions {
+            kept: Mutex::default(),
+            most: 4,
+        };
+        let open = |principal: &str| {
+            let owner = Owner {
+                principal: Some(principal.to_owned()),
+                ..Owner::default()
+            };
+            let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), owner);
+            let session = Arc::new(session);
+            sessions.keep(&session);
+            session
+        };
+        let is_kept = |session: &Arc<Session>| sessions.kept.lock().contains_key(&session.id);
+        let alices = open("alice");
+        let listens = open("eve");
+        let stream = listens.open_stream();
+        let runs = open("eve");
+        let endless = tokio::spawn(std::future::pending::<()>());
+        runs.begin("1", endless.abort_handle());
+        let idle = open("eve");
+        let next = open("eve");
+        assert!(!is_kept(&idle), "nobody uses it");
+        assert!(is_kept(&alices) && is_kept(&listens) && is_kept(&runs) && is_kept(&next));
+        let bobs = open("bob");
+        assert!(!is_kept(&next));
+        assert!(is_kept(&alices), "it is older, but she has fewer");
+        drop(stream);
+        let carols = open("carol");
+        assert!(!is_kept(&listens), "nobody listens any more");
+        assert!([&alices, &bobs, &runs, &carols].into_iter().all(is_kept));
+        assert!(!endless.is_finished());
     }
 }

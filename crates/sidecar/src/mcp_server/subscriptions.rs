@@ -25,7 +25,7 @@ pub(super) async fn subscribe(
     if let Some(subscribed) = local::subscribe(app, caller, uri, hear.clone()) {
         return subscribed;
     }
-    let server = app.mcp().catalog.server_of(app, uri).await;
+    let server = app.mcp().catalog.server_of(app, caller, uri).await;
     let server = server.ok_or_else(|| not_found(uri))?;
     if server.is_of_users() {
         let reason = "Resources of a server that is called with the credentials of users cannot \

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
-use crate::access::{Grant, Scope, Users};
+use crate::access::{Grant, Holder, Scope, Users};
 use crate::app::App;
 use crate::config::AskClients;
 use crate::visibility::Visibility;
@@ -30,6 +30,12 @@ pub(super) struct Caller {
 }
 
 impl Caller {
+    /// Whether the gate of TCP has let the request in, and so looked at where a page is from.
+    pub(super) fn has_passed_gate(&self) -> bool {
+        let grant = self.grant.as_ref();
+        grant.is_some_and(|grant| grant.holder != Holder::LocalUser)
+    }
+
     /// The same on behalf of whom the body names, where it names somebody.
     ///
     /// # Errors

@@ -130,19 +130,22 @@ pub(super) async fn stdio(
 fn exchange<'a>(
     app: &'a App,
     headers: &'a HeaderMap,
-    Caller {
+    caller: Caller,
+    asked: &Asked,
+) -> Result<Exchange<'a>, Box<Response>> {
+    let is_origin_checked = caller.has_passed_gate();
+    let Caller {
         context,
         visibility,
         ..
-    }: Caller,
-    asked: &Asked,
-) -> Result<Exchange<'a>, Box<Response>> {
+    } = caller;
     let caller = mcp_server::Caller::new(app, context, visibility, asked.model.as_deref());
     caller
         .map(|caller| Exchange {
             app,
             caller,
             headers,
+            is_origin_checked,
         })
         .map_err(|error| {
             let status = axum::http::StatusCode::BAD_REQUEST;

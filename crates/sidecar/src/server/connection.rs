@@ -1,5 +1,5 @@
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,12 @@ use axum::http::{HeaderValue, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::Service;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use pillion_core::tool::ErrorCode;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +28,15 @@ use crate::problem::Problem;
 
 /// How long the last answer may take to somebody who may not be here any more.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
+
+/// How long a process that no rule lets in may take to hear that.
+const REFUSAL: Duration = Duration::from_secs(2);
+
+/// How many of those are told at once; beyond, they find their connection closed. They have no
+/// place among those that are let in.
+const MOST_REFUSALS: usize = 16;
+
+static REFUSALS: Semaphore = Semaphore::const_new(MOST_REFUSALS);
 
 /// Serves one connection to its end; once `ending` is cancelled, to the end of the request
 /// that it has. So it is when no rule lets its process in any more.
@@ -49,17 +59,16 @@ pub(super) async fn serve<L: Listener>(
     let metrics = Arc::clone(app.metrics());
     let connections = metrics.connections(peer.transport());
     connections.opened();
-    let is_refused = match peer {
-        Peer::Process { uid, gid, pid } => {
-            let is_refused = !app.access().peers.allow(uid, gid);
-            if is_refused {
-                connections.refused();
-                tracing::warn!(uid, gid, pid, "Refused a process that no rule lets in");
-            }
-            is_refused
-        }
-        Peer::Network { .. } => false,
-    };
+    if let Peer::Process { uid, gid, pid } = peer
+        && !app.access().peers.allow(uid, gid)
+    {
+        connections.refused();
+        tracing::warn!(uid, gid, pid, "Refused a process that no rule lets in");
+        drop((app, place));
+        refuse(stream, peer).await;
+        metrics.connections(peer.transport()).closed();
+        return;
+    }
     let was_cut_off = Arc::new(AtomicBool::new(false));
     let stream = Patient::new(stream, limits.write_timeout, Arc::clone(&was_cut_off));
     let connection = http1::Builder::new()
@@ -68,16 +77,9 @@ pub(super) async fn serve<L: Listener>(
         .header_read_timeout(limits.idle_timeout)
         .max_headers(limits.max_headers.get())
         .max_buf_size(limits.max_header_bytes)
-        .serve_connection(
-            TokioIo::new(stream),
-            Requests {
-                live,
-                peer,
-                is_refused,
-            },
-        )
+        .serve_connection(TokioIo::new(stream), Requests { live, peer })
         .with_upgrades();
-    let mut welcome = app.process().watch(Some(peer).filter(|_| !is_refused));
+    let mut welcome = app.process().watch(Some(peer));
     // The state that the connection began with is not its requests'.
     drop(app);
     let mut connection = pin!(connection);
@@ -105,12 +107,27 @@ pub(super) async fn serve<L: Listener>(
     drop(place);
 }
 
+/// Answers the first request of a process that no rule lets in, if it comes at once.
+async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+    let Ok(_told) = REFUSALS.try_acquire() else {
+        return;
+    };
+    let refusal = service_fn(move |_: Request<Incoming>| ready(Ok::<_, Infallible>(refusal(peer))));
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), refusal);
+    match timeout(REFUSAL, connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "A refused connection ended early"),
+        Err(_) => tracing::debug!("A refused process asked for nothing"),
+    }
+}
+
 /// The requests of one connection: each is served with the state of its moment.
 #[derive(Clone)]
 struct Requests {
     live: Live,
     peer: Peer,
-    is_refused: bool,
 }
 
 impl Service<Request<Incoming>> for Requests {
@@ -119,10 +136,6 @@ impl Service<Request<Incoming>> for Requests {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        if self.is_refused {
-            let refusal = refusal(self.peer);
-            return Box::pin(async { Ok(refusal) });
-        }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.peer);
         let live = self.live.clone();

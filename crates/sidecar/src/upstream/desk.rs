@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use crate::mcp_server::link::{self, Link};
 
 tokio::task_local! {
-    /// The request that the current task passes on.
-    static CURRENT: Arc<Link>;
+    /// The request that the current task passes on; none for a call of somebody whom nobody can ask.
+    static CURRENT: Option<Arc<Link>>;
 }
 
 /// The requests that are with one server, for what it says to reach the client that made
@@ -19,11 +19,18 @@ tokio::task_local! {
 ///
 /// Over HTTP what belongs to a request comes with its answer, and so in its task. What comes
 /// on another stream says nothing of that: it is for the client whose requests are all that
-/// is with the server. Where there are several clients it is nobody's: a question is refused
-/// rather than shown to somebody else's user.
+/// is with the server. Where there are several clients, or calls that came over REST or in a
+/// chat, it is nobody's: a question is refused rather than shown to somebody else's user.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
-    waiting: Mutex<Vec<Weak<Link>>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    links: Vec<Weak<Link>>,
+    /// Calls of those whom nobody can ask.
+    without_link: usize,
 }
 
 impl Desk {
@@ -51,32 +58,43 @@ impl Desk {
             })
     }
 
-    /// Runs what passes a request on.
-    pub(super) async fn during<T>(&self, link: Arc<Link>, passing: impl Future<Output = T>) -> T {
-        {
-            let mut waiting = self.waiting.lock();
-            waiting.retain(|link| link.strong_count() > 0);
-            waiting.push(Arc::downgrade(&link));
-        }
-        let seat = Seat {
-            desk: self,
-            link: Arc::downgrade(&link),
-        };
+    /// Runs what passes a request on: one of a client's, or one of somebody's whom nobody can ask.
+    pub(super) async fn during<T>(
+        &self,
+        link: Option<Arc<Link>>,
+        passing: impl Future<Output = T>,
+    ) -> T {
+        let seat = self.seat(link.as_ref());
         let outcome = CURRENT.scope(link, passing).await;
         drop(seat);
         outcome
     }
 
+    fn seat(&self, link: Option<&Arc<Link>>) -> Seat<'_> {
+        let mut waiting = self.waiting.lock();
+        match link {
+            Some(link) => waiting.links.push(Arc::downgrade(link)),
+            None => waiting.without_link += 1,
+        }
+        Seat {
+            desk: self,
+            link: link.map(Arc::downgrade),
+        }
+    }
+
     fn current(&self) -> Option<Arc<Link>> {
-        CURRENT
-            .try_with(Arc::clone)
-            .ok()
-            .or_else(|| self.only_client())
+        match CURRENT.try_with(Option::clone) {
+            Ok(current) => current,
+            Err(_) => self.only_client(),
+        }
     }
 
     fn only_client(&self) -> Option<Arc<Link>> {
         let waiting = self.waiting.lock();
-        let mut links = waiting.iter().filter_map(Weak::upgrade);
+        if waiting.without_link > 0 {
+            return None;
+        }
+        let mut links = waiting.links.iter().filter_map(Weak::upgrade);
         let first = links.next()?;
         let owner = first.requester.owner;
         links.try_fold(first, |_, link| {
@@ -88,14 +106,18 @@ impl Desk {
 /// A request's place at the desk.
 struct Seat<'a> {
     desk: &'a Desk,
-    link: Weak<Link>,
+    link: Option<Weak<Link>>,
 }
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let mut waiting = self.desk.waiting.lock();
-        if let Some(place) = waiting.iter().position(|link| link.ptr_eq(&self.link)) {
-            waiting.remove(place);
+        let Some(link) = &self.link else {
+            waiting.without_link -= 1;
+            return;
+        };
+        if let Some(place) = waiting.links.iter().position(|it| it.ptr_eq(link)) {
+            waiting.links.remove(place);
         }
     }
 }
@@ -108,5 +130,58 @@ async fn ask(
     match link {
         Some(link) => link.ask(method, params).await,
         None => Err(link::refusal(method)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::mcp::ProtocolVersion;
+    use serde_json::Map;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::mcp_server::link::{LogThreshold, Requester};
+    use crate::mcp_server::message;
+
+    fn link() -> Arc<Link> {
+        let requester = Requester {
+            owner: Uuid::new_v4(),
+            version: ProtocolVersion::V2025_11_25,
+            capabilities: Arc::new(Map::new()),
+            log_level: LogThreshold::new(None),
+            param_headers: None,
+            hears: true,
+        };
+        let request = message::Request {
+            id: message::raw(&1).unwrap(),
+            method: "tools/call".to_owned(),
+            params: message::Members::new(),
+        };
+        Link::new(requester, &request).0
+    }
+
+    #[tokio::test]
+    async fn e7_a_question_on_a_stream_of_its_own_is_nobodys_while_a_call_without_client_runs() {
+        let desk = Desk::default();
+        let alice = link();
+        let _alices = desk.seat(Some(&alice));
+        let is_alices = |link: Option<Arc<Link>>| link.is_some_and(|it| Arc::ptr_eq(&it, &alice));
+        assert!(is_alices(desk.current()), "hers alone is with the server");
+        let asked = desk.during(None, async { (desk.current(), desk.only_client()) });
+        let (in_its_task, elsewhere) = asked.await;
+        assert!(
+            in_its_task.is_none(),
+            "it is Bob's call that is asked about"
+        );
+        assert!(elsewhere.is_none(), "nobody can tell whose it is");
+        assert!(is_alices(desk.current()), "Bob's call has ended");
+        let bob = link();
+        let in_bobs = desk.during(Some(Arc::clone(&bob)), async { desk.current() });
+        assert!(in_bobs.await.is_some_and(|it| Arc::ptr_eq(&it, &bob)));
+        {
+            let _bobs = desk.seat(Some(&bob));
+            assert!(desk.current().is_none(), "of two clients it is neither's");
+        }
+        assert!(is_alices(desk.current()));
     }
 }

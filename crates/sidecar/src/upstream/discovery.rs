@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -22,6 +22,12 @@ use crate::events::{Event, ToolChanges};
 /// The longest that a server which fails again and again is left alone.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
+/// Longest that a list may take for its server to be asked again whenever it says that the list
+/// has changed. One that takes longer is believed again after this many times as long, so that
+/// it cannot have everybody wait for it all the time.
+const QUICK: Duration = Duration::from_millis(250);
+const LEFT_ALONE: u32 = 10;
+
 /// What is to be known of one server to ask it again.
 #[derive(Debug, Default, Clone)]
 pub(super) struct State {
@@ -31,6 +37,20 @@ pub(super) struct State {
     next: Option<Next>,
     /// How many tries have failed since the last that did not.
     failures: u32,
+    /// It is to be asked now, whatever is known of it.
+    is_stale: bool,
+    /// It has said that its list is another now.
+    has_changed: bool,
+    /// From when on that counts.
+    is_believed_from: Option<Instant>,
+}
+
+/// How often all servers were looked at.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    begun: AtomicU64,
+    /// The number of the last that came to its end.
+    ended: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,23 +61,40 @@ enum Next {
 
 impl State {
     fn is_due(&self) -> bool {
+        if self.is_stale || (self.has_changed && self.is_believed()) {
+            return true;
+        }
         match self.next {
             None => true,
             Some(Next::At(instant)) => Instant::now() >= instant,
             Some(Next::Never) => false,
         }
     }
+
+    /// Whether it counts that its list has changed. A server that fails is left alone, whatever it
+    /// says.
+    fn is_believed(&self) -> bool {
+        let from = self.is_believed_from;
+        self.failures == 0 && from.is_none_or(|from| Instant::now() >= from)
+    }
 }
 
 impl Upstreams {
-    /// Asks every server whose list is missing or old, and names those that failed.
+    /// Asks every server whose list is missing or old, and names those that failed. Who comes while
+    /// others ask waits for them, and then for one more time at most: for the first that began after
+    /// it came.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
         let mut latest = self;
         loop {
+            // In one order with what `expire` says and what `ask` looks at.
+            let begun = latest.asks.begun.load(Ordering::SeqCst);
             let states = latest.states.lock().await;
             match latest.successor.get() {
-                None => return latest.ask(states).await,
                 Some(successor) => latest = successor,
+                None if latest.asks.ended.load(Ordering::SeqCst) > begun => {
+                    return latest.unavailable();
+                }
+                None => return latest.ask(states).await,
             }
         }
     }
@@ -67,20 +104,26 @@ impl Upstreams {
         if self.servers.is_empty() {
             return Vec::new();
         }
+        let number = self.asks.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        for (server, state) in self.servers.iter().zip(states.iter_mut()) {
+            if server.is_asked_for_all() {
+                // Kept there until there is an answer: whoever asks may go away.
+                state.is_stale |= server.takes_stale();
+                state.has_changed |= server.takes_change();
+            }
+        }
         let asked = self.servers.iter().zip(&*states).map(|(server, state)| {
             let limit = self.times.discovery_timeout;
             async move {
-                if !server.is_asked_for_all() {
+                if !server.is_asked_for_all() || !state.is_due() {
                     return None;
                 }
-                if server.takes_stale() || state.is_due() {
-                    if server.status() != ConnectionStatus::Connected {
-                        self.tell_status(server, ConnectionStatus::Connecting, None);
-                    }
-                    Some(server.list(&server.shared.client, limit).await)
-                } else {
-                    None
+                if server.status() != ConnectionStatus::Connected {
+                    self.tell_status(server, ConnectionStatus::Connecting, None);
                 }
+                let since = Instant::now();
+                let listed = server.list(&server.shared.client, limit).await;
+                Some((listed, since.elapsed()))
             }
         });
         let answers = join_all(asked).await;
@@ -90,18 +133,24 @@ impl Upstreams {
             match answer {
                 // It was disconnected meanwhile.
                 Some(_) if server.is_closed() => {}
-                Some(Ok(tools)) => {
+                Some((Ok(tools), took)) => {
                     let policy = server.section.pin.unwrap_or(self.times.pin);
                     match self.pins.blocked(server.pinned(None), policy, &tools).await {
-                        Ok(blocked) => self.accept(server, state, &tools, &blocked),
+                        Ok(blocked) => self.accept(server, state, &tools, &blocked, took),
                         Err(error) => self.give_up(server, state, error),
                     }
                 }
-                Some(Err(error)) => self.give_up(server, state, error),
+                Some((Err(error), _)) => self.give_up(server, state, error),
                 None => {}
             }
         }
         self.was_tried.store(true, Ordering::Release);
+        self.asks.ended.store(number, Ordering::SeqCst);
+        self.unavailable()
+    }
+
+    /// The servers that failed when they were last asked.
+    fn unavailable(&self) -> Vec<UnavailableServer> {
         let servers = self.servers.iter();
         servers
             .filter_map(|server| {
@@ -182,6 +231,7 @@ impl Upstreams {
         state: &mut State,
         tools: &[RawTool],
         blocked: &HashSet<String>,
+        took: Duration,
     ) {
         if server.status() != ConnectionStatus::Connected {
             self.tell_status(server, ConnectionStatus::Connected, None);
@@ -214,7 +264,8 @@ impl Upstreams {
             } else {
                 Next::At(Instant::now() + refresh_after)
             }),
-            failures: 0,
+            is_believed_from: (took > QUICK).then(|| Instant::now() + took * LEFT_ALONE),
+            ..State::default()
         };
         let tools = state.tools.len();
         server.has_listed(tools);
@@ -238,7 +289,45 @@ impl Upstreams {
             .saturating_mul(1 << state.failures.min(16));
         let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
         server.has_failed(error);
+        state.is_stale = false;
         state.failures += 1;
         state.next = Some(Next::At(Instant::now() + pause));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_is_believed_that_its_list_has_changed_unless_it_fails_or_is_slow() {
+        let far = Some(Next::At(Instant::now() + Duration::from_secs(3600)));
+        let known = State {
+            next: far,
+            ..State::default()
+        };
+        assert!(!known.is_due());
+        let changed = State {
+            has_changed: true,
+            ..known.clone()
+        };
+        assert!(changed.is_due());
+        let fails = State {
+            failures: 1,
+            ..changed.clone()
+        };
+        assert!(!fails.is_due(), "it is left alone for a while");
+        let stale = State {
+            is_stale: true,
+            ..fails
+        };
+        assert!(stale.is_due(), "somebody here wants it");
+        let slow = State {
+            is_believed_from: Some(Instant::now() + Duration::from_secs(30)),
+            ..changed
+        };
+        assert!(!slow.is_due());
+        tokio::time::advance(Duration::from_secs(31)).await;
+        assert!(slow.is_due());
     }
 }

@@ -27,9 +27,13 @@ impl Line {
         }
     }
 
-    /// Runs what passes a client's request on, so that what the server says meanwhile reaches
-    /// that client.
-    pub(crate) async fn during<T>(&self, link: Arc<Link>, passing: impl Future<Output = T>) -> T {
+    /// Runs what passes a request on, so that what the server says meanwhile reaches the client
+    /// that made it, or, without a link, nobody.
+    pub(crate) async fn during<T>(
+        &self,
+        link: Option<Arc<Link>>,
+        passing: impl Future<Output = T>,
+    ) -> T {
         self.desk.during(link, passing).await
     }
 }

@@ -29,7 +29,7 @@ impl Server {
         context: &CallContext,
     ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
         let line = self.line_for(context).await?;
-        let listed = line.client.list_resources().await;
+        let listed = line.during(None, line.client.list_resources()).await;
         listed.map_err(|error| self.failure(error.code(), &error))
     }
 
@@ -49,7 +49,8 @@ impl Server {
         let mut options = RequestOptions::default();
         options.meta = trace.map(|trace| trace.to_meta()).unwrap_or_default();
         let params = json!({ "uri": uri });
-        let outcome = line.client.request_with(METHOD, &params, &options).await;
+        let request = line.client.request_with(METHOD, &params, &options);
+        let outcome = line.during(None, request).await;
         if let Some(span) = span {
             let failed = |error: &McpError| match error.rpc_error() {
                 Some(error) => error.clone(),

@@ -36,8 +36,10 @@ pub(crate) struct Server {
     /// The connection under its own credential.
     pub(crate) shared: Arc<Line>,
     pub(super) users: Users,
-    /// It said that its list has changed.
+    /// Whatever is known of its list is to be asked for at the next look.
     is_stale: AtomicBool,
+    /// It said that its list has changed.
+    has_changed: AtomicBool,
     /// Nobody may use it until it is connected again.
     is_closed: AtomicBool,
     /// How often its lists became old at once.
@@ -90,6 +92,7 @@ impl Server {
             shared: Arc::new(Line::to(section.server.clone())),
             users: Users::new(credentials),
             is_stale: AtomicBool::new(false),
+            has_changed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
             report: RwLock::new(ServerReport {
@@ -141,15 +144,27 @@ impl Server {
         &self.tool_prefix
     }
 
-    /// The list of tools is to be asked for at the next look, however new it is.
+    /// The list of tools is to be asked for at the next look, however new it is, and though the
+    /// server is left alone for a while.
     pub(crate) fn expire(&self) {
-        self.is_stale.store(true, Ordering::Relaxed);
+        // In one order with the numbers of those who ask.
+        self.is_stale.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether its list was said to be old; from now on it was not.
+    /// The server says that its list is another now.
+    pub(crate) fn list_has_changed(&self) {
+        self.has_changed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether its list is to be asked for at once; from now on it is not.
     pub(super) fn takes_stale(&self) -> bool {
-        self.is_stale.swap(false, Ordering::Relaxed)
+        self.is_stale.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether the server has said that its list is another; from now on it has not.
+    pub(super) fn takes_change(&self) -> bool {
+        self.has_changed.swap(false, Ordering::SeqCst)
     }
 
     /// What others may know of it.

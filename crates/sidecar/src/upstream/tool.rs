@@ -78,8 +78,8 @@ impl UpstreamTool {
         match link {
             Some(link) => self.relay(arguments, &line, link, context.trace).await,
             None => {
-                let inner = &self.inner;
-                inner.call_over(&line.client, &arguments, context).await
+                let called = self.inner.call_over(&line.client, &arguments, context);
+                line.during(None, called).await
             }
         }
     }
@@ -98,7 +98,7 @@ impl UpstreamTool {
         let params = link.params_in(trace.as_ref(), instead);
         let options = link.options();
         let request = line.client.request_with("tools/call", &params, &options);
-        let called = line.during(Arc::clone(&link), request).await;
+        let called = line.during(Some(Arc::clone(&link)), request).await;
         let outcome = McpTool::outcome(called.as_deref());
         match called {
             Ok(result) => link.deposit(Ok(result)),

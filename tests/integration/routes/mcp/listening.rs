@@ -1,5 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
@@ -145,4 +146,81 @@ async fn a_resource_is_watched_at_the_server_that_has_it() {
     });
     let unknown = session.ask("resources/subscribe", json!({"uri": "no://thing"}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_again_and_again_that_its_list_has_changed_holds_nobody_up() {
+    let is_silent = Arc::new(AtomicBool::new(false));
+    let says_nothing = Arc::clone(&is_silent);
+    let server = FakeMcp::builder(Dialect::StreamableSse)
+        .with_get_stream()
+        .on("tools/list", move |_| {
+            let list = json!({"tools": [{"name": "old", "inputSchema": {"type": "object"}}]});
+            let time = Duration::from_secs(if says_nothing.load(Ordering::SeqCst) {
+                60
+            } else {
+                0
+            });
+            Reply::result(&list).after(time)
+        })
+        .start();
+    let url = &server.url;
+    let sidecar = Sidecar::with_config(&format!(
+        "[mcp]\ndiscovery_timeout_ms = 2000\nretry_after_ms = 300000\n\
+         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n"
+    ));
+    assert!(tools(&sidecar).contains("\"old\""));
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let mut pushed = session.listen();
+    eventually("the sidecar listens", || server.open_streams() > 0);
+    is_silent.store(true, Ordering::SeqCst);
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    push(&server, &notice);
+    assert_eq!(pushed.next().unwrap()["method"], notice["method"]);
+    let asked = || server.requests.calls("tools/list").len();
+    let before = asked();
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| assert!(tools(&sidecar).contains("\"old\"")));
+        }
+        while began.elapsed() < Duration::from_secs(3) {
+            push(&server, &notice);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    // One after the other they would have waited for 20 seconds.
+    assert!(
+        began.elapsed() < Duration::from_secs(12),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(
+        asked(),
+        before + 1,
+        "then it is left alone, whatever it says"
+    );
+    assert!(tools(&sidecar).contains("\"old\""));
+    assert_eq!(asked(), before + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_that_come_all_at_once_are_told_a_few_times() {
+    let (server, _) = server();
+    let sidecar = sidecar(&server);
+    let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+    let mut pushed = session.listen();
+    eventually("the sidecar listens", || server.open_streams() > 0);
+    let tools = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    let prompts = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
+    let many = format!("data: {tools}\n\n").repeat(200) + &format!("data: {prompts}\n\n");
+    server.push(many);
+    // The first at once, and that there were more when it is over.
+    let told: Vec<_> = (0..3)
+        .map(|_| pushed.next().unwrap()["method"].clone())
+        .collect();
+    let expected = [&tools, &prompts, &tools].map(|notice| notice["method"].clone());
+    assert_eq!(told, expected);
+    drop(sidecar);
+    assert_eq!(pushed.next(), None);
 }

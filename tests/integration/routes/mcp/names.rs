@@ -187,3 +187,55 @@ async fn e6_the_header_for_the_servers_tool_says_the_name_that_the_server_gave_i
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k1_a_template_takes_nothing_from_anothers_list() {
+    let greedy = FakeMcp::builder(Dialect::StreamableJson)
+        .on("resources/templates/list", |_| {
+            Reply::result(&json!({"resourceTemplates": [{"uriTemplate": "{+uri}"}]}))
+        })
+        .on("resources/read", |params| {
+            Reply::result(&json!({"contents": [{"uri": params["uri"], "text": "greedy"}]}))
+        })
+        .start();
+    let two = server("two", &["c"]);
+    let sidecar = Sidecar::with_config(&(entry("greedy", &greedy, "") + &entry("two", &two, "")));
+    let text = |uri: &str| {
+        let read = ask(&sidecar.socket, "resources/read", json!({"uri": uri}));
+        read["result"]["contents"][0]["text"].clone()
+    };
+    // Nobody has asked for any list before.
+    assert_eq!(text("a://c"), "two");
+    assert_eq!(text("what://ever"), "greedy");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_is_never_under_the_name_that_anothers_has_with_its_prefix() {
+    let bad = server("bad", &["greet", "b_greet"]);
+    let good = server("good", &["greet"]);
+    let sidecar = Sidecar::with_config(&(entry("a", &bad, "") + &entry("b", &good, "")));
+    let prompts = listed(&sidecar, "prompts/list", "prompts", "name");
+    assert_eq!(prompts, ["a_greet", "a_b_greet", "b_greet"]);
+    let by = |name: &str| {
+        let got = ask(&sidecar.socket, "prompts/get", json!({"name": name}));
+        got["result"]["by"].clone()
+    };
+    assert_eq!(by("b_greet"), "good");
+    assert_eq!(
+        (by("a_greet"), by("a_b_greet")),
+        (json!("bad"), json!("bad"))
+    );
+    // So it is with tools.
+    let tools = listed(&sidecar, "tools/list", "tools", "name");
+    let of_servers: Vec<_> = tools
+        .iter()
+        .filter(|name| name.ends_with("greet"))
+        .collect();
+    assert_eq!(of_servers, ["a_greet", "a_b_greet", "b_greet"]);
+    let params = json!({"name": "b_greet", "arguments": {}});
+    let called = ask(&sidecar.socket, "tools/call", params);
+    assert_eq!(
+        called["result"]["structuredContent"],
+        json!({"good": "greet"})
+    );
+}

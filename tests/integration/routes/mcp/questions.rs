@@ -4,7 +4,7 @@ use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
 use super::{Session, last, stateless};
-use crate::http::send;
+use crate::http::{post, send};
 use crate::sidecar::Sidecar;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
@@ -188,4 +188,30 @@ fn l1_nobody_is_asked_what_may_be_anothers_question() {
     // Alone with the server, he is asked.
     let mut asking = bob.stream(&call("ask", json!({})));
     assert_eq!(asking.next().unwrap()["method"], "elicitation/create");
+}
+
+#[test]
+fn l1_no_client_is_asked_what_a_call_over_rest_wants_to_know() {
+    let Some((program, arguments)) = Peer::command("mcp1-stdio") else {
+        return;
+    };
+    let sidecar = with(&format!("command = \"{program}\"\nargs = {arguments:?}"));
+    let capabilities = json!({"elicitation": {}, "sampling": {}});
+    let alice = Session::open(&sidecar.socket, "2025-11-25", capabilities);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "slow", "arguments": {"seconds": 4}, "_meta": {"progressToken": 1}}});
+    let mut slow = alice.stream(&call);
+    assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
+    for tool in ["ask", "sample"] {
+        let path = format!("/api/v1/tools/execute/{tool}");
+        let bobs = post(&sidecar.socket, &path, "{}").json();
+        assert_eq!(bobs["result"]["success"], false, "{bobs}");
+    }
+    loop {
+        let message = slow.next().unwrap();
+        if message["id"] == 1 {
+            break;
+        }
+        assert_eq!(message["method"], "notifications/progress", "{message}");
+    }
 }

@@ -1,5 +1,6 @@
 use axum::Json;
 use axum::extract::State;
+use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::{ResourceAnswer, ResourceList, UnavailableServer};
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use crate::upstream::Reading;
     tag = "servers",
     operation_id = "resources_list",
     summary = "List the resources of one MCP server",
-    description = "As the server wrote them. It is asked now; `unavailable_servers` says why it has told nothing.",
+    description = "As the server wrote them. It is asked now; `unavailable_servers` says why it has told nothing. A token with a list of tools that has none of the server's sees none.",
     params(
         ("id" = String, Path, description = "The server's id or name"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the server is asked")
@@ -33,10 +34,19 @@ use crate::upstream::Reading;
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-    Caller { context, .. }: Caller,
+    Caller {
+        context,
+        visibility,
+        ..
+    }: Caller,
 ) -> Result<Json<ResourceList>, RequestError> {
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
-    let (listed, unavailable) = match server.resources(&context).await {
+    let seen = app.upstreams().seen(&context, &visibility).await;
+    let listed = match seen.has(&server) {
+        true => server.resources(&context).await,
+        false => Ok(Vec::new()),
+    };
+    let (listed, unavailable) = match listed {
         Ok(listed) => (listed, None),
         Err(failure) => (Vec::new(), Some(failure.message)),
     };
@@ -93,12 +103,23 @@ pub(in crate::routes) async fn read(
     State(app): State<App>,
     ServerKey(key): ServerKey,
     Parameters(wanted): Parameters<Wanted>,
-    Caller { context, .. }: Caller,
+    Caller {
+        context,
+        visibility,
+        ..
+    }: Caller,
 ) -> Result<Json<ResourceAnswer>, RequestError> {
     let uri = wanted.uri.filter(|uri| !uri.is_empty());
     let uri = uri.ok_or_else(|| RequestError::parameter("uri", "the URI of a resource"))?;
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
-    let reading = server.read(&uri, &context).await;
+    let seen = app.upstreams().seen(&context, &visibility).await;
+    let reading = match seen.has(&server) {
+        true => server.read(&uri, &context).await,
+        false => Err(ToolFailure::new(
+            ErrorCode::NotFound,
+            format!("MCP server '{}': Resource not found", server.label),
+        )),
+    };
     Ok(Json(answer(reading.map_err(RequestError::Upstream)?)))
 }
 
