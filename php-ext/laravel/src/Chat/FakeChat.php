@@ -39,7 +39,7 @@ final class FakeChat
         if ($messages === [] && $state === null) {
             throw new InvalidInputException('A chat begins with a message; null goes on with the chat of $state');
         }
-        $conversation = $state === null ? new Conversation('openai', $messages) : unserialize(base64_decode($state));
+        $conversation = $state === null ? $this->tools->conversation($messages, 'openai') : unserialize(base64_decode($state));
         assert($conversation instanceof Conversation);
         foreach ($state === null ? [] : $messages as $next) {
             $conversation->say($next);

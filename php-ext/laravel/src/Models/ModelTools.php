@@ -27,6 +27,7 @@ final class ModelTools implements Countable
         private readonly ToolRegistry $registry,
         private readonly Executor $executor,
         private readonly int $maxRounds,
+        private readonly int $maxCalls,
     ) {
     }
 
@@ -105,10 +106,11 @@ final class ModelTools implements Countable
      * A conversation in which the model may call its tools.
      *
      * @param list<array<string, mixed>> $messages in the provider's format
+     * @param ?string                    $provider null for that of the model
      */
-    public function conversation(array $messages): Conversation
+    public function conversation(array $messages, ?string $provider = null): Conversation
     {
-        return new Conversation($this->provider(), $messages, $this->maxRounds);
+        return new Conversation($provider ?? $this->provider(), $messages, $this->maxRounds, $this->maxCalls);
     }
 
     public function __serialize(): array
