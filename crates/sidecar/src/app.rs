@@ -545,7 +545,7 @@ impl App {
 }
 
 fn set_aliases(registry: &ToolRegistry) {
-    if let Err(error) = tools::alias(registry) {
+    if let Err(error) = pillion_builtins::set_aliases(registry) {
         tracing::error!(%error, "Not every built-in tool has its other names");
     }
 }
