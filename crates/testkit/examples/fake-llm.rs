@@ -2,7 +2,11 @@
 //! what it is told, as [`FakeLlm::obedient`] says, until its standard input ends. It speaks as
 //! OpenAI's chat completions, or as the argument says: `openai-responses`, `anthropic`, `google`.
 
-#![allow(clippy::print_stdout, reason = "it is a program")]
+#![allow(
+    clippy::print_stdout,
+    clippy::panic,
+    reason = "it is a program of tests"
+)]
 
 use std::io::Read as _;
 

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::tool::{
-    ErrorCode, FnTool, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder, ToolParameter,
+    ErrorCode, FnTool, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder, ToolFuture,
+    ToolParameter,
 };
 
 fn define(name: &str) -> ToolDefinitionBuilder {
@@ -250,8 +252,10 @@ async fn n1_a_tool_may_have_a_time_of_its_own_which_only_the_executors_for_it_le
             ..ExecutorConfig::default()
         };
         let executor = Executor::new(Arc::new(registry), config);
-        let calls = executor.execute_one(call("1", "endless", json!({})), &CallContext::default());
-        let error = calls.await.error.unwrap();
+        let result = executor
+            .execute_one(call("1", "endless", json!({})), &CallContext::default())
+            .await;
+        let error = result.error.unwrap();
         assert!(
             error.ends_with(&format!("timed out after {after}")),
             "{error}"
