@@ -62,11 +62,15 @@ foreach ($models as $name => $model) {
 $tools = ProviderFormat::tools('openai', $registry->getDefinitionsForModel($models['with MCP']));
 echo "\nWhat goes into the request to OpenAI:\n", json_encode($tools, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES), "\n\n";
 
-$results = (new ToolExecutor($registry))->executeParallel([
+$calls = [
     new ToolCall(id: 'call_1', name: 'dmcp_roll_dice', arguments: '{"dice": "2d6", "reason": "Initiative"}'),
     new ToolCall(id: 'call_2', name: 'my_mcp_tool', arguments: ['param1' => 'x']),
     new ToolCall(id: 'call_3', name: 'calculator', arguments: ['expression' => '2 ** 10']),
-]);
+];
+$executor = new ToolExecutor($registry);
+$results = $executor->executeParallel($calls);
+// The entry of my_mcp says `always`. Somebody has looked at the call, and lets it run:
+$results[] = $executor->execute($calls[1], ['approved' => [$results[1]->metadata['approval_id']]]);
 foreach ($results as $result) {
     echo $result->toolName, ' ', $result->success ? 'succeeded' : "failed ($result->errorCode): $result->error", "\n";
     echo '    ', json_encode($result->toMessageFormat(), JSON_UNESCAPED_SLASHES), "\n";

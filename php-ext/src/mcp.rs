@@ -13,6 +13,7 @@ mod desk;
 mod errand;
 pub mod hooks;
 mod link;
+pub mod require_approval;
 mod server;
 pub mod tool_list;
 
@@ -22,4 +23,5 @@ pub use connection::{Connection, Offers};
 pub use desk::Line;
 pub use errand::Errand;
 pub use link::{Link, Reported, arguments, readable};
+pub use require_approval::RequireApproval;
 pub use server::{Server, without_value};

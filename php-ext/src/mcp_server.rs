@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::log::log;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Connection, Link, Server};
+use crate::mcp::{Connection, Link, RequireApproval, Server};
 use crate::runtime::{self, forks};
 use crate::settings::LogLevel;
 use crate::zend::Failure;
@@ -18,6 +18,8 @@ use crate::zend::Failure;
 /// A server and the tools it listed.
 pub struct McpServer {
     server: Arc<Server>,
+    /// What its entry says of approvals.
+    approval: RequireApproval,
     /// The place of the client among those of the registry, if it came as one.
     client: Option<usize>,
     prefix: String,
@@ -43,12 +45,14 @@ impl McpServer {
     /// A server and its tools as it listed them. `prefix` goes before their names here.
     pub fn new(
         server: Arc<Server>,
+        approval: RequireApproval,
         client: Option<usize>,
         prefix: &str,
         listed: Vec<Box<RawValue>>,
     ) -> Self {
         Self {
             server,
+            approval,
             client,
             prefix: prefix.to_owned(),
             listed,
@@ -78,7 +82,10 @@ impl McpServer {
         let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(self.listed.len());
         for listed in &self.listed {
             match McpTool::from_listed(mcp.clone(), &self.prefix, listed) {
-                Ok(tool) => tools.push(Arc::new(tool)),
+                Ok(tool) => {
+                    let policy = self.approval.of(tool.remote_name());
+                    tools.push(Arc::new(tool.with_approval_policy(policy)));
+                }
                 Err(error) => {
                     let message = "MCP tool left out";
                     let facts =

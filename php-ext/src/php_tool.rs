@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pillion_core::tool::{
-    CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOrigin,
+    ApprovalPolicy, CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
+    ToolFuture, ToolOrigin,
 };
 
 use crate::switchboard::{Run, Switchboard, Work};
@@ -14,6 +15,7 @@ use crate::switchboard::{Run, Switchboard, Work};
 pub struct PhpTool {
     definition: ToolDefinition,
     origin: ToolOrigin,
+    approval_policy: Option<ApprovalPolicy>,
     switchboard: Arc<Switchboard>,
     number: u64,
 }
@@ -29,9 +31,16 @@ impl PhpTool {
         Self {
             definition,
             origin,
+            approval_policy: None,
             switchboard,
             number: NEXT.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// The same tool, with what its server entry says of approvals (G2).
+    pub fn with_approval_policy(mut self, policy: Option<ApprovalPolicy>) -> Self {
+        self.approval_policy = policy;
+        self
     }
 
     /// Tells it from another tool that has its name later.
@@ -47,6 +56,10 @@ impl Tool for PhpTool {
 
     fn origin(&self) -> ToolOrigin {
         self.origin.clone()
+    }
+
+    fn approval_policy(&self) -> Option<ApprovalPolicy> {
+        self.approval_policy
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {

@@ -20,6 +20,7 @@ mod rounding;
 mod tree;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillion_core::tool::{
     CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure, ToolFuture,
@@ -35,6 +36,9 @@ pub const MAX_EXPRESSION_BYTES: usize = 8_192;
 
 /// How deep brackets, calls, signs and `**` may nest.
 pub const MAX_DEPTH: usize = 64;
+
+/// How long an evaluation may take, unless an executor says otherwise (N1).
+pub const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 const DESCRIPTION: &str = "Perform mathematical calculations: + - * /, // (division rounded down), \
     % (remainder), ** (power, not ^) and parentheses, lists such as [1, 2], the functions abs, \
@@ -64,6 +68,10 @@ impl Default for Calculator {
 impl Tool for Calculator {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        Some(TIME_LIMIT)
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use pillion_core::tool::Tool;
 
+mod aliases;
 pub mod calculator;
 mod excerpt;
 pub mod get_time;
@@ -30,6 +31,7 @@ pub mod roll_dice;
 mod service;
 pub mod web_search;
 
+pub use aliases::{ALIASES, set_aliases};
 pub use calculator::Calculator;
 pub use excerpt::Excerpt;
 pub use get_time::GetTime;

@@ -2,6 +2,7 @@
 //! and fills in defaults.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::registry::ToolRegistry;
@@ -17,6 +18,29 @@ async fn run(tool: &str, arguments: Value) -> ToolResult {
     Executor::new(registry, ExecutorConfig::default())
         .execute_one(ToolCall::new("1", tool, arguments), &CallContext::default())
         .await
+}
+
+#[test]
+fn n1_the_calculator_has_a_time_of_its_own() {
+    let registry = ToolRegistry::new();
+    registry.register_missing(pillion_builtins::all()).unwrap();
+    let limit = |name: &str| registry.get(name).unwrap().tool().time_limit();
+    assert_eq!(limit("calculator"), Some(Duration::from_secs(5)));
+    assert_eq!(limit("roll_dice"), None);
+}
+
+#[test]
+fn h3_the_other_names_are_those_of_the_tools_that_there_are() {
+    let registry = ToolRegistry::new();
+    registry.register_missing(pillion_builtins::all()).unwrap();
+    pillion_builtins::set_aliases(&registry).unwrap();
+    assert_eq!(
+        registry.get("time_tool").unwrap().name().as_str(),
+        "get_time"
+    );
+    for (alias, _) in &pillion_builtins::ALIASES {
+        assert_eq!(registry.contains(alias), *alias == "time_tool");
+    }
 }
 
 #[tokio::test]

@@ -388,7 +388,7 @@ impl Executor {
             }
         }
         limiter.admit(&tool, context.user.as_deref())?;
-        let limit = config.timeout_of(tool.name().as_str());
+        let limit = config.timeout_of(&tool);
         let deadline = Instant::now() + limit;
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
         let bound = spill::Bound::of(config, &tool, &context);

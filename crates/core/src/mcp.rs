@@ -35,7 +35,7 @@ pub use client::{
 };
 pub use config::{
     Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,
-    ServerConfigError, StdioCommand, TransportKind,
+    ServerConfigError, StdioCommand, TransportKind, UnknownTransport,
 };
 pub use error::{McpError, McpErrorKind, Wording};
 pub use jsonrpc::RpcError;

@@ -3,6 +3,7 @@
 //! Everything here is plain data but for the [`Tool`] trait, which is what a tool
 //! implements. Nothing here does I/O.
 
+mod approval_policy;
 mod call;
 mod context;
 mod definition;
@@ -17,6 +18,7 @@ mod patience;
 mod result;
 mod trace;
 
+pub use approval_policy::ApprovalPolicy;
 pub use call::ToolCall;
 pub(crate) use call::arguments_object;
 pub use context::{ApprovalWish, CallContext};

@@ -13,14 +13,6 @@ use crate::config::{BuiltinTools, Config, ServiceKey};
 use crate::servers::UserCredentials;
 use crate::tool_keys::KeyedTool;
 
-/// Other names for built-in tools, which prompts written for other systems use (H3).
-const ALIASES: [(&str, &str); 4] = [
-    ("search_tool", "web_search"),
-    ("time_tool", "get_time"),
-    ("weather_tool", "get_weather"),
-    ("weather", "get_weather"),
-];
-
 /// Registers the built-in tools and their aliases, and returns the names it added: calling
 /// it again adds nothing (B3).
 ///
@@ -28,7 +20,7 @@ const ALIASES: [(&str, &str); 4] = [
 /// [`RegistryError`] when a tool or an alias cannot be registered.
 pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryError> {
     let names = registry.register_missing(pillion_builtins::all())?;
-    alias(registry)?;
+    pillion_builtins::set_aliases(registry)?;
     Ok(names)
 }
 
@@ -111,22 +103,6 @@ where
             Arc::new(KeyedTool::new(key, vault, make))
         }
     }
-}
-
-/// Sets the aliases of those built-in tools that there are.
-///
-/// # Errors
-/// [`RegistryError`] when one cannot be set.
-pub(crate) fn alias(registry: &ToolRegistry) -> Result<(), RegistryError> {
-    for (alias, target) in ALIASES {
-        let is_tool = registry
-            .get(alias)
-            .is_some_and(|tool| tool.name().as_str() == alias);
-        if registry.contains(target) && !is_tool {
-            registry.alias(alias, target)?;
-        }
-    }
-    Ok(())
 }
 
 /// A registry with the built-in tools.

@@ -1,6 +1,7 @@
 mod answer;
 mod anthropic;
 mod google;
+mod heard;
 mod obedient;
 mod openai_chat;
 mod openai_responses;
@@ -11,6 +12,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{Fault, FaultServer, Recorded, Recorder};
+use heard::Heard;
+
 pub use answer::{LlmAnswer, LlmCall, LlmFault};
 
 /// How a fake language model is spoken to.
@@ -107,9 +110,9 @@ impl FakeLlm {
     ///
     /// # Panics
     /// When there is no free port.
-    pub async fn obedient() -> Self {
-        Self::answering(LlmDialect::OpenAiChat, |request| {
-            LlmAnswer::obedient(&request.json())
+    pub async fn obedient(dialect: LlmDialect) -> Self {
+        Self::answering(dialect, move |request| {
+            obedient::answer(&Heard::of(dialect, &request.json()))
         })
         .await
     }

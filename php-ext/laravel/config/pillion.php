@@ -154,7 +154,8 @@ return [
     |
     | Times are in seconds. Rate limits count per user, in the cache, for all workers:
     | `every_tool`, `tools` by name and `servers` by name, each with `per_minute`, `per_hour`
-    | or `per_day`. `max_rounds` is how often a conversation goes back to the model.
+    | or `per_day`. `max_rounds` and `max_calls` are how often a conversation calls tools, in
+    | rounds and in single calls; then the model has to answer in words.
     |
     */
 
@@ -165,6 +166,7 @@ return [
         'queue_timeout' => 30,
         'max_output_bytes' => 16 * 1024 * 1024,
         'max_rounds' => 5,
+        'max_calls' => 5,
         'rate_limits' => [
             // 'every_tool' => ['per_minute' => 60],
         ],

@@ -153,6 +153,7 @@ class PillionManager
             Workshop::current()->registry($identity, $withServers),
             Workshop::current()->executor($identity, $withServers),
             (int) self::config('limits.max_rounds', 5),
+            (int) self::config('limits.max_calls', 5),
         );
     }
 

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Tests;
 
 use Illuminate\Support\Facades\Artisan;
 use Illuminate\Support\Facades\Event;
+use Pillion\DmcpTool;
 use Pillion\Exception\NotFoundException;
 use Pillion\Laravel\Approvals\Approval;
 use Pillion\Laravel\Approvals\Approvals;
@@ -14,6 +15,7 @@ use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Events\ApprovalDecided;
 use Pillion\Laravel\Events\ApprovalRequested;
 use Pillion\Laravel\Facades\Pillion;
+use Pillion\ToolRegistry;
 
 /** G1 to G3, in both stores. */
 final class ApprovalTest extends TestCase
@@ -186,6 +188,33 @@ final class ApprovalTest extends TestCase
         Pillion::fake(['dice_roll' => 6, 'free_roll' => 5])->preventStrayCalls();
         self::assertSame('approval_required', Pillion::call('dice_roll')->errorCode);
         self::assertSame(5, Pillion::call('free_roll')->result);
+    }
+
+    /** @dataProvider entries */
+    public function test_g2_the_entry_of_a_tool_class_counts(mixed $said, string $policy, string $code): void
+    {
+        $this->configure(['approvals.policy' => $policy]);
+        // Nobody listens there.
+        $entry = ['server_label' => 'away', 'server_url' => 'http://127.0.0.1:9/mcp', 'require_approval' => $said];
+        app(ToolRegistry::class)->register(new DmcpTool($entry));
+        self::assertSame($code, Pillion::call('dmcp_roll_dice', ['dice' => '1d20'])->errorCode);
+    }
+
+    /** @return iterable<string, array{mixed, string, string}> */
+    public static function entries(): iterable
+    {
+        $names = fn (string $name) => ['tool_names' => [$name]];
+        foreach ([
+            ['always', 'auto', 'approval_required'],
+            [['always' => $names('dmcp_roll_dice')], 'auto', 'approval_required'],
+            [['never' => $names('another')], 'auto', 'approval_required'],
+            [['never' => $names('dmcp_roll_dice')], 'always-ask', 'unavailable'],
+            ['never', 'always-ask', 'unavailable'],
+            [null, 'auto', 'unavailable'],
+            [null, 'always-ask', 'approval_required'],
+        ] as $case) {
+            yield json_encode($case) => $case;
+        }
     }
 
     public function test_g3_a_conversation_waits_and_goes_on(): void

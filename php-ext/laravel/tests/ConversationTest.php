@@ -59,6 +59,75 @@ final class ConversationTest extends TestCase
         self::assertCount(5, array_keys(array_column($conversation->messages(), 'role'), 'tool'));
     }
 
+    public function test_h4_single_calls_count_too(): void
+    {
+        $requests = [];
+        $tools = Pillion::forModel(self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'Go on']]);
+        $send = function (array $messages, array $tools, ?array $choice) use (&$requests): array {
+            $requests[] = [count($tools), $choice];
+            $ids = [count($requests) . 'a', count($requests) . 'b'];
+            return $tools === [] ? self::saying('Enough.') : self::calling(...$ids);
+        };
+        $conversation->run($tools, $send);
+        self::assertSame([[1, null], [1, null], [1, null], [0, null]], $requests);
+        self::assertSame(['Enough.', 3], [$conversation->text(), $conversation->rounds()]);
+        self::assertCount(6, array_keys(array_column($conversation->messages(), 'role'), 'tool'), 'the last batch runs');
+        $conversation->say(['role' => 'user', 'content' => 'And on'])->run($tools, $send);
+        self::assertCount(8, $requests, 'the user has spoken: it counts anew');
+    }
+
+    public function test_h4_the_limits_are_those_of_the_configuration(): void
+    {
+        foreach ([['limits.max_calls' => 2], ['limits.max_rounds' => 2]] as $limit) {
+            $this->configure($limit);
+            $requests = 0;
+            $tools = Pillion::forModel(self::MODEL);
+            $tools->conversation([['role' => 'user', 'content' => 'Go on']])->run($tools, function (array $messages, array $tools) use (&$requests): array {
+                $requests++;
+                return $tools === [] ? self::saying('Enough.') : self::calling("c$requests");
+            });
+            self::assertSame(3, $requests);
+            $this->configure(['limits.max_calls' => 5]);
+        }
+    }
+
+    public function test_h4_at_anthropic_the_last_request_has_tools_and_may_use_none(): void
+    {
+        $requests = [];
+        $tools = Pillion::forModel(['provider' => 'anthropic'] + self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'Go on']]);
+        $conversation->run($tools, function (array $messages, array $tools, ?array $choice) use (&$requests): array {
+            $requests[] = [array_column($tools, 'name'), $choice];
+            $call = ['type' => 'tool_use', 'id' => 'c' . count($requests), 'name' => 'calculator', 'input' => ['expression' => '6 * 7']];
+            return ['role' => 'assistant', 'stop_reason' => 'tool_use', 'content' => [['type' => 'text', 'text' => 'Well.'], $call]];
+        });
+        self::assertCount(6, $requests);
+        self::assertSame([['calculator'], null], $requests[4]);
+        self::assertSame([['calculator'], ['type' => 'none']], $requests[5]);
+        self::assertSame(['Well.', 5], [$conversation->text(), $conversation->rounds()]);
+        $last = array_slice($conversation->messages(), -2);
+        self::assertSame(['assistant', 'user'], array_column($last, 'role'));
+        self::assertSame(['tool_result', 'c6', true], [$last[1]['content'][0]['type'], $last[1]['content'][0]['tool_use_id'], $last[1]['content'][0]['is_error']]);
+    }
+
+    public function test_h4_the_calls_of_one_answer_have_a_limit(): void
+    {
+        $ids = array_map(fn (int $i) => "c$i", range(1, 40));
+        $responses = [self::calling(...$ids), self::saying('Enough.')];
+        $tools = Pillion::forModel(self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'Go on']]);
+        $conversation->run($tools, function () use (&$responses): array {
+            return array_shift($responses);
+        });
+        $told = array_slice($conversation->messages(), 2, 40);
+        self::assertSame($ids, array_column($told, 'tool_call_id'));
+        $ran = array_filter($told, fn (array $message) => $message['content'] === '42');
+        self::assertCount(32, $ran);
+        self::assertStringContainsString('Not run: no more than 32 calls of one answer are', $told[32]['content']);
+        self::assertCount(40, $conversation->ran());
+    }
+
     public function test_it_can_be_serialised_and_gone_on_with(): void
     {
         $tools = Pillion::forModel(self::MODEL);
@@ -108,7 +177,8 @@ final class ConversationTest extends TestCase
         self::assertSame('', $conversation->text());
         self::assertSame(5, $conversation->rounds());
         $messages = $conversation->messages();
-        self::assertArrayNotHasKey('tool_calls', end($messages));
+        self::assertSame(['tool', 'again'], [end($messages)['role'], end($messages)['tool_call_id']], 'every call has a result');
+        self::assertStringContainsString('Not run: no more tools may be called', end($messages)['content']);
     }
 
     public function test_what_ran_does_not_run_again_when_the_model_fails(): void

@@ -6,6 +6,7 @@ namespace Pillion;
 
 use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Registry\Origin;
+use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\Fallback\Remote;
 
 /**
@@ -17,6 +18,8 @@ final class MCPServerTool implements MCPToolInterface
         private readonly ToolDefinition $definition,
         private readonly Origin $origin,
         private readonly string $sidecarName,
+        /** What the server's entry says of approvals: a policy. */
+        private readonly ?string $approvalPolicy,
     ) {
     }
 
@@ -46,10 +49,15 @@ final class MCPServerTool implements MCPToolInterface
         return Capabilities::of($model)->refusal($this->definition->name, $this->origin) === null;
     }
 
-    /** @return array{type: 'mcp', server_label: string, server_url: string} without credentials */
+    /**
+     * Without credentials; `require_approval` is what holds for this tool, where the server's entry said so.
+     *
+     * @return array{type: 'mcp', server_label: string, server_url: string, require_approval?: 'always'|'never'|'trusted-only'}
+     */
     public function getMCPServerConfig(): array
     {
-        return ['type' => 'mcp', 'server_label' => $this->origin->label, 'server_url' => $this->origin->url];
+        $config = ['type' => 'mcp', 'server_label' => $this->origin->label, 'server_url' => $this->origin->url];
+        return $this->approvalPolicy === null ? $config : $config + ['require_approval' => RequireApproval::WORDS[$this->approvalPolicy]];
     }
 
     public function getMCPCategory(): string

@@ -21,7 +21,7 @@ abstract class MCPToolAdapter implements MCPToolInterface
     protected ?MCPSSEClient $client = null;
 
     /**
-     * @param array{server_url?: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $serverConfig
+     * @param array{server_url?: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, require_approval?: 'always'|'prompt'|'never'|array{always?: array{tool_names: list<string>}, never?: array{tool_names: list<string>}}, ...} $serverConfig
      *
      * @throws Exception\InvalidInputException when the URL or an option is not valid
      */

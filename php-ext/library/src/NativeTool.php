@@ -12,8 +12,11 @@ use Pillion\Fallback\Remote;
  */
 final class NativeTool implements ToolInterface
 {
-    private function __construct(private readonly ToolDefinition $definition)
-    {
+    private function __construct(
+        private readonly ToolDefinition $definition,
+        /** Whether it asks a service over the network, for which the sidecar may be set up or not. */
+        private readonly bool $asksService,
+    ) {
     }
 
     public function getName(): string
@@ -37,8 +40,10 @@ final class NativeTool implements ToolInterface
         return true;
     }
 
+    /** A tool that asks a service is for no model unless the sidecar offers it now. */
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::of($model)->refusal($this->definition->name, null) === null;
+        return Capabilities::of($model)->refusal($this->definition->name, null) === null
+            && (!$this->asksService || Remote::offers($this->definition));
     }
 }

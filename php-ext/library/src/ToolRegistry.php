@@ -16,6 +16,7 @@ use Pillion\Fallback\Provider\OpenAiChat;
 use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Registry\Entries;
 use Pillion\Fallback\Registry\Entry;
+use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\Fallback\Signature\Signature;
 use Pillion\Fallback\Signature\Target;
 
@@ -37,8 +38,9 @@ class ToolRegistry implements \Countable
     /**
      * A new registry with `calculator`, `get_time` and `roll_dice`,
      * and those tools that ask a service over the network for which there are settings, which may be empty:
-     * `get_weather` asks Open-Meteo unless they say otherwise, `web_search` is not offered without a provider.
-     * The `timezone` of `get_time` is that of a call that names none.
+     * `get_weather` asks Open-Meteo unless they say otherwise; no model sees those that the sidecar does not offer, such as
+     * `web_search` without a provider. The `timezone` of `get_time` is that of a call that names none. Aliases are
+     * `time_tool`, `weather_tool`, `weather` and `search_tool`.
      *
      * @param array{get_time?: array{timezone?: string}, get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
      *
@@ -50,6 +52,11 @@ class ToolRegistry implements \Countable
         $registry = new self();
         foreach ([...Builtins::all(), ...Builtins::services($services)] as $tool) {
             $registry->register($tool);
+        }
+        foreach (Builtins::ALIASES as $alias => $tool) {
+            if ($registry->has($tool)) {
+                $registry->alias($alias, $tool);
+            }
         }
         return $registry;
     }
@@ -104,8 +111,8 @@ class ToolRegistry implements \Countable
      * Asks an MCP server for its tools and registers them all. A tool with an illegal name
      * is left out, which goes to the log.
      *
-     * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $server
-     *
+     * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, require_approval?: 'always'|'prompt'|'never'|array{always?: array{tool_names: list<string>}, never?: array{tool_names: list<string>}}, ...} $server
+     *        `require_approval` of an entry counts as a policy of the server, by the server's names of its tools
      * @param string $prefix goes before the names, so that those of two servers do not meet
      *
      * @return list<string> the names
@@ -115,8 +122,9 @@ class ToolRegistry implements \Countable
      */
     public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server, string $prefix = '', bool $replace = false): array
     {
-        $server = McpServer::of($server);
-        $entries = array_map(Entry::of(...), $server->tools($prefix));
+        // A client says nothing of approvals.
+        $approval = RequireApproval::ofEntry(is_array($server) ? $server : []);
+        $entries = array_map(Entry::of(...), McpServer::of($server)->tools($prefix, $approval));
         foreach ($entries as $entry) {
             $name = $entry->definition->name;
             if (!$replace && $this->entries->has($name)) {

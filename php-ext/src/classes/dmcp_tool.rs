@@ -112,7 +112,7 @@ fn roll(
     log(
         LogLevel::Info,
         "DMCP tool executing",
-        || json!({"tool_call_id": id, "dice": dice, "reason": reason}),
+        || json!({"tool": TOOL, "tool_call_id": id}),
     );
     let config = adapter::server_config(this)?;
     let response = match call_remote(&client, &config, dice, reason) {
@@ -127,7 +127,7 @@ fn roll(
     log(
         LogLevel::Info,
         "DMCP tool executed successfully",
-        || json!({"tool_call_id": id, "result": result}),
+        || json!({"tool": TOOL, "tool_call_id": id}),
     );
     Ok(Ok(result))
 }

@@ -15,7 +15,7 @@ use super::client_hooks::client_of;
 use super::interfaces::{EXECUTE, MCP_TOOL, TOOL, with_offer};
 use super::{tool_definition, tool_result};
 use crate::json::to_value_as;
-use crate::mcp::Attendant;
+use crate::mcp::{Attendant, require_approval};
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
@@ -215,14 +215,25 @@ fn server<'a>(call: &Call<'a>) -> Result<(&'a str, &'a str), Failure> {
     })
 }
 
-/// What may be shown of the server: no credentials.
+/// What may be shown of the server: no credentials. Of approvals what holds for this tool.
 fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
     let (label, url) = server(call)?;
-    Ok(array_of([
-        ("type", string_of("mcp")),
-        ("server_label", string_of(label)),
-        ("server_url", string_of(url)),
-    ]))
+    let policy = this::<Mcp>(call)?.tool.tool().approval_policy();
+    let approval = policy.map(|policy| {
+        (
+            "require_approval",
+            string_of(require_approval::word(policy)),
+        )
+    });
+    Ok(array_of(
+        [
+            ("type", string_of("mcp")),
+            ("server_label", string_of(label)),
+            ("server_url", string_of(url)),
+        ]
+        .into_iter()
+        .chain(approval),
+    ))
 }
 
 fn get_mcp_category(call: &mut Call<'_>) -> Outcome {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::interfaces::{MCP_TOOL, with_offer};
 use super::mcp_sse_client;
 use crate::json::to_value;
+use crate::mcp::RequireApproval;
 use crate::model::model_argument;
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, bool_of,
@@ -61,7 +62,10 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     call.array(0)?;
     let this = call.this();
     this.set(CLASS.get(), "serverConfig", config.shallow_clone());
-    if let Some(client) = mcp_sse_client::of_server_config(&to_value(config)?)? {
+    let entry = to_value(config)?;
+    // A registry reads it; what is wrong with it is said here already.
+    RequireApproval::of_entry(&entry)?;
+    if let Some(client) = mcp_sse_client::of_server_config(&entry)? {
         this.set(CLASS.get(), "serverAvailable", bool_of(true));
         this.set(CLASS.get(), "client", client);
     }

@@ -32,7 +32,11 @@ final class MCPServerTool implements MCPToolInterface
     {
     }
 
-    /** @return array{type: 'mcp', server_label: string, server_url: string} without credentials */
+    /**
+     * Without credentials; `require_approval` is what holds for this tool, where the server's entry said so.
+     *
+     * @return array{type: 'mcp', server_label: string, server_url: string, require_approval?: 'always'|'never'|'trusted-only'}
+     */
     public function getMCPServerConfig(): array
     {
     }

@@ -18,7 +18,8 @@ class ToolRegistry implements \Countable
      * A new registry with `calculator`, `get_time` and `roll_dice`,
      * and those tools that ask a service over the network for which there are settings, which may be empty:
      * `get_weather` asks Open-Meteo unless they say otherwise, `web_search` is not offered without a provider.
-     * The `timezone` of `get_time` is that of a call that names none.
+     * The `timezone` of `get_time` is that of a call that names none. Aliases are `time_tool`, `weather_tool`, `weather`
+     * and `search_tool`.
      *
      * @param array{get_time?: array{timezone?: string}, get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
      *
@@ -59,8 +60,8 @@ class ToolRegistry implements \Countable
      * is left out, which goes to the client's logger, or else to PHP's error log. What the server
      * asks while one of its tools runs is answered by the callbacks of the client.
      *
-     * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, ...} $server
-     *
+     * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, require_approval?: 'always'|'prompt'|'never'|array{always?: array{tool_names: list<string>}, never?: array{tool_names: list<string>}}, ...} $server
+     *        `require_approval` of an entry counts as a policy of the server, by the server's names of its tools
      * @param string $prefix goes before the names, so that those of two servers do not meet
      *
      * @return list<string> the names

@@ -4,8 +4,10 @@ declare(strict_types=1);
 
 namespace Pillion\Tests;
 
+use Pillion\DmcpTool;
 use Pillion\Exception\ApprovalRequiredException;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
@@ -81,6 +83,120 @@ final class ApprovalTest extends TestCase
         self::assertSame('approval_required', $this->registry->execute('delete', [], 'c1')->errorCode);
         self::assertTrue($this->execute(['approve' => fn () => true], 'delete')->success);
         self::assertSame(['delete'], $this->ran);
+    }
+
+    /**
+     * @dataProvider serverEntries
+     *
+     * @param list<string> $asking
+     */
+    public function testG2TheEntryOfAServerSaysWhichOfItsToolsAsk(mixed $said, array $asking, array $options = []): void
+    {
+        $registry = self::withServer($said);
+        $asked = [];
+        $executor = new ToolExecutor($registry, $options + ['approve' => function (ToolCall $call) use (&$asked) {
+            $asked[] = $call->name;
+        }]);
+        foreach (['x_roll' => ['dice' => '1d20'], 'x_echo' => []] as $name => $arguments) {
+            $result = $executor->execute(new ToolCall('c1', $name, $arguments), ['user' => 'alice']);
+            self::assertSame(in_array($name, $asking, true) ? 'approval_required' : null, $result->errorCode, $name);
+            if (!$result->success) {
+                $approved = ['user' => 'alice', 'approved' => [$result->metadata['approval_id']]];
+                self::assertTrue($executor->execute(new ToolCall('c2', $name, $arguments), $approved)->success);
+            }
+        }
+        self::assertSame($asking, $asked);
+    }
+
+    public static function serverEntries(): iterable
+    {
+        $names = fn (string ...$names): array => ['tool_names' => $names];
+        $both = ['x_roll', 'x_echo'];
+        $defaultAsks = ['approvals' => ['default' => 'always-ask']];
+        yield 'always' => ['always', $both];
+        yield 'prompt' => ['prompt', $both];
+        yield 'a policy' => ['trusted-only', ['x_echo'], ['approvals' => ['trusted_tools' => ['x_roll']]]];
+        yield 'never' => ['never', [], $defaultAsks];
+        yield 'nothing' => [null, []];
+        yield 'nothing, and the default asks' => [null, $both, $defaultAsks];
+        yield 'always for one' => [['always' => $names('echo')], ['x_echo']];
+        yield 'always for one, and the default asks' => [['always' => $names('echo')], $both, $defaultAsks];
+        yield 'never for one' => [['never' => $names('echo')], ['x_roll']];
+        yield 'never for one, and the default asks' => [['never' => $names('echo')], ['x_roll'], $defaultAsks];
+        yield 'both' => [['always' => $names('roll', 'slow'), 'never' => $names('echo', 'roll')], ['x_roll']];
+        yield 'the name that it has here' => [['never' => $names('x_echo')], $both];
+        yield 'the executor says more of the tool' => ['always', ['x_roll'], ['approvals' => ['tools' => ['x_echo' => 'auto']]]];
+        yield 'the executor says more of the server' => ['always', [], ['approvals' => ['servers' => ['fake' => 'auto']]]];
+    }
+
+    public function testG2TheEntryCountsWhereverItsToolGoes(): void
+    {
+        $registry = self::withServer(['always' => ['tool_names' => ['roll']]]);
+        $tool = $registry->get('x_roll');
+        self::assertSame('always', $tool->getMCPServerConfig()['require_approval']);
+        self::assertArrayNotHasKey('require_approval', $registry->get('x_echo')->getMCPServerConfig());
+        self::assertSame('approval_required', $tool->execute(['dice' => '1d20'], 'c1')->errorCode);
+        self::assertSame('approval_required', $registry->execute('x_roll', ['dice' => '1d20'], 'c1')->errorCode);
+        $this->registry->register($tool);
+        self::assertSame('approval_required', $this->execute([], 'x_roll', ['dice' => '1d20'])->errorCode);
+    }
+
+    public function testG2TheEntryOfAToolInPhpCounts(): void
+    {
+        $names = fn (string $name): array => ['tool_names' => [$name]];
+        foreach ([
+            ['always', 'approval_required'],
+            ['never', null],
+            [null, null],
+            [['always' => $names('dmcp_roll_dice')], 'approval_required'],
+            [['never' => $names('dmcp_roll_dice')], null],
+            // The tool of the server that this one calls: it may be meant.
+            [['always' => $names('roll')], 'approval_required'],
+        ] as [$said, $code]) {
+            $registry = new ToolRegistry();
+            $registry->register(new DmcpTool(['server_url' => FakeServer::url(), 'server_label' => 'fake', 'require_approval' => $said]));
+            $call = new ToolCall('c1', 'dmcp_roll_dice', ['dice' => '1d20']);
+            self::assertSame($code, (new ToolExecutor($registry))->execute($call)->errorCode, json_encode($said));
+        }
+    }
+
+    /** @dataProvider unreadable */
+    public function testG2AnEntryThatCannotBeReadIsRefused(mixed $said): void
+    {
+        $entry = ['server_url' => FakeServer::url(), 'server_label' => 'fake', 'require_approval' => $said];
+        foreach ([
+            fn () => new DmcpTool($entry),
+            fn () => (new ToolRegistry())->registerMcpServer($entry),
+            fn () => new DmcpTool(['require_approval' => $said]),
+        ] as $make) {
+            try {
+                $make();
+                self::fail('It was accepted');
+            } catch (InvalidInputException $e) {
+                self::assertStringStartsWith("The server's 'require_approval' must be always, prompt, never or ", $e->getMessage());
+            }
+        }
+    }
+
+    public static function unreadable(): iterable
+    {
+        foreach ([
+            'maybe', '', 'Always', true, false, 1, [], ['always'], ['always' => []], ['always' => ['roll']], ['always' => null],
+            ['sometimes' => ['tool_names' => ['roll']]], ['always' => ['tool_names' => 'roll']],
+            ['always' => ['tool_names' => [1]]], ['always' => ['read_only' => true]],
+            ['always' => ['tool_names' => ['roll'], 'read_only' => true]],
+        ] as $said) {
+            yield json_encode($said) => [$said];
+        }
+    }
+
+    private static function withServer(mixed $said): ToolRegistry
+    {
+        $registry = new ToolRegistry();
+        $before = ini_set('pillion.log_level', 'off');
+        $registry->registerMcpServer(['server_url' => FakeServer::url(), 'server_label' => 'fake', 'require_approval' => $said], 'x_');
+        ini_set('pillion.log_level', (string) $before);
+        return $registry;
     }
 
     public function testG3AnApprovedCallRunsLater(): void

@@ -128,6 +128,41 @@ final class ChatTest extends TestCase
         self::assertSame(['Done.', ['hi'], 2], [$answer->text, $this->ran, $asked]);
     }
 
+    /** @dataProvider providers */
+    public function testH1EachProviderIsSpokenToInItsOwnShapes(string $provider): void
+    {
+        $model = ['provider' => $provider, 'base_url' => FakeLlm::url($provider)];
+        $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"6 * 7\"}\nfail {}";
+        $answer = $this->chat($model)->send($said);
+        self::assertSame([null, 'answered', 2], [$answer->error, $answer->status, $answer->usage['requests']]);
+        self::assertMatchesRegularExpression('/^The tools say: HI; 42; .*no luck/', $answer->text);
+        self::assertEquals(['shout' => true, 'calculator' => true, 'fail' => false], array_column($answer->toolCalls, 'success', 'name'));
+
+        $this->ran = $types = $texts = [];
+        foreach ($stream = $this->chat($model)->stream($said) as $event) {
+            $types[] = $event->type;
+            $texts[$event->type] = ($texts[$event->type] ?? '') . $event->text;
+        }
+        self::assertSame(['hi'], $this->ran);
+        self::assertSame('Executing shout, calculator, fail...', $texts['status']);
+        self::assertSame([$answer->text, $answer->text], [$texts['delta'], $stream->getReturn()->text]);
+        self::assertSame([3, 3, 1], [count(array_keys($types, 'tool_started')), count(array_keys($types, 'tool_finished')), count(array_keys($types, 'done'))]);
+        self::assertSame('done', end($types));
+
+        $again = $this->chat($model)->send('Thank you', $stream->getState());
+        self::assertSame('You said: Thank you', $again->text);
+        // The last request may call nothing, whether it has tools or not.
+        $limited = $this->chat($model, ['max_tool_rounds' => 1])->send($said);
+        self::assertSame(['tool_rounds', $answer->text], [$limited->limitReached, $limited->text]);
+    }
+
+    public static function providers(): iterable
+    {
+        foreach (['openai', 'openai-responses', 'anthropic', 'google'] as $provider) {
+            yield $provider => [$provider];
+        }
+    }
+
     public function testH4AtTheLimitTheModelAnswersInWords(): void
     {
         $stream = $this->chat(options: ['max_tool_rounds' => 1])->stream('shout {"text": "hi"}');

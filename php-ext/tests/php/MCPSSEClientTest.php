@@ -117,8 +117,21 @@ final class MCPSSEClientTest extends TestCase
 
     public function testE9AClientDoesNoIOBeforeItsFirstCall(): void
     {
-        $client = new MCPSSEClient('http://127.0.0.1:1/sse');
-        self::assertInstanceOf(MCPSSEClient::class, $client);
+        $listener = stream_socket_server('tcp://127.0.0.1:0');
+        $url = 'http://' . stream_socket_get_name($listener, false) . '/sse';
+        $client = new MCPSSEClient($url);
+        $tool = new DmcpTool(['server_url' => $url]);
+        (new ToolRegistry())->register($tool);
+        self::assertTrue($tool->isServerAvailable());
+        // The kernel lets a connection wait here, whether anybody accepts it or not.
+        self::assertFalse(@stream_socket_accept($listener, 0.2), 'somebody has connected');
+        if (extension_loaded('pillion')) {
+            // This way one is seen: the server is away before it has answered.
+            $patient = new MCPSSEClient($url, 0.2);
+            self::assertFalse($patient->isAvailable());
+            self::assertIsResource(@stream_socket_accept($listener, 0));
+        }
+        unset($client);
     }
 
     /** @group extension */
@@ -214,7 +227,7 @@ final class MCPSSEClientTest extends TestCase
         yield 'an unknown option' => [['http://localhost/', 'options' => ['retries' => 3]], "'retries', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress"];
         yield 'an argument as an option' => [['http://localhost/', 'options' => ['timeout' => 3]], "'timeout': it is the argument \$timeout"];
         yield 'no time' => [['http://localhost/', 'timeout' => 0], "'timeout': it must be at least 0.001 seconds"];
-        yield 'a transport that is none' => [['http://localhost/', 'options' => ['transport' => 'pigeon']], 'transport'];
+        yield 'a transport that is none' => [['http://localhost/', 'options' => ['transport' => 'pigeon']], "'transport': Unknown transport: pigeon, expected one of auto, streamable_http, legacy_sse"];
         yield 'a negative timeout' => [['http://localhost/', 'timeout' => -1], 'timeout'];
         yield 'no number' => [['http://localhost/', 'timeout' => NAN], 'timeout'];
         yield 'plain http to another machine' => [['http://mcp.internal:8000/sse'], "plain http to 'mcp.internal' is not allowed: use https, or set the option 'allow_http' to true"];

@@ -11,6 +11,7 @@ use Pillion\MCPSSEClient;
 use Pillion\MCPToolAdapter;
 use Pillion\MCPToolInterface;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\Process;
 use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
@@ -224,6 +225,26 @@ final class MCPToolAdapterTest extends TestCase
         $registry->register(new DmcpTool(['server_url' => FakeServer::url()]));
         self::assertSame(15, $registry->execute('dmcp_roll_dice', ['dice' => '1d20'], 'c')->result['total']);
         self::assertSame('Missing required parameter: dice', $registry->execute('dmcp_roll_dice', [], 'c')->error);
+    }
+
+    /** @group extension */
+    public function testM2ACallOfDmcpIsTwoLines(): void
+    {
+        $url = FakeServer::url();
+        $calls = '$tool->execute(["dice" => "1d20", "reason" => "hunter2"], "c1"); $tool->execute([], "c2");'
+            . '(new Pillion\DmcpTool(["server_url" => "http://127.0.0.1:1/sse"]))->execute(["dice" => "1d20"], "c3");';
+        $ran = Process::run([
+            PHP_BINARY, '-d', 'extension=' . getenv('PILLION_EXTENSION'), '-d', 'log_errors=1',
+            '-d', 'pillion.log_level=info', '-r', "\$tool = new Pillion\\DmcpTool(['server_url' => '$url']); $calls",
+        ]);
+        $facts = fn (string $id): string => '{"tool":"dmcp_roll_dice","tool_call_id":"' . $id . '"}';
+        preg_match_all('/\[pillion\] .*/', $ran['errors'], $lines);
+        self::assertSame([
+            "[pillion] [info] DMCP tool executing {$facts('c1')}",
+            "[pillion] [info] DMCP tool executed successfully {$facts('c1')}",
+            "[pillion] [info] DMCP tool executing {$facts('c3')}",
+        ], $lines[0]);
+        self::assertStringNotContainsString('hunter2', $ran['errors']);
     }
 
     private static function tool(array $config): MCPToolAdapter

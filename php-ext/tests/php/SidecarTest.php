@@ -77,6 +77,34 @@ final class SidecarTest extends TestCase
         self::assertSame(4, $this->sidecar->callTool('calculator', ['expression' => '2 + 2'])['result']);
     }
 
+    public function testD5D8D11ToolsOfTheMemoryAndOfThePackAreThere(): void
+    {
+        $process = new SidecarProcess(environment: ['PILLION__TABLETOP__ENABLED' => 'true']);
+        try {
+            $sidecar = new Sidecar($process->socket);
+            $context = ['user' => 'alice', 'channel' => 'table'];
+            foreach (['Alice likes dice' => 3, 'alice owns a cat' => 5] as $content => $importance) {
+                $sidecar->callTool('remember', ['content' => $content, 'importance' => $importance], $context);
+            }
+            $found = fn (string $query, array $context): array => array_column($sidecar->callTool('search_memory', ['query' => $query], $context)['memories'], 'content');
+            self::assertSame(['alice owns a cat', 'Alice likes dice'], $found('alice', $context));
+            self::assertSame(['Alice likes dice'], $found('alice dice', $context));
+            self::assertSame([], $found('alice', ['channel' => 'elsewhere'] + $context));
+
+            $check = ['ability' => 'DEX', 'score' => 16, 'proficient' => true, 'dc' => 15];
+            self::assertSame(
+                ['total' => 17, 'd20' => [12], 'pick' => 12, 'mod' => 5, 'success' => true],
+                $sidecar->callTool('compute_check', ['check' => $check, 'd20_rolls' => [12]]),
+            );
+            $said = $sidecar->callTool('append_transcript', ['scene_id' => 'inn', 'author' => 'Ann', 'message' => 'Hello']);
+            self::assertTrue($said['ok']);
+            $result = $sidecar->execute(new ToolCall('c1', 'compute_check', ['check' => ['ability' => 'LCK', 'score' => 10]]));
+            self::assertSame(['invalid_input', 'c1'], [$result->errorCode, $result->toolCallId]);
+        } finally {
+            $process->stop();
+        }
+    }
+
     public function testI2AFailedToolThrowsWhatFitsItsCode(): void
     {
         try {

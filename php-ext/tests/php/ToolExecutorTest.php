@@ -49,8 +49,29 @@ final class ToolExecutorTest extends TestCase
             self::fail('It was taken');
         } catch (InvalidInputException $e) {
             preg_match("/^Invalid executor option 'timeot': unknown field.*, expected one of (.*)$/", $e->getMessage(), $found);
-            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'rate_limits', 'approvals', 'approve', 'before'];
+            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
             self::assertSame($options, explode(', ', str_replace('`', '', $found[1])));
+        }
+    }
+
+    public function testN1WhetherResultsAreKeptIsASwitch(): void
+    {
+        new ToolExecutor($this->registry, ['enable_caching' => true]);
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage("Invalid executor option 'enable_caching': ");
+        new ToolExecutor($this->registry, ['enable_caching' => 'no']);
+    }
+
+    /** @group extension */
+    public function testN1TheSwitchEndsTheKeepingOfResults(): void
+    {
+        ini_set('pillion.log_level', 'off');
+        $this->registry->registerMcpServer(['server_url' => str_replace('/sse', '/everything', FakeServer::url())], 'x_');
+        ini_restore('pillion.log_level');
+        foreach ([[[], 1], [['enable_caching' => true], 1], [['enable_caching' => false], 2]] as [$options, $asked]) {
+            $executor = new ToolExecutor($this->registry, $options);
+            $ask = fn (): int => $executor->execute(new ToolCall('c1', 'x_kept'))->result['nth'];
+            self::assertCount($asked, array_unique([$ask(), $ask()]));
         }
     }
 

@@ -268,12 +268,29 @@ final class ToolRegistryTest extends TestCase
         ToolRegistry::withBuiltins()->getAvailableForModel(['function_calling' => true, 'mcp' => 'maybe']);
     }
 
+    public function testH3BuiltinToolsHaveTheirOtherNames(): void
+    {
+        $registry = ToolRegistry::withBuiltins(['get_weather' => []]);
+        foreach (['time_tool' => 'get_time', 'weather_tool' => 'get_weather', 'weather' => 'get_weather'] as $alias => $name) {
+            self::assertSame($name, $registry->get($alias)?->getName());
+        }
+        self::assertTrue($registry->execute('time_tool', [], '1')->success);
+        self::assertFalse($registry->has('search_tool'), 'its tool is not there');
+        self::assertTrue(ToolRegistry::withBuiltins(['web_search' => []])->has('search_tool'));
+        self::assertSame(['calculator', 'get_time', 'roll_dice', 'get_weather'], array_keys($registry->getAll()));
+        $registry->register(self::definition('weather'), fn () => 'mine');
+        self::assertSame('mine', $registry->execute('weather', [], '1')->result, 'a tool of that name wins');
+        self::assertFalse((new ToolRegistry())->has('time_tool'));
+    }
+
     public function testH3AnAliasFindsItsTool(): void
     {
         $registry = ToolRegistry::withBuiltins();
-        $registry->alias('time_tool', 'get_time');
-        self::assertSame($registry->get('get_time'), $registry->get('time_tool'));
-        self::assertTrue($registry->execute('time_tool', [], '1')->success);
+        $registry->alias('clock', 'get_time');
+        self::assertSame($registry->get('get_time'), $registry->get('clock'));
+        $registry->alias('time_tool', 'roll_dice');
+        self::assertSame($registry->get('roll_dice'), $registry->get('time_tool'), 'an alias may be moved');
+        self::assertTrue($registry->execute('clock', [], '1')->success);
         $this->expectException(InvalidInputException::class);
         $registry->alias('x', 'nope');
     }

@@ -30,7 +30,7 @@ TOOLS = [
 # What /everything lists beside those: tools that fail in some way.
 ODD_TOOLS = [
     {"name": name, "description": name, "inputSchema": {"type": "object"}}
-    for name in ("connection", "fails", "no_answer", "odd_error", "rpc_error", "status", "values")
+    for name in ("connection", "fails", "kept", "no_answer", "odd_error", "rpc_error", "status", "values")
 ]
 
 
@@ -40,6 +40,7 @@ class Fault(Exception):
 
 class Handler(serving.Handler):
     connections = itertools.count(1)
+    kept = itertools.count(1)
 
     def setup(self):
         super().setup()
@@ -95,6 +96,8 @@ class Handler(serving.Handler):
                 "accept": self.headers.get("Accept"),
                 "content_type": self.headers.get("Content-Type"),
             }
+        if name == "kept":
+            return {"nth": next(self.kept), "ttlMs": 60_000, "cacheScope": "public"}
         if name == "big":
             return {"items": [{"number": number} for number in range(arguments["items"])]}
         if name == "slow":

@@ -98,7 +98,7 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
         ),
         (
             with("transport", json!("pigeon")),
-            "transport: unknown variant",
+            "transport: Unknown transport: ",
         ),
         (
             with("transport", json!("websocket")),

@@ -12,8 +12,9 @@ use serde_json::json;
 use super::journal::Entry;
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::store::CallId;
+pub use crate::tool::ApprovalPolicy;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
-pub use rules::{ApprovalPolicy, ApprovalRules};
+pub use rules::ApprovalRules;
 
 /// A call that waits for a decision.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::fair_queue::Bounds;
 use super::{ApprovalRules, CacheConfig};
+use crate::registry::RegisteredTool;
 
 /// How an [`Executor`](super::Executor) runs its calls.
 ///
@@ -18,7 +19,8 @@ pub struct ExecutorConfig {
     /// How long a call may take from the moment that nothing but its turn is in its way (C2):
     /// it waits for a place and runs. Default 30 s.
     pub timeout: Duration,
-    /// Other times for single tools, by name.
+    /// Other times for single tools, by name. A tool that is not among them may have one of its own
+    /// ([`Tool::time_limit`](crate::tool::Tool::time_limit)), at most `timeout`.
     pub tool_timeouts: HashMap<String, Duration>,
     /// How many tools run at once (C1). Default 5.
     pub max_concurrent: NonZeroUsize,
@@ -70,11 +72,12 @@ impl Default for ExecutorConfig {
 }
 
 impl ExecutorConfig {
-    pub(super) fn timeout_of(&self, tool: &str) -> Duration {
-        self.tool_timeouts
-            .get(tool)
-            .copied()
-            .unwrap_or(self.timeout)
+    pub(super) fn timeout_of(&self, tool: &RegisteredTool) -> Duration {
+        let own = self.tool_timeouts.get(tool.name().as_str()).copied();
+        own.unwrap_or_else(|| {
+            let limit = tool.tool().time_limit();
+            limit.map_or(self.timeout, |limit| limit.min(self.timeout))
+        })
     }
 
     pub(super) fn bounds(&self) -> Bounds {

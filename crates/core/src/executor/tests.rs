@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::tool::{
-    ErrorCode, FnTool, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder, ToolParameter,
+    ErrorCode, FnTool, ParameterType, Tool, ToolDefinition, ToolDefinitionBuilder, ToolFuture,
+    ToolParameter,
 };
 
 fn define(name: &str) -> ToolDefinitionBuilder {
@@ -221,6 +223,52 @@ async fn c2_a_slow_tool_times_out_with_the_seeds_text() {
         ..config(1.0)
     };
     assert!(run_one(other, "sleep", json!({"ms": 3000})).await.success);
+}
+
+/// A tool that never ends, and would be given 50 ms.
+struct Endless(ToolDefinition);
+
+impl Tool for Endless {
+    fn definition(&self) -> &ToolDefinition {
+        &self.0
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        Some(Duration::from_millis(50))
+    }
+
+    fn call(self: Arc<Self>, _arguments: JsonObject, _context: CallContext) -> ToolFuture {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn n1_a_tool_may_have_a_time_of_its_own_which_only_the_executors_for_it_lengthens() {
+    let one = |seconds| [("endless".to_owned(), Duration::from_secs_f64(seconds))].into();
+    let cases = [
+        (30.0, HashMap::new(), "0.05s"),
+        (0.02, HashMap::new(), "0.02s"),
+        (30.0, one(0.1), "0.1s"),
+    ];
+    for (seconds, tool_timeouts, after) in cases {
+        let registry = ToolRegistry::new();
+        let tool = Endless(define("endless").build().unwrap());
+        registry.register(Arc::new(tool)).unwrap();
+        let config = ExecutorConfig {
+            timeout: Duration::from_secs_f64(seconds),
+            tool_timeouts,
+            ..ExecutorConfig::default()
+        };
+        let executor = Executor::new(Arc::new(registry), config);
+        let result = executor
+            .execute_one(call("1", "endless", json!({})), &CallContext::default())
+            .await;
+        let error = result.error.unwrap();
+        assert!(
+            error.ends_with(&format!("timed out after {after}")),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

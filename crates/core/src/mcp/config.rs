@@ -74,7 +74,7 @@ pub struct ServerConfig {
 
 /// The ways of speaking MCP (E7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 #[non_exhaustive]
 pub enum TransportKind {
     /// Find out on first use and remember it.
@@ -95,6 +95,52 @@ pub enum TransportKind {
     WebSocket,
     /// A program's standard streams. The only one for a command.
     Stdio,
+}
+
+impl TransportKind {
+    const ALL: [Self; 8] = [
+        Self::Auto,
+        Self::StreamableHttp,
+        Self::LegacySse,
+        Self::PostSse,
+        Self::GetSse,
+        Self::Http,
+        Self::WebSocket,
+        Self::Stdio,
+    ];
+
+    /// What configurations call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::StreamableHttp => "streamable_http",
+            Self::LegacySse => "legacy_sse",
+            Self::PostSse => "post_sse",
+            Self::GetSse => "get_sse",
+            Self::Http => "http",
+            Self::WebSocket => "websocket",
+            Self::Stdio => "stdio",
+        }
+    }
+}
+
+/// A name that no transport has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Unknown transport: {name}, expected one of {}", TransportKind::ALL.map(TransportKind::name).join(", "))]
+pub struct UnknownTransport {
+    /// The name.
+    pub name: String,
+}
+
+impl TryFrom<String> for TransportKind {
+    type Error = UnknownTransport;
+
+    fn try_from(name: String) -> Result<Self, UnknownTransport> {
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|transport| transport.name() == name);
+        found.ok_or(UnknownTransport { name })
+    }
 }
 
 /// Whether a connection starts with `initialize`.

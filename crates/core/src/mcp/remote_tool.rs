@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use super::{McpClient, McpError, RequestOptions};
 use crate::tool::{
-    CallContext, DefinitionError, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
-    ToolFuture, ToolOrigin, ToolOutput,
+    ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, Tool, ToolDefinition,
+    ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
 };
 
 /// A tool of an MCP server, as a [`Tool`] like any other.
@@ -22,6 +22,7 @@ pub struct McpTool {
     definition: ToolDefinition,
     /// The name that the server knows the tool by.
     remote_name: String,
+    approval_policy: Option<ApprovalPolicy>,
 }
 
 /// Why an entry of `tools/list` cannot be offered (F6: it is left out, the others stay).
@@ -74,6 +75,7 @@ impl McpTool {
             client,
             definition,
             remote_name: listed.name,
+            approval_policy: None,
         })
     }
 
@@ -101,6 +103,13 @@ impl McpTool {
 }
 
 impl McpTool {
+    /// The same tool, with what the configuration of its server says of approvals (G2).
+    #[must_use]
+    pub fn with_approval_policy(mut self, policy: Option<ApprovalPolicy>) -> Self {
+        self.approval_policy = policy;
+        self
+    }
+
     /// The name that the server knows the tool by.
     #[must_use]
     pub fn remote_name(&self) -> &str {
@@ -164,6 +173,10 @@ impl Tool for McpTool {
 
     fn digest(&self) -> Option<String> {
         Some(self.client.config().endpoint_digest())
+    }
+
+    fn approval_policy(&self) -> Option<ApprovalPolicy> {
+        self.approval_policy
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
+use super::{ApprovalPolicy, CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
 
 /// What [`Tool::call`] returns: a boxed future, so that the trait can be used as `dyn Tool`.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
@@ -49,6 +49,21 @@ pub trait Tool: Send + Sync + 'static {
     /// while the tool is registered.
     fn is_offered(&self) -> bool {
         true
+    }
+
+    /// Whether calls of it need approval, by what the tool itself brings along: of a tool of an MCP
+    /// server, what the server's configuration says (G2). It counts behind what the executor's rules
+    /// say of the tool or its server, and before their default. None unless it says otherwise; it
+    /// must not change while the tool is registered.
+    fn approval_policy(&self) -> Option<ApprovalPolicy> {
+        None
+    }
+
+    /// How long the tool needs at most, where that is less than other tools are given (N1). A time
+    /// that the executor has for this very tool takes its place, and a shorter one for every tool counts.
+    /// None unless it says otherwise.
+    fn time_limit(&self) -> Option<Duration> {
+        None
     }
 
     /// As whom the tool would act for this caller, where that is not the same for everybody.

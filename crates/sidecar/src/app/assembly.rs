@@ -156,7 +156,7 @@ impl Config {
         if let Err(error) = tools::set_time_zone(registry, zone) {
             tracing::error!(%error, "The time is told in another zone");
         }
-        if let Err(error) = tools::alias(registry) {
+        if let Err(error) = pillion_builtins::set_aliases(registry) {
             tracing::error!(%error, "Not every built-in tool has its other names");
         }
     }

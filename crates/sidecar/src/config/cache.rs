@@ -6,6 +6,9 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheSection {
+    /// Whether any result is kept (N1): without, neither `cache_ttl_ms` nor `heed_servers` counts.
+    /// `PILLION__CACHE__ENABLED`. Default true.
+    pub enabled: bool,
     /// Whether results of MCP servers are kept that carry `ttlMs`.
     /// `PILLION__CACHE__HEED_SERVERS`. Default true.
     pub heed_servers: bool,
@@ -20,6 +23,7 @@ impl Default for CacheSection {
     fn default() -> Self {
         let core = CacheConfig::default();
         Self {
+            enabled: true,
             heed_servers: core.heed_servers,
             max_entries: core.max_entries,
             max_bytes: core.max_bytes,
@@ -28,9 +32,12 @@ impl Default for CacheSection {
 }
 
 impl CacheSection {
-    /// Puts the bounds into the executor's configuration.
+    /// Puts the switches and the bounds into the executor's configuration.
     pub(crate) fn bound(&self, cache: &mut CacheConfig) {
-        cache.heed_servers = self.heed_servers;
+        if !self.enabled {
+            cache.tools.clear();
+        }
+        cache.heed_servers = self.enabled && self.heed_servers;
         cache.max_entries = self.max_entries;
         cache.max_bytes = self.max_bytes;
     }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
+use pillion_builtins::calculator;
 use pillion_core::executor::{ApprovalPolicy, CacheRule, CacheScope, ExecutorConfig, RateWindows};
 use serde::Deserialize;
 
@@ -105,9 +106,6 @@ impl From<RateLimitSection> for RateWindows {
     }
 }
 
-/// The calculator's own time (N1).
-const CALCULATOR: (&str, Duration) = ("calculator", Duration::from_secs(5));
-
 impl ExecutorSection {
     /// The executor's configuration, with that of single tools.
     #[must_use]
@@ -122,8 +120,8 @@ impl ExecutorSection {
             ..ExecutorConfig::default()
         };
         config.rate_limits.every_tool = self.rate_limit.into();
-        let (calculator, time) = CALCULATOR;
-        config.tool_timeouts.insert(calculator.to_owned(), time);
+        let timeouts = &mut config.tool_timeouts;
+        timeouts.insert("calculator".to_owned(), calculator::TIME_LIMIT);
         for name in builtins::NAMES {
             let (ttl, scope) = (builtins::CACHE_TTL, CacheScope::Public);
             let tools = &mut config.cache.tools;

@@ -2,6 +2,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::LlmDialect;
+use super::heard::Heard;
+
 /// What a fake language model answers to one request.
 #[derive(Debug, Clone, Default)]
 pub struct LlmAnswer {
@@ -70,7 +73,7 @@ impl LlmAnswer {
     /// chat completions: see [`FakeLlm::obedient`](crate::FakeLlm::obedient).
     #[must_use]
     pub fn obedient(request: &Value) -> Self {
-        super::obedient::answer(request)
+        super::obedient::answer(&Heard::of(LlmDialect::OpenAiChat, request))
     }
 
     /// One call.

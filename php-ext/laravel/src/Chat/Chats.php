@@ -77,7 +77,10 @@ final class Chats
     {
         $configured = Configured::array($this->config, 'chat.options');
         if (!$this->inSidecar()) {
-            $configured += ['max_tool_rounds' => (int) $this->config->get('pillion.limits.max_rounds', 5)];
+            $configured += [
+                'max_tool_rounds' => (int) $this->config->get('pillion.limits.max_rounds', 5),
+                'max_tool_calls' => (int) $this->config->get('pillion.limits.max_calls', 5),
+            ];
         }
         foreach (array_intersect_key($configured, array_flip(self::NUMBERS)) as $key => $value) {
             $configured[$key] = Configured::number($value);

@@ -18,16 +18,22 @@ use Pillion\ToolResult;
  */
 final class Conversation
 {
+    /** Calls of one answer that are run. The model is told that the others are not. */
+    private const MOST_CALLS_OF_ANSWER = 32;
+
     /** @var list<ToolCall> what the model called in this round */
     private array $calls = [];
 
     /** @var array<int, ToolResult> what is done of it, by the place of the call */
     private array $results = [];
 
-    /** @var list<array{ToolCall, ToolResult}> what has run in the last {@see run()} */
+    /** @var list<array{ToolCall, ToolResult}> what has ended in the last {@see run()} */
     private array $ran = [];
 
     private int $rounds = 0;
+
+    /** How many tools the model called since the user spoke. */
+    private int $called = 0;
 
     private ?string $text = null;
 
@@ -36,16 +42,19 @@ final class Conversation
         private readonly string $provider,
         private array $messages,
         private readonly int $maxRounds = 5,
+        private readonly int $maxCalls = 5,
     ) {
     }
 
     /**
-     * Goes on until there is an answer or an approval is needed. After `maxRounds` rounds of calls
-     * the model is asked once more, without tools.
+     * Goes on until there is an answer or an approval is needed. After `maxRounds` rounds of calls, or
+     * `maxCalls` calls, whichever comes first, the model is asked once more, and may call nothing.
      *
-     * @param callable(list<array<string, mixed>>, list<array<string, mixed>>): array<string, mixed> $send
-     *        `fn(array $messages, array $tools): array` sends a request to the model and returns the
-     *        decoded body of the response; `$tools` may be empty
+     * @param callable(list<array<string, mixed>>, list<array<string, mixed>>, ?array<string, string>): array<string, mixed> $send
+     *        `fn(array $messages, array $tools, ?array $toolChoice): array` sends a request to the model and
+     *        returns the decoded body of the response. `$tools` may be empty; `$toolChoice` goes into
+     *        `tool_choice` where it is not null: Anthropic refuses a conversation with calls that comes
+     *        without tools, so that its last request has them, and may use none
      * @param array<string, mixed> $context of the calls: `user`, `channel`, ...
      */
     public function run(ModelTools $tools, callable $send, array $context = []): self
@@ -55,20 +64,24 @@ final class Conversation
             if ($this->calls !== [] && !$this->finishRound($tools, $context)) {
                 break;
             }
-            $offered = $this->rounds < $this->maxRounds ? $tools->format($this->provider) : [];
-            $response = $send($this->messages, $offered);
+            [$offered, $choice] = $this->offer($tools);
+            $response = $send($this->messages, $offered, $choice);
             if (!is_array($response)) {
                 throw new InvalidInputException('A response of a model is an array, not ' . get_debug_type($response));
             }
             $calls = ProviderFormat::toolCalls($this->provider, $response);
             // A model that calls tools though it was offered none has had its rounds.
-            if ($calls === [] || $this->rounds >= $this->maxRounds) {
+            $messages = ProviderFormat::assistantMessages($this->provider, $response);
+            if ($calls === [] || $this->isAtLimit()) {
                 $this->text = ProviderFormat::text($this->provider, $response);
-                $this->messages = [...$this->messages, ...$this->answer($response, $calls)];
+                // Every call has a result in a conversation that a provider takes.
+                $unwanted = array_map(fn (ToolCall $call) => self::notRun($call, 'no more tools may be called'), $calls);
+                $results = $unwanted === [] ? [] : ProviderFormat::results($this->provider, $unwanted);
+                $this->messages = [...$this->messages, ...$messages, ...$results];
                 break;
             }
-            $this->messages = [...$this->messages, ...ProviderFormat::assistantMessages($this->provider, $response)];
-            $this->calls = $calls;
+            $this->messages = [...$this->messages, ...$messages];
+            $this->beginRound($calls);
         }
         return $this;
     }
@@ -82,6 +95,7 @@ final class Conversation
         $this->messages[] = $message;
         $this->text = null;
         $this->rounds = 0;
+        $this->called = 0;
         return $this;
     }
 
@@ -136,7 +150,7 @@ final class Conversation
     /**
      * @internal
      *
-     * @return list<array{ToolCall, ToolResult}> the calls that have run in the last {@see run()}
+     * @return list<array{ToolCall, ToolResult}> the calls that have ended in the last {@see run()}
      */
     public function ran(): array
     {
@@ -167,22 +181,31 @@ final class Conversation
         return $this->rounds;
     }
 
-    /**
-     * The answer as messages. Calls that will have no results must not stay in it.
-     *
-     * @param array<string, mixed> $response
-     * @param list<ToolCall>       $calls
-     *
-     * @return list<array<string, mixed>>
-     */
-    private function answer(array $response, array $calls): array
+    private function isAtLimit(): bool
     {
-        if ($calls === []) {
-            return ProviderFormat::assistantMessages($this->provider, $response);
+        return $this->rounds >= $this->maxRounds || $this->called >= $this->maxCalls;
+    }
+
+    /** @return array{list<array<string, mixed>>, ?array<string, string>} the tools of a request, and its `tool_choice` */
+    private function offer(ModelTools $tools): array
+    {
+        return match (true) {
+            !$this->isAtLimit() => [$tools->format($this->provider), null],
+            $this->provider === 'anthropic' => [$tools->format($this->provider), ['type' => 'none']],
+            default => [[], null],
+        };
+    }
+
+    /** @param list<ToolCall> $calls */
+    private function beginRound(array $calls): void
+    {
+        $this->calls = $calls;
+        $this->called += count($calls);
+        $most = self::MOST_CALLS_OF_ANSWER;
+        foreach (array_slice($calls, $most, preserve_keys: true) as $place => $call) {
+            $this->results[$place] = self::notRun($call, "no more than $most calls of one answer are");
+            $this->ran[] = [$call, $this->results[$place]];
         }
-        return [$this->provider === 'google'
-            ? ['role' => 'model', 'parts' => [['text' => (string) $this->text]]]
-            : ['role' => 'assistant', 'content' => (string) $this->text]];
     }
 
     /** Runs what has not run; false when a call waits for approval. */
@@ -216,6 +239,11 @@ final class Conversation
         $this->calls = [];
         $this->results = [];
         $this->rounds++;
+    }
+
+    private static function notRun(ToolCall $call, string $why): ToolResult
+    {
+        return new ToolResult($call->id, $call->name, null, success: false, error: "Not run: $why", errorCode: 'invalid_input');
     }
 
     private static function denied(ToolCall $call): ToolResult

@@ -60,13 +60,17 @@ final class ExecutorOptions
         return $options;
     }
 
-    /** @return array<string, string> of the configured servers, and of tools whose entry says so */
+    /**
+     * Of the configured servers, and of tools whose entry says so in a word: names of tools are the executor's to read.
+     *
+     * @return array<string, string>
+     */
     private static function serverPolicies(ServerDirectory $servers, ToolRegistry $registry): array
     {
         $policies = [];
         // Of two entries with one label the one that asks counts.
         $add = function (?string $label, mixed $policy) use (&$policies): void {
-            if ($label !== null && $label !== '' && $policy !== 'never') {
+            if ($label !== null && $label !== '' && is_string($policy) && $policy !== 'never') {
                 $policies[$label] = $policy;
             }
         };

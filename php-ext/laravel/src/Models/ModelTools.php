@@ -27,6 +27,7 @@ final class ModelTools implements Countable
         private readonly ToolRegistry $registry,
         private readonly Executor $executor,
         private readonly int $maxRounds,
+        private readonly int $maxCalls,
     ) {
     }
 
@@ -109,7 +110,7 @@ final class ModelTools implements Countable
      */
     public function conversation(array $messages, ?string $provider = null): Conversation
     {
-        return new Conversation($provider ?? $this->provider(), $messages, $this->maxRounds);
+        return new Conversation($provider ?? $this->provider(), $messages, $this->maxRounds, $this->maxCalls);
     }
 
     public function __serialize(): array

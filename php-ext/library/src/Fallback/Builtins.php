@@ -15,10 +15,18 @@ use Pillion\ToolDefinition;
  */
 final class Builtins
 {
+    /** Other names for them, which prompts written for other systems use. */
+    public const ALIASES = [
+        'search_tool' => 'web_search',
+        'time_tool' => 'get_time',
+        'weather_tool' => 'get_weather',
+        'weather' => 'get_weather',
+    ];
+
     /** @return list<NativeTool> */
     public static function all(): array
     {
-        return self::tools(self::definitions());
+        return self::tools(self::definitions(), asksService: false);
     }
 
     /**
@@ -39,7 +47,7 @@ final class Builtins
                 throw Failure::unavailable("The sidecar runs '$name', and its configuration says how: the settings here must be empty");
             }
         }
-        return self::tools(array_values(array_intersect_key($known, $services)));
+        return self::tools(array_values(array_intersect_key($known, $services)), asksService: true);
     }
 
     /**
@@ -47,10 +55,10 @@ final class Builtins
      *
      * @return list<NativeTool>
      */
-    private static function tools(array $definitions): array
+    private static function tools(array $definitions, bool $asksService): array
     {
         $make = \Closure::bind(
-            static fn (ToolDefinition $definition): NativeTool => new NativeTool($definition),
+            static fn (ToolDefinition $definition): NativeTool => new NativeTool($definition, $asksService),
             null,
             NativeTool::class,
         );

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback;
 
+use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\MCPSSEClient;
 
 /**
@@ -63,6 +64,8 @@ final class McpEntry
     public static function client(#[\SensitiveParameter] array $entry): ?MCPSSEClient
     {
         Json::encode($entry);
+        // A registry reads it; what is wrong with it is said here already.
+        RequireApproval::ofEntry($entry);
         $text = static function (string $key) use ($entry): ?string {
             $text = is_string($entry[$key] ?? null) ? trim($entry[$key]) : '';
             return $text === '' ? null : $text;

@@ -11,6 +11,7 @@ use Pillion\Event\ToolsListed;
 use Pillion\Exception\PillionException;
 use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Registry\Origin;
+use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\McpClient;
 use Pillion\MCPServerTool;
 use Pillion\MCPSSEClient;
@@ -132,11 +133,11 @@ final class McpServer
      *
      * @throws PillionException
      */
-    public function tools(string $prefix): array
+    public function tools(string $prefix, RequireApproval $approval): array
     {
         Argument::texts([2 => $prefix]);
         $make = \Closure::bind(
-            static fn (ToolDefinition $definition, Origin $origin, string $sidecarName): MCPServerTool => new MCPServerTool($definition, $origin, $sidecarName),
+            static fn (ToolDefinition $definition, Origin $origin, string $sidecarName, ?string $policy): MCPServerTool => new MCPServerTool($definition, $origin, $sidecarName, $policy),
             null,
             MCPServerTool::class,
         );
@@ -144,6 +145,7 @@ final class McpServer
             new ToolDefinition($prefix . $tool['name'], $tool['description'], Json::arrays($tool['schema']), category: 'mcp'),
             new Origin($this->label ?? $tool['label'], $this->shownUrl()),
             $tool['sidecarName'],
+            $approval->of($tool['name']),
         ), $this->offered());
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ext_php_rs::types::Zval;
 use pillion_core::executor::{
-    ApprovalPolicy, ApprovalRules, ExecutorConfig, RateLimits, RateWindows,
+    ApprovalPolicy, ApprovalRules, CacheConfig, ExecutorConfig, RateLimits, RateWindows,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,6 +38,7 @@ struct Data {
     max_concurrent: Option<NonZeroUsize>,
     queue_timeout: Option<f64>,
     max_output_bytes: Option<usize>,
+    enable_caching: Option<bool>,
     #[serde(default)]
     rate_limits: Limits,
     #[serde(default)]
@@ -136,6 +137,12 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
         max_output_bytes: options
             .max_output_bytes
             .unwrap_or(defaults.max_output_bytes),
+        cache: CacheConfig {
+            heed_servers: options
+                .enable_caching
+                .unwrap_or(defaults.cache.heed_servers),
+            ..defaults.cache
+        },
         rate_limits: options.rate_limits.into(),
         approvals: options.approvals.into(),
         ..defaults

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use ext_php_rs::types::Zval;
 use pillion_core::registry::RegistryError;
-use pillion_core::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
+use pillion_core::tool::{ApprovalPolicy, Tool, ToolDefinition, ToolName, ToolOrigin};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -13,7 +13,7 @@ use crate::classes::mcp_sse_client;
 use crate::classes::{callable_tool, engine_tool, tool_definition};
 use crate::exception;
 use crate::json::to_value;
-use crate::mcp::{Server, tool_list};
+use crate::mcp::{RequireApproval, Server, tool_list};
 use crate::mcp_server::{McpServer, Offered};
 use crate::php_tool::PhpTool;
 use crate::signature::{self, Said};
@@ -22,8 +22,8 @@ use crate::zend::{
     state_of, string_of, with_entry, without_entry,
 };
 
-/// A new registry with the built-in tools (B3), and those of services, with the settings that
-/// there are.
+/// A new registry with the built-in tools (B3) and their aliases (H3), and those of services, with
+/// the settings that there are.
 pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
     let services = match call.value(0) {
         Some(_) => {
@@ -43,6 +43,7 @@ pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
         let added = registry.tools.replace(tool);
         added.map_err(|error| refused(&error))?;
     }
+    pillion_builtins::set_aliases(&registry.tools).map_err(|error| refused(&error))?;
     for tool in registry.tools.tools(None) {
         let object = engine_tool::new_native(&tool, &registry.executor)?;
         tools = with_entry(&tools, tool.name().as_str(), object);
@@ -104,9 +105,10 @@ fn add_object(
             }
         }
         None => {
-            let origin = origin_of(tool)?;
+            let (origin, policy) = origin_of(tool, definition.name())?;
             let switchboard = Arc::clone(&registry.switchboard);
-            let tool = Arc::new(PhpTool::new(definition, origin, switchboard));
+            let tool = PhpTool::new(definition, origin, switchboard).with_approval_policy(policy);
+            let tool = Arc::new(tool);
             let number = tool.number();
             add(registry, tool, replace)?;
             registry.in_php.borrow_mut().insert(name.clone(), number);
@@ -161,10 +163,15 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
     let prefix = call.optional_string(1)?.unwrap_or_default();
-    let (server, client, listed) = server_argument(call)?;
+    let Given {
+        server,
+        approval,
+        client,
+        listed,
+    } = server_argument(call)?;
     let mut clients = registry.clients(this)?;
     let place = client.map(|client| clients.place(client));
-    let server = McpServer::new(server, place, prefix, listed);
+    let server = McpServer::new(server, approval, place, prefix, listed);
     let Offered { tools, called } = server.tools(clients.get(place)?)?;
     let taken = tools
         .iter()
@@ -193,27 +200,44 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
 
 const CLIENTS: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
 
-/// The server of a client, or of an entry as S4 has it, the client, and the tools that the
-/// server lists. A client's cache may know them, and its logger and dispatcher hear of it.
-#[expect(clippy::type_complexity, reason = "read in one place")]
-fn server_argument<'a>(
-    call: &Call<'a>,
-) -> Result<(Arc<Server>, Option<&'a Zval>, Vec<Box<RawValue>>), Failure> {
+/// What the argument `$server` stands for.
+struct Given<'a> {
+    server: Arc<Server>,
+    /// What an entry says of approvals; a client says nothing.
+    approval: RequireApproval,
+    client: Option<&'a Zval>,
+    /// The tools that the server lists.
+    listed: Vec<Box<RawValue>>,
+}
+
+/// Reads a client, or an entry as S4 has it, and lists the tools of its server. A client's cache
+/// may know them, and its logger and dispatcher hear of it.
+fn server_argument<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
     let value = call
         .value(0)
         .filter(|value| value.is_array() || value.is_object());
     let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
     if let Some((link, hooks)) = client_of(value)? {
-        let listed = tool_list::raw(link, hooks)?;
-        return Ok((Arc::clone(link.server()), Some(value), listed));
+        return Ok(Given {
+            listed: tool_list::raw(link, hooks)?,
+            server: Arc::clone(link.server()),
+            approval: RequireApproval::Unsaid,
+            client: Some(value),
+        });
     }
     if !value.is_array() {
         return Err(call.type_error(0, CLIENTS));
     }
-    let server = Server::of_entry(&to_value(value)?)?
+    let entry = to_value(value)?;
+    let approval = RequireApproval::of_entry(&entry)?;
+    let server = Server::of_entry(&entry)?
         .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
-    let listed = mcp_sse_client::tools_of(&server)?;
-    Ok((server, None, listed))
+    Ok(Given {
+        listed: mcp_sse_client::tools_of(&server)?,
+        server,
+        approval,
+        client: None,
+    })
 }
 
 fn add(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Failure> {
@@ -244,10 +268,14 @@ fn definition_of(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
     Ok(definition)
 }
 
-/// Tools with `MCPToolInterface` count as MCP tools, wherever their work is done.
-fn origin_of(tool: Object<'_>) -> Result<ToolOrigin, Failure> {
+/// Tools with `MCPToolInterface` count as MCP tools, wherever their work is done; and what their
+/// server entry says of approvals.
+fn origin_of(
+    tool: Object<'_>,
+    name: &ToolName,
+) -> Result<(ToolOrigin, Option<ApprovalPolicy>), Failure> {
     if !tool.instance_of(MCP_TOOL.get()) {
-        return Ok(ToolOrigin::Native);
+        return Ok((ToolOrigin::Native, None));
     }
     let config = to_value(&tool.call("getMCPServerConfig", [])?)?;
     let text = |key: &str| {
@@ -257,10 +285,12 @@ fn origin_of(tool: Object<'_>) -> Result<ToolOrigin, Failure> {
             .unwrap_or_default()
             .to_owned()
     };
-    Ok(ToolOrigin::Mcp {
+    let origin = ToolOrigin::Mcp {
         server_label: text("server_label"),
         server_url: text("server_url"),
-    })
+    };
+    let approval = RequireApproval::of_entry(&config)?;
+    Ok((origin, approval.of_php_tool(name.as_str())))
 }
 
 pub(super) fn alias(call: &mut Call<'_>) -> Outcome {

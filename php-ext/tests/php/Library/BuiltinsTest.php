@@ -7,6 +7,7 @@ namespace Pillion\Tests\Library;
 use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
 use Pillion\Tests\Support\Process;
+use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
@@ -37,6 +38,29 @@ final class BuiltinsTest extends TestCase
         $this->expectException(UnavailableException::class);
         $this->expectExceptionMessage("The sidecar runs 'get_weather'");
         ToolRegistry::withBuiltins(['get_weather' => ['provider' => 'mock']]);
+    }
+
+    public function testD7WhatTheSidecarDoesNotOfferIsForNoModel(): void
+    {
+        $services = ['get_weather' => [], 'web_search' => []];
+        $model = ['function_calling' => true];
+        $registry = ToolRegistry::withBuiltins($services);
+        self::assertSame(['calculator', 'get_time', 'roll_dice', 'get_weather'], array_keys($registry->getAvailableForModel($model)));
+        self::assertSame(['web_search' => 'the tool itself says no'], $registry->getDroppedForModel($model));
+        self::assertNotContains('web_search', array_column($registry->getDefinitionsForModel($model), 'name'));
+
+        $before = (string) getenv('PILLION_SOCKET');
+        $sidecar = new SidecarProcess(environment: ['PILLION__TOOLS__WEB_SEARCH' => '{provider = "mock"}']);
+        try {
+            putenv("PILLION_SOCKET=$sidecar->socket");
+            self::assertArrayHasKey('web_search', $registry->getAvailableForModel($model));
+            self::assertSame([], $registry->getAvailableForModel([]));
+            putenv('PILLION_SOCKET=/nonexistent/pillion.sock');
+            self::assertSame(['calculator', 'get_time', 'roll_dice'], array_keys($registry->getAvailableForModel($model)));
+        } finally {
+            putenv("PILLION_SOCKET=$before");
+            $sidecar->stop();
+        }
     }
 
     public function testWithoutASidecarTheirCallsFailAndNothingElseDoes(): void

@@ -6,19 +6,20 @@ namespace Pillion\Tests\Support;
 
 /**
  * An obedient language model: lines such as `roll_dice {"notation": "2d6"}` are calls, and it repeats
- * their results; anything else it repeats. `url()` starts it once for the whole run.
+ * their results; anything else it repeats. `url()` starts it once for the whole run and dialect.
  */
 final class FakeLlm
 {
-    private static ?string $url = null;
+    /** @var array<string, string> by dialect */
+    private static array $urls = [];
 
-    /** @var array<int, resource> it ends when its standard input does */
+    /** @var array<string, array<int, resource>> it ends when its standard input does */
     private static array $pipes = [];
 
-    /** Below which it speaks as OpenAI's chat completions. */
-    public static function url(): string
+    /** Below which it speaks as a provider of that name does; `openai` are the chat completions. */
+    public static function url(string $dialect = 'openai'): string
     {
-        return self::$url ??= self::start();
+        return self::$urls[$dialect] ??= self::start($dialect);
     }
 
     /**
@@ -35,17 +36,18 @@ final class FakeLlm
         ];
     }
 
-    private static function start(): string
+    private static function start(string $dialect): string
     {
         $program = getenv('PILLION_FAKE_LLM') ?: dirname((string) getenv('PILLION')) . '/examples/fake-llm';
         if (!is_executable($program)) {
             throw new \RuntimeException("There is no fake model at '$program': cargo build -p pillion-testkit --example fake-llm");
         }
-        $process = proc_open([$program], [['pipe', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']], self::$pipes);
+        $streams = [['pipe', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']];
+        $process = proc_open([$program, $dialect], $streams, $pipes);
         if ($process === false) {
             throw new \RuntimeException("$program could not be started");
         }
-        self::$pipes[] = $process;
-        return trim((string) fgets(self::$pipes[1]));
+        self::$pipes[$dialect] = [...$pipes, $process];
+        return trim((string) fgets($pipes[1]));
     }
 }

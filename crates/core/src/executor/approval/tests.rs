@@ -10,7 +10,12 @@ use crate::tool::{
 };
 
 /// A tool of the MCP server `games` that answers with its arguments.
-struct Remote(ToolDefinition, &'static str, &'static str);
+struct Remote(
+    ToolDefinition,
+    &'static str,
+    &'static str,
+    Option<ApprovalPolicy>,
+);
 
 impl Tool for Remote {
     fn definition(&self) -> &ToolDefinition {
@@ -26,6 +31,10 @@ impl Tool for Remote {
 
     fn digest(&self) -> Option<String> {
         Some(self.2.to_owned())
+    }
+
+    fn approval_policy(&self) -> Option<ApprovalPolicy> {
+        self.3
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
@@ -48,7 +57,7 @@ fn registry(server: &'static str) -> Arc<ToolRegistry> {
     }
     let remote = ToolDefinition::builder("move", "A test").build().unwrap();
     registry
-        .register(Arc::new(Remote(remote, server, "here")))
+        .register(Arc::new(Remote(remote, server, "here", None)))
         .unwrap();
     Arc::new(registry)
 }
@@ -262,7 +271,7 @@ async fn g3_an_approval_does_not_pass_to_what_has_taken_the_tools_place() {
         };
         let registry = ToolRegistry::new();
         let remote = ToolDefinition::builder("move", description).build();
-        let remote = Remote(remote.unwrap(), "games", digest);
+        let remote = Remote(remote.unwrap(), "games", digest, None);
         registry.register(Arc::new(remote)).unwrap();
         let executor = Executor::new(Arc::new(registry), config);
         id_in(&run(&executor, "move", &CallContext::default()).await)
@@ -376,6 +385,39 @@ async fn bad_arguments_and_unknown_tools_ask_nobody() {
         assert!(!result.success);
     }
     assert_eq!(asked.lock().len(), 0);
+}
+
+#[tokio::test]
+async fn g2_what_a_tool_brings_along_counts_behind_the_rules_for_it_and_before_the_default() {
+    use ApprovalPolicy::{AlwaysAsk, Auto, TrustedOnly};
+    let always = json!({"default": "always-ask", "trusted": ["move"]});
+    let auto = json!({"default": "auto", "trusted": []});
+    let of_server = json!({"default": "auto", "servers": {"games": "auto"}});
+    let of_tool =
+        json!({"default": "auto", "servers": {"games": "auto"}, "tools": {"move": "always-ask"}});
+    let cases = [
+        (Some(AlwaysAsk), &auto, false),
+        (Some(Auto), &always, true),
+        (Some(TrustedOnly), &auto, false),
+        (Some(TrustedOnly), &always, true),
+        (None, &auto, true),
+        (None, &always, false),
+        (Some(AlwaysAsk), &of_server, true),
+        (Some(Auto), &of_tool, false),
+    ];
+    for (brings, policy, runs) in cases {
+        let registry = ToolRegistry::new();
+        let definition = ToolDefinition::builder("move", "A test").build().unwrap();
+        let tool = Remote(definition, "games", "here", brings);
+        registry.register(Arc::new(tool)).unwrap();
+        let config = ExecutorConfig {
+            approvals: rules(policy),
+            ..ExecutorConfig::default()
+        };
+        let executor = Executor::new(Arc::new(registry), config);
+        let result = run(&executor, "move", &CallContext::default()).await;
+        assert_eq!(result.success, runs, "{brings:?} {policy}");
+    }
 }
 
 #[tokio::test]

@@ -79,6 +79,21 @@ fn e7_a_command_is_read_and_none_of_its_secrets_is_shown() {
 }
 
 #[test]
+fn e7_an_unknown_transport_is_named() {
+    let with = |transport: &str| {
+        config(json!({"label": "x", "url": "https://x.example/", "transport": transport}))
+    };
+    for transport in TransportKind::ALL {
+        assert_eq!(json!(transport), json!(transport.name()));
+        assert_eq!(with(transport.name()).unwrap().transport, transport);
+    }
+    let error = with("pigeon").unwrap_err().to_string();
+    let expected = "Unknown transport: pigeon, expected one of auto, streamable_http, legacy_sse, \
+                    post_sse, get_sse, http, websocket, stdio";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
 fn e7_what_no_process_can_be_given_is_refused() {
     for (key, value) in [
         ("command", json!("")),

@@ -214,6 +214,18 @@ fn n1_times_and_kept_results_have_their_defaults_and_can_be_set() {
 }
 
 #[test]
+fn n1_one_switch_ends_all_keeping_of_results() {
+    let text = "[cache]\nenabled = false\n[tools.get_time]\ncache_ttl_ms = 1000";
+    let cache = load(text, &[]).unwrap().executor_config().cache;
+    assert!(cache.tools.is_empty() && !cache.heed_servers);
+    let variable = [("PILLION__CACHE__ENABLED", "false")];
+    let cache = load("", &variable).unwrap().executor_config().cache;
+    assert!(cache.tools.is_empty() && !cache.heed_servers);
+    let cache = load("", &[]).unwrap().executor_config().cache;
+    assert!(!cache.tools.is_empty() && cache.heed_servers);
+}
+
+#[test]
 fn l1_a_key_that_no_variable_has_may_be_in_the_vault() {
     let vault = "[vault]\nkey_env = \"VAULT\"\n";
     let brave = format!("{vault}[tools.web_search]\nprovider = \"brave\"");

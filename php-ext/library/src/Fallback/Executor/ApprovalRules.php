@@ -8,7 +8,7 @@ use Pillion\Fallback\Registry\Entry;
 
 /**
  * The option `approvals` of an executor. The most exact policy counts: that of the tool, else
- * that of its server, else the default. A tool may be named by its aliases too; of several policies
+ * that of its server, else what its server's entry says, else the default. A tool may be named by its aliases too; of several policies
  * for one tool the strictest counts. A definition that requires confirmation asks in any case.
  *
  * @internal
@@ -41,7 +41,7 @@ final class ApprovalRules
         $named = array_filter($this->tools, $means, ARRAY_FILTER_USE_KEY);
         $strictest = array_values(array_intersect(['always-ask', 'trusted-only', 'auto'], $named))[0] ?? null;
         $ofServer = $entry->origin === null ? null : $this->servers[$entry->origin->label] ?? null;
-        return $entry->definition->requiresConfirmation || match ($strictest ?? $ofServer ?? $this->default) {
+        return $entry->definition->requiresConfirmation || match ($strictest ?? $ofServer ?? $entry->approvalPolicy ?? $this->default) {
             'auto' => false,
             'trusted-only' => array_filter($this->trustedTools, $means) === [],
             default => true,

@@ -16,7 +16,7 @@ use Pillion\Fallback\Json;
  */
 final class Options
 {
-    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'rate_limits', 'approvals', 'approve', 'before'];
+    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
     private const WINDOWS = ['per_minute', 'per_hour', 'per_day'];
 
     public readonly float $timeout;
@@ -48,6 +48,12 @@ final class Options
         // There is no queue here: the sidecar has one.
         self::seconds('queue_timeout', $given['queue_timeout'] ?? 30.0);
         $this->maxOutputBytes = self::count('max_output_bytes', $given['max_output_bytes'] ?? 16 * 1024 * 1024, 0);
+        if (!is_bool($given['enable_caching'] ?? true)) {
+            throw self::invalid('enable_caching', 'it must be true or false');
+        }
+        if (($given['enable_caching'] ?? true) === false) {
+            throw self::invalid('enable_caching', 'the sidecar keeps results, and its configuration says whether');
+        }
         $this->rateLimits = self::limits(self::map('rate_limits', $given['rate_limits'] ?? []));
         $rules = self::approvalRules(self::map('approvals', $given['approvals'] ?? []));
         $this->approvals = new Approvals($rules, self::callable('approve', $given));

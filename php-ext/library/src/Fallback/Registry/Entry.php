@@ -8,6 +8,7 @@ use Pillion\Fallback\Failure;
 use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Schema\CompiledSchema;
 use Pillion\Fallback\Schema\SchemaError;
+use Pillion\MCPToolInterface;
 use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 
@@ -24,6 +25,8 @@ final class Entry
         public readonly ?Origin $origin,
         /** None for an MCP tool whose schema cannot be used: its server checks alone. */
         public readonly ?CompiledSchema $schema,
+        /** What the entry of its MCP server says of approvals: a policy. */
+        public readonly ?string $approvalPolicy,
     ) {
     }
 
@@ -41,6 +44,7 @@ final class Entry
         } catch (SchemaError $e) {
             $schema = $origin !== null ? null : throw Failure::invalidInput("Tool '$name': {$e->getMessage()}");
         }
-        return new self($tool, $definition, $origin, $schema);
+        $policy = $tool instanceof MCPToolInterface ? RequireApproval::ofEntry($tool->getMCPServerConfig())->ofPhpTool($name) : null;
+        return new self($tool, $definition, $origin, $schema, $policy);
     }
 }

@@ -1,0 +1,37 @@
+use pillion_core::registry::{RegistryError, ToolRegistry};
+
+/// Other names for built-in tools, which prompts written for other systems use (H3): the alias and
+/// the tool.
+pub const ALIASES: [(&str, &str); 4] = [
+    ("search_tool", "web_search"),
+    ("time_tool", "get_time"),
+    ("weather_tool", "get_weather"),
+    ("weather", "get_weather"),
+];
+
+/// Sets the [`ALIASES`] of those built-in tools that are registered. A tool that has one of these
+/// names keeps it.
+///
+/// # Errors
+/// [`RegistryError`] when one cannot be set.
+///
+/// ```
+/// use pillion_core::registry::ToolRegistry;
+/// let registry = ToolRegistry::new();
+/// registry.register_missing(pillion_builtins::all())?;
+/// pillion_builtins::set_aliases(&registry)?;
+/// assert!(registry.contains("time_tool"));
+/// assert!(!registry.contains("search_tool"));
+/// # Ok::<(), pillion_core::registry::RegistryError>(())
+/// ```
+pub fn set_aliases(registry: &ToolRegistry) -> Result<(), RegistryError> {
+    for (alias, target) in ALIASES {
+        let is_tool = registry
+            .get(alias)
+            .is_some_and(|tool| tool.name().as_str() == alias);
+        if registry.contains(target) && !is_tool {
+            registry.alias(alias, target)?;
+        }
+    }
+    Ok(())
+}
