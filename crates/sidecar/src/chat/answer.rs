@@ -2,6 +2,7 @@
 
 use pillion_chat::{ChatError, ChatState, EndedCall, WaitingCall};
 use pillion_wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
+use serde_json::Value;
 
 use super::kept::Kept;
 

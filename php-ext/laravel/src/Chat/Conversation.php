@@ -169,10 +169,15 @@ final class Conversation
         return $kept;
     }
 
-    /** @internal Whether it has been answered because the model may call no more tools. */
-    public function isAtItsLimit(): bool
+    /** @internal Why the model could call no more tools when it answered: `tool_rounds`, `tool_calls` */
+    public function limitReached(): ?string
     {
-        return $this->text !== null && $this->rounds >= $this->maxRounds;
+        return match (true) {
+            $this->text === null => null,
+            $this->rounds >= $this->maxRounds => 'tool_rounds',
+            $this->called >= $this->maxCalls => 'tool_calls',
+            default => null,
+        };
     }
 
     /** How often the model called tools since the user spoke. */

@@ -68,7 +68,7 @@ final class FakeChat
             state: base64_encode(serialize($conversation)),
             model: $this->model,
             finishReason: $failure === null && $waiting === [] ? 'stop' : null,
-            limitReached: $failure === null && $conversation->isAtItsLimit() ? 'tool_rounds' : null,
+            limitReached: $failure === null ? $conversation->limitReached() : null,
             toolCalls: array_map(self::call(...), $conversation->ran()),
             approvals: array_map(self::approval(...), array_keys($waiting), $waiting),
             error: $failure?->getMessage(),

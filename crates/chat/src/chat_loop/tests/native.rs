@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, echo};
 use crate::{
-    ChatEnd, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Delta, EndedCall, HttpModel,
-    HttpModelConfig, ModelErrorKind, NativeServer, ToolRunner,
+    ChatEnd, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Delta, EndedCall,
+    HttpModel, HttpModelConfig, ModelErrorKind, NativeServer, ToolRunner,
 };
 
 /// Runs what the bench's executor runs, and lets the provider call what `permits` lets run.
