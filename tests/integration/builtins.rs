@@ -50,6 +50,8 @@ fn d7_a_search_without_a_provider_is_not_offered_and_says_what_to_set() {
     let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
     assert!(!status.to_string().contains("web_search"));
     for name in ["web_search", "search_tool"] {
+        let shown = get(&daemon.socket, &format!("/api/v1/tools/{name}"));
+        assert_eq!(shown.status, 404, "{shown:?}");
         let answer = call(&daemon, name, &json!({"query": "rust"}));
         assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
         let error = answer["result"]["error"].as_str().unwrap();

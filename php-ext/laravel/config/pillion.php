@@ -163,6 +163,7 @@ return [
         'timeout' => 30,
         'tool_timeouts' => [],
         'max_concurrent' => 5,
+        'tool_concurrency' => [],
         'queue_timeout' => 30,
         'max_output_bytes' => 16 * 1024 * 1024,
         'max_rounds' => 5,

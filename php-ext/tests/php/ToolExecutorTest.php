@@ -49,7 +49,7 @@ final class ToolExecutorTest extends TestCase
             self::fail('It was taken');
         } catch (InvalidInputException $e) {
             preg_match("/^Invalid executor option 'timeot': unknown field.*, expected one of (.*)$/", $e->getMessage(), $found);
-            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
+            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
             self::assertSame($options, explode(', ', str_replace('`', '', $found[1])));
         }
     }
@@ -310,6 +310,21 @@ final class ToolExecutorTest extends TestCase
             new ToolCall('4', 'calculator', ['expression' => '1']),
         ]);
         self::assertSame(['timeout', null, 'rate_limited', null], array_column($results, 'errorCode'));
+    }
+
+    public function testC1AToolMayHaveFewerPlacesThanAllTogether(): void
+    {
+        $this->registerServer();
+        $executor = new ToolExecutor($this->registry, ['tool_concurrency' => ['slow' => 1]]);
+        $slow = fn (string $id) => new ToolCall($id, 'slow', ['seconds' => 0.2]);
+        $started = microtime(true);
+        $results = $executor->executeParallel([$slow('1'), $slow('2'), $slow('3'), new ToolCall('4', 'upper', ['text' => 'a'])]);
+        self::assertSame(array_fill(0, 4, true), array_column($results, 'success'));
+        self::assertSame(['1', '2', '3', '4'], array_column($results, 'toolCallId'));
+        self::assertGreaterThanOrEqual(0.6, microtime(true) - $started);
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage("Invalid executor option 'tool_concurrency.slow': ");
+        new ToolExecutor($this->registry, ['tool_concurrency' => ['slow' => 0]]);
     }
 
     public function testM2LoggerAndEventsSeeEachCall(): void

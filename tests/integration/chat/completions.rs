@@ -207,6 +207,7 @@ async fn failures_are_errors_as_openais_clients_read_them() {
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let busy = complete(&daemon, "", &json!({}));
     assert_eq!(busy.status, 429, "{busy:?}");
+    assert_eq!(busy.json()["error"]["type"], "rate_limit_error");
     assert!(busy.head.contains("retry-after: 9"), "{}", busy.head);
     assert!(!busy.head.contains("x-should-retry"), "nothing has run");
     // A repetition of the client's own would run the tool again.

@@ -36,6 +36,8 @@ struct Data {
     #[serde(default)]
     tool_timeouts: HashMap<String, f64>,
     max_concurrent: Option<NonZeroUsize>,
+    #[serde(default)]
+    tool_concurrency: HashMap<String, NonZeroUsize>,
     queue_timeout: Option<f64>,
     max_output_bytes: Option<usize>,
     enable_caching: Option<bool>,
@@ -129,6 +131,7 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
             .map(|(tool, limit)| Ok((tool, seconds("tool_timeouts", limit)?)))
             .collect::<Result<_, Failure>>()?,
         max_concurrent: options.max_concurrent.unwrap_or(defaults.max_concurrent),
+        tool_concurrency: options.tool_concurrency,
         queue_timeout: time(
             "queue_timeout",
             options.queue_timeout,

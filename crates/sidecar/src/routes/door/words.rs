@@ -32,6 +32,7 @@ impl Words {
             Self::OpenAi => {
                 let kind = match status {
                     StatusCode::FORBIDDEN => code,
+                    StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
                     status if status.is_client_error() => "invalid_request_error",
                     _ => "api_error",
                 };

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use pillion_core::registry::RegisteredTool;
 use pillion_wire::ToolAnswer;
 
 use super::list::with_warnings;
@@ -36,7 +39,10 @@ pub(in crate::routes) async fn show(
     let own = || listed.own.tools.get(name.as_str()).cloned();
     let tool = app.registry().get(&name).or_else(own);
     let visibility = &caller.visibility;
-    let Some(tool) = tool.filter(|tool| visibility.admits(tool, &name)) else {
+    let is_listed = |tool: &Arc<RegisteredTool>| {
+        tool.tool().is_offered() && visibility.admits(tool, &name)
+    };
+    let Some(tool) = tool.filter(is_listed) else {
         let unavailable = &listed.unavailable_servers;
         let failure = answer::unknown(&app, visibility, &listed.own, &name, unavailable);
         return Err(RequestError::UnknownTool(Box::new(failure)));

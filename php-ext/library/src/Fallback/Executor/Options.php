@@ -16,13 +16,15 @@ use Pillion\Fallback\Json;
  */
 final class Options
 {
-    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
+    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
     private const WINDOWS = ['per_minute', 'per_hour', 'per_day'];
 
     public readonly float $timeout;
     /** @var array<string, float> */
     private readonly array $toolTimeouts;
     public readonly int $maxConcurrent;
+    /** @var array<string, int> */
+    private readonly array $toolConcurrency;
     public readonly int $maxOutputBytes;
     /** @var array{every_tool: array<string, int>, tools: array<string, array<string, int>>, servers: array<string, array<string, int>>} */
     public readonly array $rateLimits;
@@ -45,6 +47,11 @@ final class Options
         }
         $this->toolTimeouts = $toolTimeouts;
         $this->maxConcurrent = self::count('max_concurrent', $given['max_concurrent'] ?? 5, 1);
+        $toolConcurrency = [];
+        foreach (self::map('tool_concurrency', $given['tool_concurrency'] ?? []) as $tool => $places) {
+            $toolConcurrency[$tool] = self::count("tool_concurrency.$tool", $places, 1);
+        }
+        $this->toolConcurrency = $toolConcurrency;
         // There is no queue here: the sidecar has one.
         self::seconds('queue_timeout', $given['queue_timeout'] ?? 30.0);
         $this->maxOutputBytes = self::count('max_output_bytes', $given['max_output_bytes'] ?? 16 * 1024 * 1024, 0);
@@ -58,6 +65,12 @@ final class Options
         $rules = self::approvalRules(self::map('approvals', $given['approvals'] ?? []));
         $this->approvals = new Approvals($rules, self::callable('approve', $given));
         $this->gate = new Gate(self::callable('before', $given));
+    }
+
+    /** How many calls of a tool run at once. */
+    public function concurrencyOf(string $tool): int
+    {
+        return $this->toolConcurrency[$tool] ?? $this->maxConcurrent;
     }
 
     public function timeoutOf(string $tool): float

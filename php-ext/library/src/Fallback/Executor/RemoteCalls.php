@@ -32,7 +32,7 @@ final class RemoteCalls
     public function run(array $calls, Context $context): array
     {
         $outcomes = [];
-        foreach (array_chunk($calls, $this->options->maxConcurrent, true) as $some) {
+        foreach ($this->sideBySide($calls) as $some) {
             $asked = array_map(static fn (Prepared $call): array => [
                 (string) Remote::nameOf($call->entry->tool),
                 Json::encode($call->arguments),
@@ -44,6 +44,30 @@ final class RemoteCalls
             }
         }
         return $outcomes;
+    }
+
+    /**
+     * Those that run at once, in their order.
+     *
+     * @param array<int, Prepared> $calls
+     *
+     * @return iterable<non-empty-array<int, Prepared>>
+     */
+    private function sideBySide(array $calls): iterable
+    {
+        $some = $running = [];
+        foreach ($calls as $place => $call) {
+            $tool = $call->entry->tool->getName();
+            if (count($some) === $this->options->maxConcurrent || ($running[$tool] ?? 0) === $this->options->concurrencyOf($tool)) {
+                yield $some;
+                $some = $running = [];
+            }
+            $some[$place] = $call;
+            $running[$tool] = ($running[$tool] ?? 0) + 1;
+        }
+        if ($some !== []) {
+            yield $some;
+        }
     }
 
     /**
