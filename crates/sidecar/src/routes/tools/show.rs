@@ -39,9 +39,8 @@ pub(in crate::routes) async fn show(
     let own = || listed.own.tools.get(name.as_str()).cloned();
     let tool = app.registry().get(&name).or_else(own);
     let visibility = &caller.visibility;
-    let is_listed = |tool: &Arc<RegisteredTool>| {
-        tool.tool().is_offered() && visibility.admits(tool, &name)
-    };
+    let is_listed =
+        |tool: &Arc<RegisteredTool>| tool.tool().is_offered() && visibility.admits(tool, &name);
     let Some(tool) = tool.filter(is_listed) else {
         let unavailable = &listed.unavailable_servers;
         let failure = answer::unknown(&app, visibility, &listed.own, &name, unavailable);
