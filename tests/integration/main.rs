@@ -39,6 +39,7 @@ mod socket;
 mod take_over;
 mod tcp;
 mod telemetry;
+mod terminal;
 mod tool_calls;
 mod upstream;
 mod upstream_faults;

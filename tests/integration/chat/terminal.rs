@@ -1,73 +1,27 @@
-//! `pillion chat` on a terminal, which `script` of util-linux brings.
+//! `pillion chat` on a terminal.
 
-use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Mutex, mpsc};
 
 use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, Reply};
 use serde_json::json;
 
 use super::{calculator, config};
 use crate::http;
-use crate::program::{Daemon, eventually, pillion_path};
+use crate::program::Daemon;
+use crate::terminal::Terminal;
 
-/// `pillion chat` at a terminal of its own.
-struct Terminal {
-    script: Child,
-    keys: ChildStdin,
-    shown: Arc<Mutex<Vec<u8>>>,
-    reader: JoinHandle<()>,
+fn chat(daemon: &Daemon, message: &str) -> Terminal {
+    Terminal::run(&format!(
+        "chat --socket {} '{message}'",
+        daemon.socket.display()
+    ))
 }
 
-impl Terminal {
-    fn chat(daemon: &Daemon, message: &str) -> Self {
-        let (program, socket) = (pillion_path().display(), daemon.socket.display());
-        let line = format!("stty -echo; {program} chat --socket {socket} '{message}'");
-        let mut script = Command::new("script")
-            .args(["--quiet", "--return", "--command", &line, "/dev/null"])
-            .env("TERM", "xterm")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (keys, mut output) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
-        let shown = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&shown);
-        let reader = std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = output.read(&mut bytes) {
-                seen.lock().unwrap().extend_from_slice(&bytes[..count]);
-            }
-        });
-        Self {
-            script,
-            keys,
-            shown,
-            reader,
-        }
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
-    }
-
-    fn shows(&self, what: &str) {
-        eventually(what, || self.text().contains(what));
-    }
-
-    fn types(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// All that it has shown when the chat has ended, well or not.
-    fn end(mut self, well: bool) -> String {
-        let ended = self.script.wait().unwrap();
-        self.reader.join().unwrap();
-        let text = String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned();
-        assert_eq!(ended.success(), well, "{text}");
-        text
-    }
+/// All that the terminal has shown when the chat has ended, well or not.
+fn end(terminal: Terminal, well: bool) -> String {
+    let (ended_well, text) = terminal.end();
+    assert_eq!(ended_well, well, "{text}");
+    text
 }
 
 const QUESTION: &str = r#"Run calculator {"expression":"6 * 7"}? [y/N] "#;
@@ -106,7 +60,7 @@ async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run(
     );
     let daemon = Daemon::with_config(&config(&llm, &more), &[]);
     tokio::task::block_in_place(|| {
-        let mut terminal = Terminal::chat(&daemon, "Go");
+        let mut terminal = chat(&daemon, "Go");
         terminal.shows("· far_slow {}");
         assert!(!terminal.text().contains("far_slow:"), "it runs");
         release.send(()).unwrap();
@@ -114,7 +68,7 @@ async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run(
         terminal.shows(QUESTION);
         assert_eq!(runs(&daemon, "calculator"), 0, "nobody has said yes");
         terminal.types("y\n");
-        let text = terminal.end(true);
+        let text = end(terminal, true);
         let after = text.split_once(QUESTION).unwrap().1;
         let (result, answer) = (after.find("= calculator: 42"), after.find("It is 42."));
         assert!(result.is_some() && result < answer, "{text}");
@@ -129,10 +83,10 @@ async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_goes_on() {
         let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;
         let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
         tokio::task::block_in_place(|| {
-            let mut terminal = Terminal::chat(&daemon, "Go");
+            let mut terminal = chat(&daemon, "Go");
             terminal.shows(QUESTION);
             terminal.types(keys);
-            let text = terminal.end(true);
+            let text = end(terminal, true);
             assert!(text.contains("As you wish."), "{text}");
             assert_eq!(runs(&daemon, "calculator"), 0);
         });

@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** A language model that says very much, and how much of that it got rid of. */
+/** A language model that says very much, and how much of that it got rid of: `sent` bytes, to so many clients `talking`. */
 final class TalkativeLlm
 {
-    private readonly ServerScript $server;
+    use TellsWhatItSaw;
 
     /** Below which it speaks as OpenAI's chat completions. */
     public readonly string $url;
@@ -16,28 +16,6 @@ final class TalkativeLlm
     {
         $this->server = new ServerScript(['python3'], 'talkative_llm.py');
         $this->url = "http://127.0.0.1:{$this->server->firstLine}/v1";
-    }
-
-    /** @return array{sent: int, talking: int} */
-    public function seen(): array
-    {
-        $seen = (string) file_get_contents("http://127.0.0.1:{$this->server->firstLine}/seen");
-        return json_decode($seen, true, flags: JSON_THROW_ON_ERROR);
-    }
-
-    /**
-     * Waits until what was seen is as it should be, or for a while.
-     *
-     * @param callable(array{sent: int, talking: int}): bool $is
-     *
-     * @return array{sent: int, talking: int}
-     */
-    public function seenWhen(callable $is): array
-    {
-        for ($tries = 0; !$is($seen = $this->seen()) && $tries < 3_000; $tries++) {
-            usleep(20_000);
-        }
-        return $seen;
     }
 
     /** Waits until it gets rid of no more, or of more than `$bytes`; how much that is. */

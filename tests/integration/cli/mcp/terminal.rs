@@ -1,14 +1,13 @@
-//! What only happens on a terminal, which `script` of util-linux brings.
+//! What only happens on a terminal.
 
-use std::io::{Read, Write};
-use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::Stdio;
 use std::time::Duration;
 
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use crate::program::{eventually, pillion};
+use crate::program::pillion;
+use crate::terminal::Terminal;
 
 /// A server of 2026-07-28 that asks for a name before it answers a call.
 fn asking_server() -> FakeMcp {
@@ -41,39 +40,13 @@ fn asking_server() -> FakeMcp {
 
 /// Calls a tool on a terminal and types; gives what the terminal shows.
 fn type_at(server: &FakeMcp, keys: &str, arguments: &str, pause: Duration) -> String {
-    let command = pillion(&["mcp", "call", &server.url, "roll"]);
-    let program = command.get_program().to_str().unwrap();
-    let line = format!(
-        "stty -echo; {program} mcp call {} roll {arguments}",
-        server.url
-    );
-    let mut script = Command::new("script")
-        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
-        .env("TERM", "xterm")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut stdin, mut stdout) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
-    let shown = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&shown);
-    let reader = std::thread::spawn(move || {
-        let mut bytes = [0; 4096];
-        while let Ok(count @ 1..) = stdout.read(&mut bytes) {
-            seen.lock().unwrap().extend_from_slice(&bytes[..count]);
-        }
-    });
-    let text = || String::from_utf8_lossy(&shown.lock().unwrap()).into_owned();
+    let mut terminal = Terminal::run(&format!("mcp call {} roll {arguments}", server.url));
     tokio::task::block_in_place(|| {
-        eventually("the first field is asked for", || {
-            text().contains("  string: ")
-        });
+        terminal.shows("  string: ");
         std::thread::sleep(pause);
-        stdin.write_all(keys.as_bytes()).unwrap();
-        script.wait().unwrap();
-        reader.join().unwrap();
-    });
-    text()
+        terminal.types(keys);
+        terminal.end().1
+    })
 }
 
 fn answer(server: &FakeMcp) -> Value {
