@@ -321,8 +321,11 @@ impl Executor {
         &self,
         calls: impl IntoIterator<Item = (ToolCall, CallContext)>,
     ) -> Vec<Ended> {
-        let at_once = self.shared.config.max_concurrent.get();
         let calls: Vec<_> = calls.into_iter().enumerate().collect();
+        // Those that wait for a place of their tool's leave the others theirs: what runs at once is
+        // up to the queue.
+        let may_wait = calls.iter().filter(|(_, (call, _))| self.is_limited(call));
+        let at_once = self.shared.config.max_concurrent.get() + may_wait.count();
         let runs = calls
             .into_iter()
             .map(|(place, (call, context))| async move {
@@ -331,6 +334,15 @@ impl Executor {
         let mut all: Vec<_> = stream::iter(runs).buffer_unordered(at_once).collect().await;
         all.sort_by_key(|(place, _)| *place);
         all.into_iter().map(|(_, ended)| ended).collect()
+    }
+
+    /// Whether only so many calls of its tool run at once.
+    fn is_limited(&self, call: &ToolCall) -> bool {
+        let places = &self.shared.config.tool_concurrency;
+        !places.is_empty()
+            && self
+                .find(&call.name)
+                .is_some_and(|tool| places.contains_key(tool.name().as_str()))
     }
 
     /// The pipeline. A stage either hands on what the next one needs or ends the call.

@@ -33,6 +33,10 @@ use crate::state::State;
 /// How often the store is looked at for what another process decided.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long a call waits for its turn to ask for an approval: those before it may wait for a store that
+/// does not answer.
+const LONGEST_TURN: Duration = Duration::from_secs(20);
+
 /// Approvals of one hash that are looked through. There is hardly ever more than one that lives.
 const LOOK_BACK: u32 = 20;
 
@@ -166,7 +170,10 @@ impl Approvals {
             events,
             ..
         } = &*self.shared;
-        let _turn = desk.opening.lock().await;
+        let turn = tokio::time::timeout(LONGEST_TURN, desk.opening.lock()).await;
+        let _turn = turn.map_err(|_| {
+            ToolFailure::new(ErrorCode::Unavailable, "The approvals cannot be reached")
+        })?;
         if let Some(record) = self.live(store, &Wanted::by(request)).await? {
             return Ok(record);
         }

@@ -1,8 +1,13 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
 use pillion_core::store::{NamedRecords, ServerRecord, ServerStore, StoreError, Timestamp};
 
 use crate::database::{Row, Transaction};
 use crate::sql_store::SqlStore;
+
+/// How long Postgres may take over the records of all calls of a server.
+const WITH_ALL_CALLS: Duration = Duration::from_secs(600);
 
 #[async_trait]
 impl ServerStore for SqlStore {
@@ -40,6 +45,7 @@ impl ServerStore for SqlStore {
         ];
         self.catch_up_with_all().await?;
         let mut transaction = self.database.begin().await?;
+        transaction.may_take(WITH_ALL_CALLS);
         let before = name_of(&mut transaction, &server.id).await?;
         let changed = transaction.write(sql, values).await;
         found(changed.map_err(name_taken)?)?;
@@ -75,6 +81,7 @@ impl ServerStore for SqlStore {
     async fn remove_server(&self, id: &str, records: NamedRecords) -> Result<(), StoreError> {
         self.catch_up_with_all().await?;
         let mut transaction = self.database.begin().await?;
+        transaction.may_take(WITH_ALL_CALLS);
         let name = match records {
             NamedRecords::Own => name_of(&mut transaction, id).await?.unwrap_or_default(),
             NamedRecords::Anothers => String::new(),
@@ -117,8 +124,11 @@ impl SqlStore {
         self.catch_up_with_all().await?;
         let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
                    AND NOT EXISTS (SELECT 1 FROM servers WHERE name = $1)";
+        let mut transaction = self.database.begin().await?;
+        transaction.may_take(WITH_ALL_CALLS);
         let values = vec![before.into(), name.into()];
-        self.database.write(sql, values).await.map(drop)
+        transaction.write(sql, values).await?;
+        transaction.commit().await
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
@@ -63,10 +64,20 @@ struct Entry {
     members: Members,
 }
 
+/// For how long a list counts as asked for just now.
+const JUST_NOW: Duration = Duration::from_secs(1);
+
 /// What the servers had when they were last asked, for requests to find their way.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    known: RwLock<HashMap<Kind, Arc<Vec<Entry>>>>,
+    known: RwLock<HashMap<Kind, Known>>,
+}
+
+/// A list, and when the servers were asked for it.
+#[derive(Debug)]
+struct Known {
+    since: Instant,
+    entries: Arc<Vec<Entry>>,
 }
 
 impl Catalog {
@@ -109,6 +120,7 @@ impl Catalog {
 
     /// Asks every server. One that fails keeps what it had.
     async fn refresh(&self, app: &App, kind: Kind) -> Arc<Vec<Entry>> {
+        let since = Instant::now();
         let before = self.known(kind).unwrap_or_default();
         let limit = app.upstreams().discovery_timeout();
         let servers = app.upstreams().servers().iter();
@@ -138,13 +150,26 @@ impl Catalog {
             name_apart(&mut entries);
         }
         let entries = Arc::new(entries);
-        self.known.write().insert(kind, Arc::clone(&entries));
+        let known = Known {
+            since,
+            entries: Arc::clone(&entries),
+        };
+        self.known.write().insert(kind, known);
         entries
     }
 
     /// What the servers had, if they were ever asked.
     fn known(&self, kind: Kind) -> Option<Arc<Vec<Entry>>> {
-        self.known.read().get(&kind).cloned()
+        let known = self.known.read();
+        known.get(&kind).map(|known| Arc::clone(&known.entries))
+    }
+
+    /// Whether the servers were asked within the last second.
+    fn has_just_asked(&self, kind: Kind) -> bool {
+        let known = self.known.read();
+        known
+            .get(&kind)
+            .is_some_and(|known| known.since.elapsed() < JUST_NOW)
     }
 
     /// The first such entry that may be seen among what is known, or else among what the servers
@@ -218,14 +243,15 @@ impl Catalog {
             return Some(found.server);
         }
         let fits = |entry: &Entry| template::matches(&entry.id, uri);
-        if let Some(found) = self.find(app, &seen, Kind::Templates, fits).await {
-            return Some(found.server);
-        }
-        if is_new {
-            return None;
-        }
-        let listed = self.refresh(app, Kind::Resources).await;
-        first(&listed, &seen, is_it).map(|found| found.server)
+        let by_template = self.find(app, &seen, Kind::Templates, fits).await;
+        // Another server may list it by now, from which a template must not take it.
+        let is_sure = by_template.is_some()
+            && (app.upstreams().servers().len() == 1 || self.has_just_asked(Kind::Resources));
+        let listed = match is_new || is_sure {
+            true => None,
+            false => first(&self.refresh(app, Kind::Resources).await, &seen, is_it),
+        };
+        listed.or(by_template).map(|found| found.server)
     }
 
     /// `completion/complete`.

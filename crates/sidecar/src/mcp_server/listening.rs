@@ -207,6 +207,13 @@ impl Gathering {
         true
     }
 
+    /// There is a change that does not count before then.
+    fn is_told_later(&mut self, then: Instant) -> bool {
+        self.is_waiting = true;
+        self.ends = self.ends.max(Some(then));
+        false
+    }
+
     /// Some time has passed: whether there is something to tell now.
     fn has_to_tell(&mut self, now: Instant) -> bool {
         if self.ends.is_none_or(|ends| now < ends) {
@@ -250,7 +257,12 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                             if list == 0 {
                                 server.list_has_changed();
                             }
-                            if gathering[list].is_told_now(Instant::now()) {
+                            let is_told_now = match server.is_doubted_until() {
+                                // Who asked for the list now would get the old one.
+                                Some(until) if list == 0 => gathering[list].is_told_later(until),
+                                _ => gathering[list].is_told_now(Instant::now()),
+                            };
+                            if is_told_now {
                                 // That nobody listens just now is no error.
                                 let _ = changes.send(CHANGES[list]);
                             }

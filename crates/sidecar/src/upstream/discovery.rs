@@ -257,6 +257,10 @@ impl Upstreams {
             known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
             known.extend(registered);
         }
+        // The first time it had to be connected to.
+        let is_slow = took > QUICK && state.next.is_some();
+        let is_believed_from = is_slow.then(|| Instant::now() + took * LEFT_ALONE);
+        server.is_believed_from(is_believed_from);
         *state = State {
             tools: names,
             next: Some(if refresh_after.is_zero() {
@@ -264,7 +268,7 @@ impl Upstreams {
             } else {
                 Next::At(Instant::now() + refresh_after)
             }),
-            is_believed_from: (took > QUICK).then(|| Instant::now() + took * LEFT_ALONE),
+            is_believed_from,
             ..State::default()
         };
         let tools = state.tools.len();

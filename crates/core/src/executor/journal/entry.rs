@@ -151,7 +151,8 @@ impl Entry {
         record.completed_at = record.status.is_final().then(Timestamp::now);
         record.duration = self.ran.map(|ran| ran.elapsed());
         record.result = self.redaction.result(&result.result);
-        let is_of_tool = !result.result.is_null() || (self.ran.is_some() && tool_says(result));
+        // Whatever its code: a tool may fail with any of them.
+        let is_of_tool = !result.result.is_null() || self.ran.is_some();
         let error = result.error.as_deref();
         record.error = error.map(|error| self.redaction.error(error, is_of_tool));
         record.error_code = result.error_code;
@@ -203,15 +204,6 @@ async fn write(
         true => log.record_call(record).await,
         false => log.record_own_call(record).await,
     }
-}
-
-/// Whether a call whose tool has run may have failed in words of the tool's.
-fn tool_says(result: &ToolResult) -> bool {
-    let is_ours = |code| {
-        use ErrorCode::{Cancelled, RateLimited, Timeout, Unavailable};
-        matches!(code, Cancelled | RateLimited | Timeout | Unavailable)
-    };
-    result.error_code.is_some_and(|code| !is_ours(code))
 }
 
 /// How a call has ended; one that needs an approval waits for it.

@@ -219,8 +219,8 @@ async fn l1_what_a_tool_fails_with_is_recorded_like_a_result() {
         let registry = Arc::new(ToolRegistry::new());
         let definition = ToolDefinition::builder("wails", "Fails").build().unwrap();
         let wails = FnTool::new(definition, move |_, _| async move {
-            let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
-            Err(ToolFailure::internal(text).with_result(result))
+            // A code that the executor has for failures of its own, too.
+            Err(ToolFailure::new(ErrorCode::Unavailable, text))
         });
         registry.register(Arc::new(wails)).unwrap();
         let plain = executor(&log);
