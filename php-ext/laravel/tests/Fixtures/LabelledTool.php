@@ -11,8 +11,10 @@ use Pillion\ToolResult;
 /** A tool class with an entry of its own, of which there may be several. */
 final class LabelledTool extends MCPToolAdapter
 {
+    private const ENTRY = ['server_label' => 'shop', 'require_approval' => ['always' => ['tool_names' => ['labelled']]]];
+
     /** @param array<string, mixed> $entry */
-    public function __construct(private readonly string $name, array $entry)
+    public function __construct(private readonly string $name = 'labelled', array $entry = self::ENTRY)
     {
         parent::__construct($entry);
     }
