@@ -170,6 +170,20 @@ final class ChatTest extends TestCase
         Pillion::assertToolCalled('refund_order', 1);
     }
 
+    public function test_a_chat_answers_one_request_at_a_time(): void
+    {
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
+            ->modelSays(['refund_order' => ['order' => 7]], 'You have your money back.', 'You are welcome.');
+        $id = $this->askForARefund();
+        $first = $this->decide($id, true);
+        // Its stream has not been read: the call has not run.
+        $this->say('Well?')->assertStatus(409);
+        $this->decide($id, true)->assertStatus(409);
+        self::assertSame('You have your money back.', self::answer($first)['text']);
+        self::assertSame('You are welcome.', self::answer($this->say('Thank you'))['text']);
+        Pillion::assertToolCalled('refund_order', 1);
+    }
+
     public function test_a_model_that_calls_tools_for_ever_has_to_answer(): void
     {
         $call = ['order_status' => ['order' => 7]];

@@ -183,13 +183,15 @@ class PillionManager
         $entry = $chats->model($name);
         return new Chat(function () use ($chats, $identity, $entry, $options): ToolAwareChat|FakeChat {
             $fake = self::hooks()->fake;
+            $options = $chats->options($options);
             if ($fake?->isModel()) {
                 $tools = (new self($identity->user ?? '', $identity->tenant ?? ''))->forModel($entry);
-                return new FakeChat($fake, $tools, (string) ($entry['model'] ?? $entry['id'] ?? ''));
+                $model = (string) ($entry['model'] ?? $entry['id'] ?? '');
+                return new FakeChat($fake, $tools, $model, $options['max_tool_rounds'] ?? 5, $options['max_tool_calls'] ?? 5);
             }
             $fake?->refuse('a language model');
             $executor = Workshop::current()->executor($identity, Capabilities::wantsServers($entry));
-            return new ToolAwareChat($executor, $entry, $chats->options($options));
+            return new ToolAwareChat($executor, $entry, $options);
         }, $identity->user);
     }
 

@@ -104,7 +104,7 @@ final class Workshop
             $identity->tenant,
         );
         $admission = new Admission($registry, $approvals, $limits, $options['before'] ?? null);
-        $configured = ExecutorOptions::of($this->config(), $this->app->make(ServerDirectory::class), $registry);
+        $configured = ExecutorOptions::of($this->config(), $this->app->make(ServerDirectory::class));
         $executor = ExecutorOptions::apply($options, $configured, fn (array $all) => new Executor(
             $registry,
             $all,

@@ -15,6 +15,8 @@ use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Events\ApprovalDecided;
 use Pillion\Laravel\Events\ApprovalRequested;
 use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\Tests\Fixtures\LabelledTool;
+use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 
 /** G1 to G3, in both stores. */
@@ -215,6 +217,29 @@ final class ApprovalTest extends TestCase
         ] as $case) {
             yield json_encode($case) => $case;
         }
+    }
+
+    public function test_g2_the_entry_of_a_tool_counts_for_no_other_of_its_label(): void
+    {
+        $tool = fn (string $name, mixed $said) => new LabelledTool($name, ['server_label' => 'shop', 'require_approval' => $said]);
+        $registry = app(ToolRegistry::class);
+        $registry->register($tool('delete', 'always'));
+        $registry->register($tool('erase', ['always' => ['tool_names' => ['erase']]]));
+        $registry->register($tool('read', 'auto'));
+        $registry->register($tool('list', ['never' => ['tool_names' => ['list']]]));
+        $codes = array_map(fn (string $name) => Pillion::call($name)->errorCode, ['delete', 'erase', 'read', 'list']);
+        self::assertSame(['approval_required', 'approval_required', null, null], $codes);
+    }
+
+    public function test_g2_a_list_of_a_registered_server_counts_for_those_it_names(): void
+    {
+        $said = ['always' => ['tool_names' => ['roll']]];
+        app(ToolRegistry::class)->registerMcpServer(
+            ['server_label' => 'dice', 'server_url' => FakeServer::url(), 'require_approval' => $said],
+            prefix: 'shop_',
+        );
+        self::assertSame('approval_required', Pillion::call('shop_roll', ['dice' => '1d20'])->errorCode);
+        self::assertTrue(Pillion::call('shop_echo', ['text' => 'x'])->success);
     }
 
     public function test_g3_a_conversation_waits_and_goes_on(): void

@@ -111,6 +111,20 @@ final class ChatTest extends TestCase
         self::assertSame([[], ['expression' => 5]], array_column($answer->toolCalls, 'arguments'));
     }
 
+    public function test_h4_the_options_of_a_chat_hold_for_what_a_test_says(): void
+    {
+        $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]], 'chat.options' => ['max_tool_rounds' => '1']]);
+        $call = ['get_time' => []];
+        Pillion::fake(['get_time' => 'noon'])->preventStrayCalls()->modelSays($call, 'Noon.', $call, $call, 'Two.', $call, 'Three.');
+        $said = fn (string $message, ?string $state, array $options = []) => Pillion::chat('demo', $options)->send($message, $state);
+        $first = $said('How late is it?', null);
+        self::assertSame(['Noon.', 'tool_rounds'], [$first->text, $first->limitReached]);
+        $second = $said('And now?', $first->state, ['max_tool_rounds' => 2]);
+        self::assertSame(['Two.', 'tool_rounds'], [$second->text, $second->limitReached]);
+        $third = $said('And now?', $second->state, ['max_tool_rounds' => 3, 'max_tool_calls' => 1]);
+        self::assertSame(['Three.', 'tool_calls'], [$third->text, $third->limitReached]);
+    }
+
     public function test_without_words_of_the_test_no_model_is_asked(): void
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]]]);

@@ -128,6 +128,63 @@ final class ConversationTest extends TestCase
         self::assertCount(40, $conversation->ran());
     }
 
+    /** @dataProvider endings */
+    public function test_h5_calls_of_an_answer_that_was_cut_off_do_not_run(string $provider, string $reason, int $whole): void
+    {
+        $arguments = ['expression' => '6 * 7'];
+        $two = fn (\Closure $call) => array_map($call, ['a', 'b']);
+        [$answer, $last] = match ($provider) {
+            'openai' => [['choices' => [self::calling('a', 'b')['choices'][0] + ['finish_reason' => $reason]]], self::saying('Well.')],
+            'openai-responses' => [
+                ['status' => 'incomplete', 'incomplete_details' => ['reason' => $reason], 'output' => $two(
+                    fn (string $id) => ['type' => 'function_call', 'call_id' => $id, 'name' => 'calculator', 'arguments' => json_encode($arguments)],
+                )],
+                ['status' => 'completed', 'incomplete_details' => null, 'output' => []],
+            ],
+            'anthropic' => [
+                ['stop_reason' => $reason, 'content' => $two(
+                    fn (string $id) => ['type' => 'tool_use', 'id' => $id, 'name' => 'calculator', 'input' => $arguments],
+                )],
+                ['stop_reason' => 'end_turn', 'content' => []],
+            ],
+            'google' => [
+                ['candidates' => [['finishReason' => $reason, 'content' => ['parts' => $two(
+                    fn (string $id) => ['functionCall' => ['id' => $id, 'name' => 'calculator', 'args' => $arguments]],
+                )]]]],
+                ['candidates' => [['finishReason' => 'STOP']]],
+            ],
+        };
+        $responses = [$answer, $last];
+        $tools = Pillion::forModel(['provider' => $provider] + self::MODEL);
+        $conversation = $tools->conversation([['role' => 'user', 'content' => 'Go on']]);
+        $conversation->run($tools, function () use (&$responses): array {
+            return array_shift($responses);
+        });
+        $ran = array_column($conversation->ran(), 1);
+        usort($ran, fn ($one, $other) => $one->toolCallId <=> $other->toolCallId);
+        self::assertSame(['a', 'b'], array_column($ran, 'toolCallId'));
+        self::assertSame([$whole > 0, $whole > 1], array_column($ran, 'success'));
+        foreach (array_slice($ran, $whole) as $result) {
+            self::assertSame('Not run: the answer was cut off before the call was whole', $result->error);
+        }
+        self::assertSame([], $responses, 'the model is told, and asked again');
+    }
+
+    /** @return iterable<string, array{string, string, int}> */
+    public static function endings(): iterable
+    {
+        foreach ([
+            'openai' => ['length' => 1, 'model_length' => 1, 'content_filter' => 0, 'tool_calls' => 2, 'stop' => 2],
+            'openai-responses' => ['max_output_tokens' => 1, 'content_filter' => 0],
+            'anthropic' => ['max_tokens' => 1, 'model_context_window_exceeded' => 1, 'refusal' => 0, 'tool_use' => 2],
+            'google' => ['MAX_TOKENS' => 1, 'SAFETY' => 0, 'IMAGE_RECITATION' => 0, 'STOP' => 2],
+        ] as $provider => $reasons) {
+            foreach ($reasons as $reason => $whole) {
+                yield "$provider: $reason" => [$provider, $reason, $whole];
+            }
+        }
+    }
+
     public function test_it_can_be_serialised_and_gone_on_with(): void
     {
         $tools = Pillion::forModel(self::MODEL);

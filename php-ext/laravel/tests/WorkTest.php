@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Illuminate\Support\Facades\DB;
+use Pillion\Laravel\Tests\Fixtures\LabelledTool;
 use Pillion\Laravel\Tests\Fixtures\WorkTools;
 use Pillion\Laravel\Tests\Support\Laravel;
 use Pillion\Laravel\Tests\Support\Sidecar;
@@ -32,7 +33,7 @@ final class WorkTest extends TestCase
     protected function files(): array
     {
         $pillion = [
-            'tools' => ['classes' => [WorkTools::class]],
+            'tools' => ['classes' => [WorkTools::class, LabelledTool::class]],
             'approvals' => ['tools' => ['whoami' => 'always-ask']],
             'limits' => ['tool_timeouts' => ['whoami' => 5], 'rate_limits' => ['tools' => ['limited' => ['per_hour' => 1]]]],
         ];
@@ -50,9 +51,10 @@ final class WorkTest extends TestCase
         self::assertSame('Test', $offer['name']);
         $tools = array_column($offer['tools'], null, 'name');
         ksort($tools);
-        self::assertSame(['broken', 'limited', 'untidy', 'whoami'], array_keys($tools), 'not those that the sidecar has');
+        self::assertSame(['broken', 'labelled', 'limited', 'untidy', 'whoami'], array_keys($tools), 'not those that the sidecar has');
         self::assertSame([true, 5_000], [$tools['whoami']['requiresConfirmation'], $tools['whoami']['timeoutMs']]);
         self::assertFalse($tools['untidy']['requiresConfirmation']);
+        self::assertTrue($tools['labelled']['requiresConfirmation'], 'its entry says so');
     }
 
     public function test_a_call_leaves_nothing_behind_for_the_next(): void

@@ -110,6 +110,48 @@ final class ProviderFormatTest extends TestCase
         }
     }
 
+    public function testH5TextOfClaudesWithoutAWordDoesNotGoBack(): void
+    {
+        $text = fn (string $text) => ['type' => 'text', 'text' => $text];
+        $use = fn (string $kind, mixed $input) => ['type' => $kind, 'id' => 'u1', 'name' => 'roll', 'input' => $input];
+        $said = fn (array ...$blocks) => ProviderFormat::assistantMessages('anthropic', ['content' => $blocks]);
+        self::assertSame([['role' => 'assistant', 'content' => [$text("Hm.\n")]]], $said($text("\n\n"), $text("Hm.\n"), $text('')));
+        self::assertSame([], $said($text(" \u{a0}")));
+        foreach (['{"a":1}' => ['a' => 1], '{"a":' => ['INVALID_JSON' => '{"a":'], '7' => ['INVALID_JSON' => '7']] as $given => $sent) {
+            $given = (string) $given;
+            self::assertEquals($use('tool_use', $sent), $said($use('tool_use', $given))[0]['content'][0]);
+            $part = fn (mixed $args) => ['functionCall' => ['name' => 'roll', 'args' => $args]];
+            $response = ['candidates' => [['content' => ['parts' => [$part($given)]]]]];
+            self::assertEquals([$part($sent)], ProviderFormat::assistantMessages('google', $response)[0]['parts']);
+        }
+        foreach ([[], '', ' ', '[]'] as $nothing) {
+            self::assertStringContainsString('"input":{}', json_encode($said($use('mcp_tool_use', $nothing))));
+        }
+    }
+
+    public function testH5AMessageWithoutCallsHasAContent(): void
+    {
+        $sent = fn (array $message) => ProviderFormat::assistantMessages('openai', ['choices' => [['message' => $message]]])[0];
+        self::assertSame('', $sent(['role' => 'assistant', 'content' => null])['content']);
+        self::assertSame('', $sent(['role' => 'assistant', 'tool_calls' => []])['content']);
+        self::assertSame('Hm.', $sent(['role' => 'assistant', 'content' => 'Hm.'])['content']);
+        $call = ['id' => 'c1', 'type' => 'function', 'function' => ['name' => 'roll', 'arguments' => '{}']];
+        self::assertNull($sent(['role' => 'assistant', 'content' => null, 'tool_calls' => [$call]])['content']);
+    }
+
+    public function testH5ARefusalIsTheTextWhereThereIsNoOther(): void
+    {
+        $chat = fn (array $message) => ProviderFormat::text('openai', ['choices' => [['message' => $message]]]);
+        $part = fn (string $kind, string $text) => ['type' => $kind, $kind === 'output_text' ? 'text' : $kind => $text];
+        self::assertSame('No.', $chat(['content' => null, 'refusal' => 'No.']));
+        self::assertSame('No.', $chat(['content' => [$part('refusal', 'No.')]]));
+        self::assertSame('Yes.', $chat(['content' => 'Yes.', 'refusal' => 'No.']));
+        self::assertSame('Yes.', $chat(['content' => [$part('text', 'Yes.'), $part('refusal', 'No.')]]));
+        $items = fn (array ...$parts) => ProviderFormat::text('openai-responses', ['output' => [['type' => 'message', 'content' => $parts]]]);
+        self::assertSame('No.', $items($part('refusal', 'No.')));
+        self::assertSame('Yes.', $items($part('output_text', 'Yes.'), $part('refusal', 'No.')));
+    }
+
     /** @dataProvider malformed */
     public function testA6AMalformedBodyNamesThePath(string $provider, array $body, string $message): void
     {

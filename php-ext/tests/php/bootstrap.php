@@ -28,6 +28,7 @@ require __DIR__ . '/Support/OddPeer.php';
 require __DIR__ . '/Support/Peer.php';
 require __DIR__ . '/Support/Process.php';
 require __DIR__ . '/Support/ServerScript.php';
+require __DIR__ . '/Support/TellsWhatItSaw.php';
 require __DIR__ . '/Support/SessionServer.php';
 require __DIR__ . '/Support/SidecarProcess.php';
 require __DIR__ . '/Support/TalkativeLlm.php';

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace App\Chat;
 
+use Illuminate\Contracts\Cache\Lock;
 use Illuminate\Support\Facades\Cache;
 use Pillion\ChatAnswer;
 use Pillion\ChatEvent;
@@ -18,6 +19,9 @@ final class VisitorsChat
 {
     private const KEPT_FOR = 24 * 3600;
 
+    /** In seconds: longer than two answers may take, that to what was decided and that to what is said. */
+    private const LOCKED_FOR = 270;
+
     private ?string $state = null;
 
     /** @var list<array{id: ?string, call: string, tool: string, arguments: mixed}> the calls that waited then */
@@ -25,6 +29,15 @@ final class VisitorsChat
 
     private function __construct(private readonly string $visitor, public readonly string $model)
     {
+    }
+
+    /**
+     * For whoever goes on with the chat, from before it is loaded until it is kept: two requests at once would
+     * run the same calls.
+     */
+    public static function lock(string $visitor): Lock
+    {
+        return Cache::lock("chat lock of $visitor", self::LOCKED_FOR);
     }
 
     /** The one that this visitor has, with whichever model. */

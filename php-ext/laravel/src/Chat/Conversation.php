@@ -41,9 +41,16 @@ final class Conversation
     public function __construct(
         private readonly string $provider,
         private array $messages,
-        private readonly int $maxRounds = 5,
-        private readonly int $maxCalls = 5,
+        private int $maxRounds = 5,
+        private int $maxCalls = 5,
     ) {
+    }
+
+    /** @internal Other limits, from here on */
+    public function limitTo(int $maxRounds, int $maxCalls): self
+    {
+        [$this->maxRounds, $this->maxCalls] = [$maxRounds, $maxCalls];
+        return $this;
     }
 
     /**
@@ -81,7 +88,7 @@ final class Conversation
                 break;
             }
             $this->messages = [...$this->messages, ...$messages];
-            $this->beginRound($calls);
+            $this->beginRound($calls, Ending::wholeCalls($response, count($calls)));
         }
         return $this;
     }
@@ -201,14 +208,20 @@ final class Conversation
         };
     }
 
-    /** @param list<ToolCall> $calls */
-    private function beginRound(array $calls): void
+    /**
+     * Ends the calls that are not to run at once.
+     *
+     * @param list<ToolCall> $calls
+     * @param int            $whole how many of them: one that was cut off may have lost its arguments
+     */
+    private function beginRound(array $calls, int $whole): void
     {
         $this->calls = $calls;
         $this->called += count($calls);
         $most = self::MOST_CALLS_OF_ANSWER;
-        foreach (array_slice($calls, $most, preserve_keys: true) as $place => $call) {
-            $this->results[$place] = self::notRun($call, "no more than $most calls of one answer are");
+        foreach (array_slice($calls, min($most, $whole), preserve_keys: true) as $place => $call) {
+            $why = $place < $whole ? "no more than $most calls of one answer are" : 'the answer was cut off before the call was whole';
+            $this->results[$place] = self::notRun($call, $why);
             $this->ran[] = [$call, $this->results[$place]];
         }
     }

@@ -26,6 +26,8 @@ final class FakeChat
         private readonly PillionFake $fake,
         private readonly ModelTools $tools,
         private readonly string $model,
+        private readonly int $maxRounds,
+        private readonly int $maxCalls,
     ) {
     }
 
@@ -41,6 +43,7 @@ final class FakeChat
         }
         $conversation = $state === null ? $this->tools->conversation($messages, 'openai') : unserialize(base64_decode($state));
         assert($conversation instanceof Conversation);
+        $conversation->limitTo($this->maxRounds, $this->maxCalls);
         foreach ($state === null ? [] : $messages as $next) {
             $conversation->say($next);
         }

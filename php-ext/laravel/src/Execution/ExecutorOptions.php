@@ -8,7 +8,6 @@ use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Configured;
 use Pillion\Laravel\Servers\ServerDirectory;
-use Pillion\ToolRegistry;
 
 /** The options of an executor, of the configuration. */
 final class ExecutorOptions
@@ -47,7 +46,7 @@ final class ExecutorOptions
     }
 
     /** @return array<string, mixed> */
-    public static function of(Repository $config, ServerDirectory $servers, ToolRegistry $registry): array
+    public static function of(Repository $config, ServerDirectory $servers): array
     {
         $limits = Configured::array($config, 'limits');
         $options = array_map(Configured::number(...), array_intersect_key($limits, array_flip(self::LIMITS)));
@@ -55,31 +54,24 @@ final class ExecutorOptions
             'default' => $config->get('pillion.approvals.policy', 'auto'),
             'trusted_tools' => array_values(Configured::texts($config, 'approvals.trusted_tools')),
             'tools' => Configured::texts($config, 'approvals.tools'),
-            'servers' => self::serverPolicies($servers, $registry),
+            'servers' => self::serverPolicies($servers),
         ];
         return $options;
     }
 
     /**
-     * Of the configured servers, and of tools whose entry says so in a word: names of tools are the executor's to read.
+     * Of the configured servers. What the entry of a tool says is in the tool, and holds for it alone.
      *
      * @return array<string, string>
      */
-    private static function serverPolicies(ServerDirectory $servers, ToolRegistry $registry): array
+    private static function serverPolicies(ServerDirectory $servers): array
     {
         $policies = [];
-        // Of two entries with one label the one that asks counts.
-        $add = function (?string $label, mixed $policy) use (&$policies): void {
-            if ($label !== null && $label !== '' && is_string($policy) && $policy !== 'never') {
-                $policies[$label] = $policy;
-            }
-        };
-        foreach ($registry->getMCPTools() as $tool) {
-            $entry = $tool->getMCPServerConfig();
-            $add($entry['server_label'] ?? null, $entry['require_approval'] ?? 'never');
-        }
         foreach ($servers->all() as $server) {
-            $add($server->label(), $server->requireApproval);
+            // Of two entries with one label the one that asks counts.
+            if ($server->requireApproval !== 'never') {
+                $policies[$server->label()] = $server->requireApproval;
+            }
         }
         return $policies;
     }

@@ -27,7 +27,7 @@ final class Offering
     /** @throws \Pillion\Exception\InvalidInputException when the configuration or a tool is wrong */
     public function addTo(Worker $worker, ToolRegistry $registry): void
     {
-        $options = ExecutorOptions::of($this->config, $this->servers, $registry);
+        $options = ExecutorOptions::of($this->config, $this->servers);
         foreach ($registry->getAll() as $name => $tool) {
             if ($tool instanceof NativeTool) {
                 continue;
@@ -43,13 +43,26 @@ final class Offering
     /** @param array{default: mixed, trusted_tools: list<string>, tools: array<string, string>, servers: array<string, mixed>} $rules */
     private static function asks(ToolInterface $tool, array $rules): bool
     {
-        $server = $tool instanceof MCPToolInterface ? (string) ($tool->getMCPServerConfig()['server_label'] ?? '') : '';
-        $policy = $rules['tools'][$tool->getName()] ?? $rules['servers'][$server] ?? $rules['default'];
+        $entry = $tool instanceof MCPToolInterface ? $tool->getMCPServerConfig() : [];
+        $policy = $rules['tools'][$tool->getName()]
+            ?? $rules['servers'][(string) ($entry['server_label'] ?? '')]
+            ?? self::ofEntry($tool->getName(), $entry['require_approval'] ?? null)
+            ?? $rules['default'];
         return match ($policy) {
             'auto', 'never' => false,
             'trusted-only' => !in_array($tool->getName(), $rules['trusted_tools'], true),
             'always-ask', 'always', 'prompt' => true,
             default => throw Configured::wrong('approvals', "has the policy of {$tool->getName()}, which must be auto, always-ask or trusted-only", $policy),
         };
+    }
+
+    /** Of lists of names a tool asks that is not in `never`, or is in `always` too. */
+    private static function ofEntry(string $tool, mixed $said): mixed
+    {
+        if (!is_array($said)) {
+            return $said;
+        }
+        $has = fn (string $list): bool => in_array($tool, (array) ($said[$list]['tool_names'] ?? []), true);
+        return $has('never') && !$has('always') ? 'never' : 'always';
     }
 }

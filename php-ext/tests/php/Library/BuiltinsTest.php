@@ -63,6 +63,22 @@ final class BuiltinsTest extends TestCase
         }
     }
 
+    public function testWhatACallLeavesOutIsTheSidecarsToFillIn(): void
+    {
+        $before = (string) getenv('PILLION_SOCKET');
+        $sidecar = new SidecarProcess(environment: ['PILLION__TOOLS__GET_TIME__TIMEZONE' => 'Asia/Tokyo']);
+        try {
+            putenv("PILLION_SOCKET=$sidecar->socket");
+            $iso = fn (array $arguments) => ToolRegistry::withBuiltins()->execute('get_time', $arguments, 'call_1')->data['iso'];
+            self::assertStringEndsWith('+09:00', $iso([]));
+            self::assertStringEndsWith('+09:00', $iso(['format' => 'date']));
+            self::assertStringEndsWith('+00:00', $iso(['timezone' => 'UTC']));
+        } finally {
+            putenv("PILLION_SOCKET=$before");
+            $sidecar->stop();
+        }
+    }
+
     public function testWithoutASidecarTheirCallsFailAndNothingElseDoes(): void
     {
         $code = <<<'PHP'

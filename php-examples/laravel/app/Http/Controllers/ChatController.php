@@ -6,6 +6,8 @@ namespace App\Http\Controllers;
 
 use App\Chat\Visitor;
 use App\Chat\VisitorsChat;
+use Closure;
+use Illuminate\Contracts\Cache\Lock;
 use Illuminate\Contracts\View\View;
 use Illuminate\Http\JsonResponse;
 use Illuminate\Http\Request;
@@ -42,46 +44,78 @@ class ChatController
     {
         $message = $request->input('message');
         abort_unless(is_string($message) && $message !== '', 422, 'There is no message.');
-        $chat = VisitorsChat::with((string) Visitor::id(), $this->model($request->input('model')));
-        $chat->goOnWithWhatIsDecided();
-        return $chat->waiting() === []
-            ? self::events($chat, $message)
-            : response()->json(['error' => 'Approve or deny the call first.'], 409);
+        $model = $this->model($request->input('model'));
+        return self::alone(function (Lock $lock) use ($message, $model): JsonResponse|StreamedResponse {
+            $chat = VisitorsChat::with((string) Visitor::id(), $model);
+            $chat->goOnWithWhatIsDecided();
+            return $chat->waiting() === []
+                ? self::events($chat, $message, $lock)
+                : response()->json(['error' => 'Approve or deny the call first.'], 409);
+        });
     }
 
     /** The visitor allows a call, or does not. */
     public function decide(Request $request, string $id): JsonResponse|StreamedResponse
     {
+        return self::alone(fn (Lock $lock) => self::decideOn($id, $request->input('approve') === true, $lock));
+    }
+
+    private static function decideOn(string $id, bool $isApproved, Lock $lock): JsonResponse|StreamedResponse
+    {
         $chat = VisitorsChat::of((string) Visitor::id());
         $approval = Pillion::approvals()->find($id);
         if ($approval === null && $chat?->waitsFor($id)) {
             // It has lapsed, which counts as denied.
-            return self::events($chat, null);
+            return self::events($chat, null, $lock);
         }
         // Whoever made the call decides on it, and nobody else.
         if ($approval === null || $approval->user !== Visitor::id()) {
             return response()->json(['error' => 'There is no such call.'], 404);
         }
         try {
-            $request->input('approve') === true
+            $isApproved
                 ? Pillion::approvals()->approve($id, by: $approval->user)
                 : Pillion::approvals()->deny($id, by: $approval->user);
         } catch (NotFoundException) {
             return response()->json(['error' => 'That has been decided.'], 409);
         }
-        return $chat?->waitsFor($id) ? self::events($chat, null) : response()->json([]);
+        return $chat?->waitsFor($id) ? self::events($chat, null, $lock) : response()->json([]);
+    }
+
+    /**
+     * Answers while no other request goes on with the visitor's chat; a stream gives the lock back at its end.
+     *
+     * @param Closure(Lock): (JsonResponse|StreamedResponse) $answer
+     */
+    private static function alone(Closure $answer): JsonResponse|StreamedResponse
+    {
+        $lock = VisitorsChat::lock((string) Visitor::id());
+        if (!$lock->get()) {
+            return response()->json(['error' => 'Wait for the answer first.'], 409);
+        }
+        try {
+            return $response = $answer($lock);
+        } finally {
+            if (!($response ?? null) instanceof StreamedResponse) {
+                $lock->release();
+            }
+        }
     }
 
     /** What happens in the chat, as server-sent events. */
-    private static function events(VisitorsChat $chat, ?string $message): StreamedResponse
+    private static function events(VisitorsChat $chat, ?string $message, Lock $lock): StreamedResponse
     {
-        return response()->stream(function () use ($chat, $message): void {
+        return response()->stream(function () use ($chat, $message, $lock): void {
             // Whoever leaves the page finds the chat as it is then when they come back.
             ignore_user_abort(true);
-            foreach ($chat->stream($message) as $event) {
-                echo "event: $event->type\ndata: ", json_encode(self::shown($chat, $event), JSON_INVALID_UTF8_SUBSTITUTE), "\n\n";
-                ob_get_level() > 0 && ob_flush();
-                flush();
+            try {
+                foreach ($chat->stream($message) as $event) {
+                    echo "event: $event->type\ndata: ", json_encode(self::shown($chat, $event), JSON_INVALID_UTF8_SUBSTITUTE), "\n\n";
+                    ob_get_level() > 0 && ob_flush();
+                    flush();
+                }
+            } finally {
+                $lock->release();
             }
         }, headers: ['Content-Type' => 'text/event-stream', 'Cache-Control' => 'no-cache', 'X-Accel-Buffering' => 'no']);
     }

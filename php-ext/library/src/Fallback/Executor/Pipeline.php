@@ -103,6 +103,7 @@ final class Pipeline
             'Unknown tool: ' . (preg_match('/^.{0,' . self::LONGEST_NAME . '}/us', $call->name, $shown) === 1 ? $shown[0] : ''),
         );
         $arguments = self::arguments($call->arguments);
+        $given = array_keys(get_object_vars($arguments));
         $wrong = $entry->schema?->validate($arguments, dropsNulls: $entry->definition->strict);
         if ($wrong !== null) {
             throw new ToolFailure('invalid_input', $wrong);
@@ -114,7 +115,7 @@ final class Pipeline
         if ($answer === null) {
             $this->limiter->admit($entry, $context->user);
         }
-        return new Prepared($call, $entry, $arguments, $timeout, $answer);
+        return new Prepared($call, $entry, $arguments, $given, $timeout, $answer);
     }
 
     /**

@@ -35,7 +35,7 @@ final class RemoteCalls
         foreach ($this->sideBySide($calls) as $some) {
             $asked = array_map(static fn (Prepared $call): array => [
                 (string) Remote::nameOf($call->entry->tool),
-                Json::encode($call->arguments),
+                Json::encode($call->sentArguments()),
                 $call->timeout,
             ], $some);
             $api = new SidecarApi(SocketPath::default(), $this->options->timeout);

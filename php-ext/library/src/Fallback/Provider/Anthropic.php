@@ -18,6 +18,9 @@ final class Anthropic extends Format
 {
     private const CALL = 'tool_use';
 
+    /** Blocks with an `input`; all but the first are run by Anthropic. */
+    private const WITH_INPUT = [self::CALL, 'server_tool_use', 'mcp_tool_use'];
+
     protected function name(): string
     {
         return 'anthropic';
@@ -58,15 +61,21 @@ final class Anthropic extends Format
         return $text;
     }
 
-    /** The content as it came: the API checks the signatures of thinking blocks. */
+    /**
+     * The content as it came, for the API checks the signatures of thinking blocks; but for text
+     * without a word, which a model may begin or end with and the API does not take back.
+     */
     public function assistantMessages(Node $body): array
     {
         $this->toolCalls($body);
         $content = [];
         foreach ($body->required('content')->items() as $block) {
-            $isCall = $block->isType(self::CALL) || $block->isType('server_tool_use');
-            if ($isCall && property_exists($block->value, 'input')) {
-                $block->value->input = Node::restored($block->value->input);
+            $kind = $block->required('type')->text();
+            if ($kind === 'text' && Node::isBlank($block->required('text')->text())) {
+                continue;
+            }
+            if (in_array($kind, self::WITH_INPUT, true) && property_exists($block->value, 'input')) {
+                $block->value->input = Node::argumentsObject($block->value->input);
             }
             $content[] = $block->value;
         }

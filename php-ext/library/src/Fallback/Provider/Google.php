@@ -76,7 +76,7 @@ final class Google extends Format
         foreach ($this->parts($body) as $part) {
             $call = $part->value instanceof \stdClass ? $part->value->functionCall ?? null : null;
             if ($call instanceof \stdClass && property_exists($call, 'args')) {
-                $call->args = Node::restored($call->args);
+                $call->args = Node::argumentsObject($call->args);
             }
             $parts[] = $part->value;
         }

@@ -83,6 +83,33 @@ final class Node
         return $arguments === null ? '{}' : Json::text(self::restored($arguments));
     }
 
+    /**
+     * Arguments as the object that Anthropic and Google want in a conversation: a model that is cut off
+     * leaves some that are none.
+     */
+    public static function argumentsObject(mixed $arguments): \stdClass
+    {
+        $object = $arguments;
+        if (is_string($arguments)) {
+            try {
+                $object = self::isBlank($arguments) ? null : Json::parse($arguments);
+            } catch (\JsonException) {
+                $object = $arguments;
+            }
+        }
+        return match (true) {
+            $object instanceof \stdClass => $object,
+            $object === [], $object === null && !is_string($arguments), self::isBlank($arguments) => new \stdClass(),
+            default => (object) ['INVALID_JSON' => Json::text($arguments)],
+        };
+    }
+
+    /** Whether it is text without a word. */
+    public static function isBlank(mixed $text): bool
+    {
+        return is_string($text) && preg_match('/^[\s\x{85}]*+$/Du', $text) === 1;
+    }
+
     /** The value, or `{}` if it is what PHP makes of that. */
     public static function restored(mixed $value): mixed
     {

@@ -55,16 +55,24 @@ final class OpenAiChat extends Format
         return $calls;
     }
 
+    /** The refusal where there is no other text: it stands beside the content, or is a part of it. */
     public function text(Node $body): string
+    {
+        $text = $this->said($body, 'text');
+        return $text !== '' ? $text : $this->message($body)->optional('refusal')?->text() ?? $this->said($body, 'refusal');
+    }
+
+    /** What the parts of the content say that are of this kind; a text is one of them. */
+    private function said(Node $body, string $kind): string
     {
         $content = $this->message($body)->optional('content');
         if ($content === null || is_string($content->value)) {
-            return $content?->text() ?? '';
+            return $kind === 'text' ? $content?->text() ?? '' : '';
         }
         $text = '';
         foreach ($content->items() as $part) {
-            if ($part->isType('text')) {
-                $text .= $part->required('text')->text();
+            if ($part->isType($kind)) {
+                $text .= $part->required($kind)->text();
             }
         }
         return $text;
@@ -75,8 +83,14 @@ final class OpenAiChat extends Format
         // Reading the calls first means that a message is only passed on if it is sound.
         $this->toolCalls($body);
         $message = Node::restored($this->message($body)->value);
-        if ($message instanceof \stdClass && !property_exists($message, 'role')) {
-            $message->role = 'assistant';
+        if ($message instanceof \stdClass) {
+            if (!property_exists($message, 'role')) {
+                $message->role = 'assistant';
+            }
+            if (($message->tool_calls ?? []) === []) {
+                // The API wants one of the two.
+                $message->content ??= '';
+            }
         }
         foreach ($message->tool_calls ?? [] as $call) {
             if (($call->function ?? null) instanceof \stdClass) {

@@ -51,7 +51,15 @@ final class OpenAiResponses extends Format
         return $calls;
     }
 
+    /** The refusal where there is no other text. */
     public function text(Node $body): string
+    {
+        $text = self::said($body, 'output_text', 'text');
+        return $text !== '' ? $text : self::said($body, 'refusal', 'refusal');
+    }
+
+    /** The texts of the parts of one kind, which stand in this member. */
+    private static function said(Node $body, string $kind, string $member): string
     {
         $text = '';
         foreach ($body->required('output')->items() as $item) {
@@ -59,8 +67,8 @@ final class OpenAiResponses extends Format
                 continue;
             }
             foreach ($item->required('content')->items() as $part) {
-                if ($part->isType('output_text')) {
-                    $text .= $part->required('text')->text();
+                if ($part->isType($kind)) {
+                    $text .= $part->required($member)->text();
                 }
             }
         }
