@@ -442,6 +442,31 @@ async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h6_a_call_of_the_clients_that_lost_its_arguments_is_not_streamed() {
+    let cut_off = || {
+        LlmAnswer::default()
+            .and_call("order_pizza", "")
+            .ended_by("length")
+    };
+    let llm = FakeLlm::start([cut_off(), cut_off()]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (chunks, is_done) = chunks(&complete(&daemon, "", &own_tool(json!({"stream": true}))));
+    assert!(is_done);
+    let mut deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+    assert!(
+        deltas.all(|delta| delta["tool_calls"].is_null()),
+        "{chunks:?}"
+    );
+    let end = &chunks.last().unwrap()["choices"][0];
+    assert_eq!(end["finish_reason"], "length");
+    // As without a stream.
+    let answer = complete(&daemon, "", &own_tool(json!({}))).json();
+    let choice = &answer["choices"][0];
+    assert!(choice["message"]["tool_calls"].is_null(), "{answer}");
+    assert_eq!(choice["finish_reason"], "length");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_calls_of_odd_providers_are_streamed_as_openai_has_them() {
     let two = || LlmAnswer::default().and_call("order_pizza", r#"{"size":3}"#);
     let llm = FakeLlm::start([
